@@ -1,0 +1,96 @@
+"""Everything that voile raises on purpose.
+
+    VoileError
+    ├── InvalidInput              what was handed in cannot be used (also a ValueError)
+    │   ├── SchemaError           a schema file is wrong; knows file, line and field
+    │   └── UnreadableFile        a saved file is truncated, damaged, foreign or too new
+    ├── Refused                   sound input, but answering would break a promise
+    │   └── BudgetExceeded        the privacy budget does not cover it
+    ├── VerificationFailed        a proof, signature or check did not hold
+    ├── StorageFault              the database or the disk failed; nothing of the command was kept
+    │   ├── StorageBusy           another program holds the database
+    │   ├── StorageReadOnly       the place cannot be written to
+    │   ├── StorageFull           no room left
+    │   ├── ForeignDatabase       the database belongs to another program
+    │   ├── NewerDatabase         the database was written by a newer voile
+    │   └── OutcomeUnknown        the connection broke while committing: it may or may not be kept
+    └── MissingDependency         an optional package is not installed (also an ImportError)
+
+A message says what was expected, what was found, and what to do next. Messages about protected rows
+never depend on their values: those are clamped to the schema and do not raise at all.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class VoileError(Exception):
+    """Base of everything that voile raises on purpose."""
+
+
+class InvalidInput(VoileError, ValueError):
+    """What was handed in cannot be used."""
+
+
+class SchemaError(InvalidInput):
+    """A schema is wrong: says where (file and line, where they are known) and in which field."""
+
+    def __init__(
+        self, problem: str, *, field: str, line: int | None = None, file: Path | None = None
+    ) -> None:
+        self.problem = problem
+        self.field = field
+        self.line = line
+        self.file = file
+        place = "" if file is None else f"{file}: "
+        place += "" if line is None else f"line {line}: "
+        super().__init__(f"{place}{field}: {problem}")
+
+
+class UnreadableFile(InvalidInput):
+    """A saved file is truncated, damaged, of another program, or of a newer voile."""
+
+
+class Refused(VoileError):
+    """The request is well formed, but answering it would break a promise."""
+
+
+class BudgetExceeded(Refused):
+    """The privacy budget does not cover the request; nothing was charged."""
+
+
+class VerificationFailed(VoileError):
+    """A proof, a signature or a check did not hold."""
+
+
+class StorageFault(VoileError):
+    """The database or the disk failed; nothing of the command was kept."""
+
+
+class StorageBusy(StorageFault):
+    """Another program holds the database."""
+
+
+class StorageReadOnly(StorageFault):
+    """The place cannot be written to."""
+
+
+class StorageFull(StorageFault):
+    """There is no room left."""
+
+
+class ForeignDatabase(StorageFault):
+    """The database belongs to another program; it was not touched."""
+
+
+class NewerDatabase(StorageFault):
+    """The database was written by a newer voile; it was not touched."""
+
+
+class OutcomeUnknown(StorageFault):
+    """The connection broke while committing: look before you repeat the command."""
+
+
+class MissingDependency(VoileError, ImportError):
+    """An optional package is not installed; the message holds the pip line that installs it."""

@@ -1,0 +1,26 @@
+"""One door for every optional package, with the line that installs it in the error."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from voile.core.errors import MissingDependency
+
+
+def optional(module: str, *, extra: str) -> Any:
+    """Import `module`, which comes with the extra `extra` (as in `pip install 'voile[extra]'`).
+
+    Only the absence of the package itself is translated; an error inside it is passed on as it is.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
+            raise
+        package = module.partition(".")[0]
+        raise MissingDependency(
+            f"this needs the package {package!r}, which is not installed; "
+            f"install it with: pip install 'voile[{extra}]'",
+            name=package,
+        ) from error
