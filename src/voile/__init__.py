@@ -1,1 +1,56 @@
-"""voile."""
+"""voile: explanations of machine-learning models that are safe to publish.
+
+A tour, by what you want to do:
+
+- look at an explanation and at what is promised about it: `Explanation`, `Guarantee`,
+  `ProtectedUnit`, `Relation`, `Adversary`
+- describe your columns in public, before anybody looks at the data: `Schema`
+- draw it: `voile.plots`
+- catch what goes wrong: `VoileError` and the tree below it in `voile.core.errors`
+
+Names are loaded when they are first used, so that `import voile` stays quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from voile._version import __version__
+
+if TYPE_CHECKING:
+    from voile.core.errors import VoileError
+    from voile.core.explanation import Explanation
+    from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+    from voile.core.schema import Schema
+
+__all__ = [
+    "Adversary",
+    "Explanation",
+    "Guarantee",
+    "ProtectedUnit",
+    "Relation",
+    "Schema",
+    "VoileError",
+    "__version__",
+]
+
+_HOME = {
+    "Adversary": "voile.core.guarantee",
+    "Explanation": "voile.core.explanation",
+    "Guarantee": "voile.core.guarantee",
+    "ProtectedUnit": "voile.core.guarantee",
+    "Relation": "voile.core.guarantee",
+    "Schema": "voile.core.schema",
+    "VoileError": "voile.core.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'voile' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,292 @@
+"""`Explanation`: feature attributions together with the guarantees that cover them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.core import explanation_file
+from voile.core.errors import InvalidInput
+from voile.core.explanation_checks import (
+    Attributions,
+    BaseValues,
+    RowData,
+    Selection,
+    all_of,
+    base_values_for,
+    counted,
+    distinct_names,
+    group_members,
+    numbers,
+    or_numbered,
+    positions,
+    row_data_for,
+    same_bits,
+    shap_arrays,
+    shortened,
+    standard_errors_for,
+)
+from voile.core.guarantee import Guarantee
+from voile.core.optional import optional
+
+NO_GUARANTEE = "no privacy guarantee"
+SUMMED = "sum of attributions"
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Explanation:
+    """Attributions of one or more outputs for one or more rows.
+
+    Immutable: the arrays are private copies that refuse to be written to.
+
+    Args:
+        values: attributions, shape (rows, features, outputs). One output may be given as
+            (rows, features).
+        base_values: shape (rows, outputs), or anything that broadcasts to it without a doubt: one
+            number, or one number per output.
+        feature_names: one name per feature, all different.
+        output_names: one name per output, all different.
+        data: the explained rows, shape (rows, features); absent when they are protected.
+        standard_errors: same shape as `values`; how uncertain each attribution is.
+        guarantees: what is promised about everything in here; empty if nothing is.
+        notes: labels that must travel with the values, such as "sum of attributions".
+    """
+
+    values: Attributions
+    base_values: BaseValues
+    feature_names: tuple[str, ...]
+    output_names: tuple[str, ...] = ("output",)
+    data: RowData | None = None
+    standard_errors: Attributions | None = None
+    guarantees: tuple[Guarantee, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        values = numbers("values", self.values)
+        if values.ndim == 2:
+            values = values[:, :, np.newaxis]
+        if values.ndim != 3 or 0 in values.shape:
+            raise InvalidInput(
+                "values must have shape (rows, features, outputs) with at least one of each, "
+                f"found {np.shape(self.values)}"
+            )
+        rows, features, outputs = values.shape
+        self._freeze("values", values)
+        self._freeze("base_values", base_values_for(self.base_values, rows, outputs))
+        self._keep("feature_names", distinct_names("feature_names", self.feature_names, features))
+        self._keep("output_names", distinct_names("output_names", self.output_names, outputs))
+        if self.data is not None:
+            self._freeze("data", row_data_for(self.data, (rows, features)))
+        if self.standard_errors is not None:
+            self._freeze("standard_errors", standard_errors_for(self.standard_errors, values.shape))
+        self._keep("guarantees", all_of(Guarantee, "guarantees", self.guarantees))
+        self._keep("notes", all_of(str, "notes", self.notes))
+
+    def _keep(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    def _freeze(self, name: str, array: NDArray[Any]) -> None:
+        own = np.array(array, order="C", copy=True)
+        own.flags.writeable = False
+        self._keep(name, own)
+
+    # --- looking at parts -----------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(rows, features, outputs)."""
+        rows, features, outputs = self.values.shape
+        return rows, features, outputs
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Self]:
+        return (self[row] for row in range(len(self)))
+
+    def output(self, name: str) -> Self:
+        """The explanation of one output, still of shape (rows, features, 1)."""
+        return self[:, :, name]
+
+    def __getitem__(self, selection: Selection | tuple[Selection, ...]) -> Self:
+        """Rows, features and outputs, in this order; every axis stays, even with one entry left.
+
+        `explanation[0]`, `explanation[:10, "age"]`, `explanation[:, ["age", "bmi"], "risk"]`.
+        Choosing is post-processing: the guarantees stay as they are.
+        """
+        parts: list[Selection] = list(selection) if isinstance(selection, tuple) else [selection]
+        if len(parts) > 3:
+            raise InvalidInput(f"at most rows, features and outputs can be chosen, found {parts}")
+        everything: list[Selection] = [slice(None)] * (3 - len(parts))
+        rows, features, outputs = parts + everything
+        row = positions("row", rows, len(self), ())
+        feature = positions("feature", features, self.shape[1], self.feature_names)
+        output = positions("output", outputs, self.shape[2], self.output_names)
+        block = np.ix_(row, feature, output)
+        return replace(
+            self,
+            values=self.values[block],
+            base_values=self.base_values[np.ix_(row, output)],
+            feature_names=tuple(self.feature_names[i] for i in feature),
+            output_names=tuple(self.output_names[i] for i in output),
+            data=None if self.data is None else self.data[np.ix_(row, feature)],
+            standard_errors=None if self.standard_errors is None else self.standard_errors[block],
+        )
+
+    def group(self, groups: Mapping[str, Sequence[str]]) -> Self:
+        """Add up the attributions of each group of features; other features stay by themselves.
+
+        The result is noted as "sum of attributions": it is not the Shapley value of a game whose
+        players are the groups. Errors of features may be correlated in an unknown way, so the
+        standard error of a sum is given as the sum of the standard errors, an upper bound. A group
+        has no single data value, so `data` is dropped.
+        """
+        members = group_members(groups, self.feature_names)
+        single = [n for n in self.feature_names if not any(n in m for m in members.values())]
+        columns = members | {name: (name,) for name in single}
+        if len(columns) != len(members) + len(single):
+            clash = sorted(set(members) & set(single))
+            raise InvalidInput(
+                f"group names must differ from ungrouped features, both have {clash}"
+            )
+        belongs = np.array([[n in m for n in self.feature_names] for m in columns.values()], float)
+
+        def summed(per_feature: Attributions) -> Attributions:
+            total: Attributions = np.einsum("gf,rfo->rgo", belongs, per_feature)
+            return total
+
+        errors = self.standard_errors
+        return replace(
+            self,
+            values=summed(self.values),
+            feature_names=tuple(columns),
+            data=None,
+            standard_errors=None if errors is None else summed(errors),
+            notes=self.notes if SUMMED in self.notes else (*self.notes, SUMMED),
+        )
+
+    # --- comparing ------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        """Equal in every field, bit for bit."""
+        if not isinstance(other, Explanation):
+            return NotImplemented
+        return self._labels() == other._labels() and self._agrees(other, same_bits)
+
+    __hash__ = None  # type: ignore[assignment]  # equality is about arrays, which do not hash
+
+    def allclose(self, other: Explanation, *, rtol: float = 1e-7, atol: float = 1e-12) -> bool:
+        """Same labels and guarantees, and numbers equal up to the tolerances."""
+
+        def close(mine: NDArray[Any], theirs: NDArray[Any]) -> bool:
+            if mine.dtype.kind != theirs.dtype.kind or mine.dtype.kind == "U":
+                return same_bits(mine, theirs)
+            return bool(np.allclose(mine, theirs, rtol=rtol, atol=atol, equal_nan=True))
+
+        return self._labels() == other._labels() and self._agrees(other, close)
+
+    def _labels(self) -> tuple[object, ...]:
+        return (self.shape, self.feature_names, self.output_names, self.guarantees, self.notes)
+
+    def _agrees(
+        self, other: Explanation, equal: Callable[[NDArray[Any], NDArray[Any]], bool]
+    ) -> bool:
+        pairs = [
+            (self.values, other.values),
+            (self.base_values, other.base_values),
+            (self.data, other.data),
+            (self.standard_errors, other.standard_errors),
+        ]
+        return all(
+            mine is theirs or (mine is not None and theirs is not None and equal(mine, theirs))
+            for mine, theirs in pairs
+        )
+
+    # --- leaving and coming back ----------------------------------------------------------------
+
+    def to_shap(self) -> Any:
+        """As a `shap.Explanation`, for every plot of shap; a single output axis is dropped.
+
+        shap has no place for guarantees: they stay behind, and `from_shap` does not invent them.
+        """
+        shap = optional("shap", extra="explain")
+        one = self.shape[2] == 1
+        return shap.Explanation(
+            values=(self.values[:, :, 0] if one else self.values).copy(),
+            base_values=(self.base_values[:, 0] if one else self.base_values).copy(),
+            data=None if self.data is None else self.data.copy(),
+            feature_names=list(self.feature_names),
+            output_names=self.output_names[0] if one else list(self.output_names),
+        )
+
+    @classmethod
+    def from_shap(cls, explanation: Any) -> Self:
+        """From a `shap.Explanation` of one or more rows; it carries no privacy guarantee."""
+        values, base, data = shap_arrays(explanation)
+        return cls(
+            values=values,
+            base_values=base,
+            feature_names=or_numbered(explanation.feature_names, "feature", values.shape[1]),
+            output_names=or_numbered(explanation.output_names, "output", values.shape[2]),
+            data=data,
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write one file, without pickle; `load` gives back every bit. Replaces atomically."""
+        arrays: dict[str, NDArray[Any]] = {"values": self.values, "base_values": self.base_values}
+        arrays |= {} if self.data is None else {"data": self.data}
+        arrays |= {} if self.standard_errors is None else {"standard_errors": self.standard_errors}
+        labels = {
+            "feature_names": list(self.feature_names),
+            "output_names": list(self.output_names),
+            "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
+            "notes": list(self.notes),
+        }
+        return explanation_file.write(Path(path), labels, arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote; anything else is an `UnreadableFile`."""
+        labels, arrays = explanation_file.read(Path(path))
+        with explanation_file.damaged(Path(path)):
+            return cls(
+                feature_names=tuple(labels["feature_names"]),
+                output_names=tuple(labels["output_names"]),
+                guarantees=tuple(Guarantee.from_dict(item) for item in labels["guarantees"]),
+                notes=tuple(labels["notes"]),
+                values=arrays["values"],
+                base_values=arrays["base_values"],
+                data=arrays.get("data"),
+                standard_errors=arrays.get("standard_errors"),
+            )
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        """Guarantees first: what may be done with the numbers comes before the numbers."""
+        rows, features, outputs = self.shape
+        promises = [f"guarantee: {g}" for g in self.guarantees] or [NO_GUARANTEE]
+        notes = [f"note: {note}" for note in self.notes]
+        size = (
+            f"{counted(rows, 'row')} × {counted(features, 'feature')} × "
+            f"{counted(outputs, 'output')} ({shortened(self.output_names)})"
+        )
+        heading = "largest attributions" if rows == 1 else "largest mean |attribution|"
+        return "\n  ".join(
+            ["Explanation", *promises, *notes, size, heading + ":", *self._largest()]
+        )
+
+    def _largest(self, count: int = 5) -> list[str]:
+        strength = np.abs(self.values).mean(axis=(0, 2))
+        order = np.argsort(-strength, kind="stable")[:count]
+        width = max(len(self.feature_names[i]) for i in order)
+        signed = self.values[0, :, 0] if self.values[:, 0].size == 1 else strength
+        sign = "+" if self.values[:, 0].size == 1 else ""
+        lines = [f"  {self.feature_names[i]:<{width}}  {signed[i]:{sign}.4g}" for i in order]
+        rest = len(self.feature_names) - len(order)
+        return [*lines, f"  and {rest} more"] if rest else lines

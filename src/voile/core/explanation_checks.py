@@ -1,0 +1,180 @@
+"""What an `Explanation` accepts: shapes, names and selections, each checked once, here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from voile.core.errors import InvalidInput
+
+Attributions: TypeAlias = NDArray[np.float64]
+"""Shape (rows, features, outputs): what each feature contributed to each output of each row."""
+BaseValues: TypeAlias = NDArray[np.float64]
+"""Shape (rows, outputs): the output that attributions are measured from."""
+RowData: TypeAlias = NDArray[np.float64] | NDArray[np.str_]
+"""Shape (rows, features): the explained rows, as numbers or as text."""
+Selection: TypeAlias = int | str | slice | Sequence[int] | Sequence[str] | NDArray[Any]
+"""Some rows, features or outputs: by position, by name (not rows), by slice or by mask."""
+
+
+def numbers(name: str, given: ArrayLike) -> NDArray[np.float64]:
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind not in "fiub":
+            raise TypeError
+        array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} must be an array of numbers, found {_kind(given)}") from None
+    if not np.isfinite(array).all():
+        raise InvalidInput(f"{name} must be finite, found NaN or infinity")
+    return array
+
+
+def _kind(given: object) -> str:
+    dtype = getattr(given, "dtype", None)
+    return f"an array of {dtype}" if dtype is not None else type(given).__name__
+
+
+def base_values_for(given: ArrayLike, rows: int, outputs: int) -> BaseValues:
+    base = numbers("base_values", given)
+    if base.shape in ((), (outputs,), (1, outputs)):
+        return np.broadcast_to(base, (rows, outputs))
+    if base.shape == (rows, outputs):
+        return base
+    raise InvalidInput(
+        f"base_values must have shape (rows, outputs) = {(rows, outputs)}, or be one number or "
+        f"one per output, found {base.shape}"
+    )
+
+
+def row_data_for(given: ArrayLike, shape: tuple[int, int]) -> RowData:
+    data = np.asarray(given)
+    if data.dtype.kind in "fiub":
+        data = data.astype(np.float64)
+    elif data.dtype.kind != "U":
+        raise InvalidInput(f"data must be numbers or text, found {_kind(data)}")
+    if data.shape != shape:
+        raise InvalidInput(f"data must have shape (rows, features) = {shape}, found {data.shape}")
+    return data
+
+
+def standard_errors_for(given: ArrayLike, shape: tuple[int, ...]) -> Attributions:
+    errors = numbers("standard_errors", given)
+    if errors.ndim == 2 and shape[2] == 1:
+        errors = errors[:, :, np.newaxis]
+    if errors.shape != shape:
+        raise InvalidInput(f"standard_errors must have shape {shape}, found {errors.shape}")
+    if (errors < 0).any():
+        raise InvalidInput("standard_errors must not be negative")
+    return errors
+
+
+def distinct_names(field: str, given: Sequence[str], count: int) -> tuple[str, ...]:
+    names = all_of(str, field, given)
+    if len(names) != count:
+        raise InvalidInput(f"{field} must hold {count} names, found {len(names)}")
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise InvalidInput(f"{field} must all differ, found more than once: {repeated}")
+    if not all(names):
+        raise InvalidInput(f"{field} must not hold an empty name")
+    return names
+
+
+def all_of(kind: type[Any], field: str, given: Sequence[Any]) -> tuple[Any, ...]:
+    if isinstance(given, str) or not all(isinstance(item, kind) for item in given):
+        raise InvalidInput(f"{field} must be a sequence of {kind.__name__}, found {given!r}")
+    return tuple(given)
+
+
+def positions(
+    axis: str, selection: Selection, size: int, names: tuple[str, ...]
+) -> NDArray[np.intp]:
+    """Turn any selection into positions along an axis."""
+    index: Any = selection
+    if isinstance(selection, (str, int, np.integer)):
+        index = [_named(axis, selection, names)]
+    elif not isinstance(selection, slice):
+        index = [_named(axis, item, names) for item in selection]
+    try:
+        chosen: NDArray[np.intp] = np.arange(size)[index]
+    except IndexError as error:
+        raise InvalidInput(f"no such {axis}: {error}") from None
+    if chosen.size == 0:
+        raise InvalidInput(f"at least one {axis} must be chosen, found none")
+    return chosen
+
+
+def _named(axis: str, item: Any, names: tuple[str, ...]) -> Any:
+    if not isinstance(item, str):
+        return item
+    if item not in names:
+        known = shortened(names) if names else f"a {axis} has no name"
+        raise InvalidInput(f"no {axis} is called {item!r}; known: {known}")
+    return names.index(item)
+
+
+def group_members(
+    groups: Mapping[str, Sequence[str]], features: tuple[str, ...]
+) -> dict[str, tuple[str, ...]]:
+    members = {name: all_of(str, f"group {name!r}", group) for name, group in groups.items()}
+    listed = [feature for group in members.values() for feature in group]
+    unknown = sorted(set(listed) - set(features))
+    repeated = sorted({name for name in listed if listed.count(name) > 1})
+    if unknown:
+        raise InvalidInput(f"groups must list features of the explanation, unknown: {unknown}")
+    if repeated:
+        raise InvalidInput(f"a feature belongs to one group at most, found twice: {repeated}")
+    if not members or not all(members.values()):
+        raise InvalidInput("each group must list at least one feature, and there must be a group")
+    return members
+
+
+def shap_arrays(explanation: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
+    """Values (rows, features, outputs), base values and data of a `shap.Explanation`.
+
+    shap drops the axes of a single row and of a single output, so two axes may mean (rows,
+    features) or (features, outputs): the data, or else the feature names, tell which.
+    """
+    values, base = np.asarray(explanation.values), np.asarray(explanation.base_values)
+    data = None if explanation.data is None else np.asarray(explanation.data)
+    if values.ndim < 3 and _is_one_row(values, data, explanation.feature_names):
+        values, base = values[np.newaxis], base[np.newaxis]
+        data = None if data is None else data[np.newaxis]
+    if values.ndim == 2:
+        values = values[:, :, np.newaxis]
+        base = base[:, np.newaxis] if base.ndim == 1 else base
+    if values.ndim != 3:
+        raise InvalidInput(f"values must have one to three axes, found {values.ndim}")
+    return values, base, data
+
+
+def _is_one_row(values: NDArray[Any], data: NDArray[Any] | None, names: Any) -> bool:
+    if values.ndim == 1 or data is not None:
+        return values.ndim == 1 or (data is not None and data.ndim == 1)
+    return names is not None and len(names) == values.shape[0] != values.shape[1]
+
+
+def or_numbered(names: Any, stem: str, count: int) -> tuple[str, ...]:
+    """shap leaves names out, or gives one output's name as a bare text."""
+    if names is None:
+        return (stem,) if count == 1 else tuple(f"{stem} {i}" for i in range(count))
+    return (names,) if isinstance(names, str) else tuple(str(name) for name in names)
+
+
+def same_bits(mine: NDArray[Any], theirs: NDArray[Any]) -> bool:
+    """Bit equality; two texts are equal whatever width their arrays were given."""
+    if mine.dtype.kind == theirs.dtype.kind == "U":
+        return bool(np.array_equal(mine, theirs))
+    return mine.dtype == theirs.dtype and mine.tobytes() == theirs.tobytes()
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def shortened(names: Sequence[str], limit: int = 6) -> str:
+    return ", ".join(names[:limit]) + (", …" if len(names) > limit else "")

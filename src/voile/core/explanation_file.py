@@ -1,0 +1,111 @@
+"""The file an `Explanation` is saved in: a plain zip of one JSON text and one .npy file an array.
+
+Nothing in it is executed when it is read. Members are stored uncompressed, so that what a file can
+make the reader allocate is bounded by its own size. Equal explanations give equal bytes.
+
+Compatibility promise: a file of version n is read by every later voile.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.core.atomic_file import replace_file
+from voile.core.errors import UnreadableFile, VoileError
+
+FORMAT = "voile explanation"
+VERSION = 1
+_LABELS = "explanation.json"
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's own origin of time: the bytes must not depend on the clock
+
+
+def write(path: Path, labels: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Path:
+    """Write labels and arrays; the file appears whole or not at all."""
+    head = {"format": FORMAT, "version": VERSION, **labels}
+    text = json.dumps(head, ensure_ascii=False, allow_nan=False, sort_keys=True)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo(_LABELS, _EPOCH), text.encode("utf-8"))
+        for name, array in arrays.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, _little_endian(array), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), member.getvalue())
+    return replace_file(path, buffer.getvalue())
+
+
+def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read what `write` wrote; `UnreadableFile` says what is wrong with anything else."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        raise UnreadableFile(f"{path}: not a saved explanation, or cut short")
+    with damaged(path), zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {info.filename: _stored(archive, info) for info in archive.infolist()}
+    labels = _labels(path, members.pop(_LABELS, b""))
+    with damaged(path):
+        return labels, {_array_name(name): _array(member) for name, member in members.items()}
+
+
+@contextmanager
+def damaged(path: Path) -> Iterator[None]:
+    """Whatever goes wrong inside while decoding is the file's fault, and is said so."""
+    try:
+        yield
+    except UnreadableFile:
+        raise
+    except (
+        VoileError, ValueError, KeyError, TypeError, EOFError, OSError, NotImplementedError,
+        MemoryError, OverflowError, SyntaxError, RuntimeError, zipfile.BadZipFile,
+    ) as error:  # fmt: skip
+        raise UnreadableFile(f"{path}: damaged: {error}") from error
+
+
+def _labels(path: Path, text: bytes) -> dict[str, Any]:
+    try:
+        labels = json.loads(text)
+    except ValueError:
+        labels = None
+    if not isinstance(labels, dict) or labels.get("format") != FORMAT:
+        raise UnreadableFile(f"{path}: a zip file, but not a saved explanation")
+    version = labels.get("version")
+    if not isinstance(version, int) or not 1 <= version <= VERSION:
+        raise UnreadableFile(
+            f"{path}: saved in version {version!r} of the format, this voile reads up to "
+            f"{VERSION}; update voile"
+        )
+    return labels
+
+
+def _stored(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    if info.compress_type != zipfile.ZIP_STORED:
+        raise UnreadableFile("a saved explanation holds uncompressed members only")
+    return archive.read(info)
+
+
+def _array_name(member: str) -> str:
+    if not member.endswith(".npy"):
+        raise UnreadableFile(f"unexpected member {member!r}")
+    return member.removesuffix(".npy")
+
+
+def _array(member: bytes) -> NDArray[Any]:
+    stream = io.BytesIO(member)
+    array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    if stream.read(1):
+        raise UnreadableFile("an array is followed by bytes that do not belong to it")
+    return array
+
+
+def _little_endian(array: NDArray[Any]) -> NDArray[Any]:
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)
