@@ -22,7 +22,7 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o644) -> Path:
     try:
         _write_beside(path, content, mode)
     except OSError as error:
-        raise _fault(path, error) from error
+        raise disk_fault(path, error) from error
     return path
 
 
@@ -49,11 +49,12 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _fault(path: Path, error: OSError) -> StorageFault:
+def disk_fault(path: Path, error: OSError) -> StorageFault:
+    """What the disk's refusal means, in our own terms."""
     name = os.strerror(error.errno or 0)
     symbol = errno.errorcode.get(error.errno or 0, "")
     if symbol in _FULL:
-        return StorageFull(f"{path}: no room left to write it ({name}); the old file is unchanged")
+        return StorageFull(f"{path}: no room left to write it ({name}); nothing was changed")
     if symbol in _READ_ONLY:
         return StorageReadOnly(f"{path}: cannot be written ({name}); choose another folder")
     return StorageFault(f"{path}: could not be written ({name})")

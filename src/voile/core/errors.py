@@ -3,7 +3,9 @@
     VoileError
     ├── InvalidInput              what was handed in cannot be used (also a ValueError)
     │   ├── SchemaError           a schema file is wrong; knows file, line and field
-    │   └── UnreadableFile        a saved file is truncated, damaged, foreign or too new
+    │   ├── UnreadableFile        a saved file is truncated, damaged, foreign or too new
+    │   ├── DuplicateRecord       a record with this key is stored already
+    │   └── MissingRecord         there is no record with this key to replace
     ├── Refused                   sound input, but answering would break a promise
     │   └── BudgetExceeded        the privacy budget does not cover it
     ├── VerificationFailed        a proof, signature or check did not hold
@@ -50,6 +52,22 @@ class SchemaError(InvalidInput):
 
 class UnreadableFile(InvalidInput):
     """A saved file is truncated, damaged, of another program, or of a newer voile."""
+
+
+class DuplicateRecord(InvalidInput):
+    """A record with this key is stored already."""
+
+    def __init__(self, table: str, key: tuple[object, ...]) -> None:
+        self.table, self.key = table, key
+        super().__init__(f"table {table!r} holds a record with the key {key!r} already")
+
+
+class MissingRecord(InvalidInput):
+    """There is no record with this key to replace."""
+
+    def __init__(self, table: str, key: tuple[object, ...]) -> None:
+        self.table, self.key = table, key
+        super().__init__(f"table {table!r} holds no record with the key {key!r}")
 
 
 class Refused(VoileError):

@@ -1,0 +1,23 @@
+"""Durable records: many threads and processes, one writer at a time, nothing half done.
+
+- say what is stored: `Table`, `Part`
+- open it: `open_storage`
+- change it: `Storage.submit(command)`, where a command is any function of a `Transaction`
+"""
+
+from voile.core.storage.group_commit import Command, Storage
+from voile.core.storage.opening import open_storage, storage_on
+from voile.core.storage.session import Migrator, Session, Transaction
+from voile.core.storage.tables import Part, Table
+
+__all__ = [
+    "Command",
+    "Migrator",
+    "Part",
+    "Session",
+    "Storage",
+    "Table",
+    "Transaction",
+    "open_storage",
+    "storage_on",
+]

@@ -1,0 +1,162 @@
+"""What is stored, as data: a table is a frozen dataclass and the fields that identify it.
+
+Compatibility promise: a table of a released version keeps its name, columns and meaning; a change
+is a new version of its `Part`, with a migration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_args, get_type_hints
+
+from voile.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from voile.core.storage.session import Migrator
+
+Record = TypeVar("Record")
+Value: TypeAlias = int | str | bytes | float | None
+Row: TypeAlias = tuple[Value, ...]
+"""The fields of one record, in the order of the dataclass."""
+Key: TypeAlias = tuple[Value, ...]
+"""The values of the key columns."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,50}")
+_LONG = 2**63
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, its Python type, and whether it may be absent."""
+
+    name: str
+    kind: type[Any]
+    optional: bool
+
+    def check(self, value: Value) -> None:
+        """Refuse what some database would refuse or silently change, the same way everywhere.
+
+        SQLite stores NaN as NULL, PostgreSQL refuses NUL characters, neither takes an integer of
+        more than 64 bits.
+        """
+        if value is None and self.optional:
+            return
+        if type(value) is not self.kind:
+            raise InvalidInput(
+                f"column {self.name!r} holds {self.kind.__name__}, found {type(value).__name__}"
+            )
+        if isinstance(value, int) and not -_LONG <= value < _LONG:
+            raise InvalidInput(f"column {self.name!r} holds 64-bit integers, found {value}")
+        if isinstance(value, float) and value != value:
+            raise InvalidInput(f"column {self.name!r} cannot hold NaN")
+        if isinstance(value, str) and not _storable(value):
+            raise InvalidInput(f"column {self.name!r} cannot hold NUL or unpaired surrogates")
+
+
+@dataclass(frozen=True)
+class Table(Generic[Record]):
+    """A table of frozen dataclasses.
+
+    Args:
+        name: lower case letters, digits and underscores.
+        record: a frozen dataclass of int, str, bytes and float fields, each perhaps `| None`.
+        key: the fields that identify a record; scans return records in the order of the key.
+    """
+
+    name: str
+    record: type[Record]
+    key: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not is_dataclass(self.record):
+            raise InvalidInput(f"table {self.name!r} needs a dataclass, found {self.record!r}")
+        for name in (self.name, *self.column_names):
+            if not _NAME.fullmatch(name):
+                raise InvalidInput(f"{name!r} cannot be a name in a database")
+        for name in self.key:
+            column = self.columns[self.column_names.index(name)]
+            if column.optional or column.kind is float:
+                raise InvalidInput(f"key column {name!r} must be int, str or bytes, never None")
+        if not self.key:
+            raise InvalidInput(f"table {self.name!r} needs a key")
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        hints = get_type_hints(self.record)
+        return tuple(_column(item.name, hints[item.name]) for item in fields(self.record))  # type: ignore[arg-type]
+
+    @cached_property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(item.name for item in fields(self.record))  # type: ignore[arg-type]
+
+    @cached_property
+    def _values_of(self) -> Callable[[Record], Any]:
+        return attrgetter(*self.column_names)
+
+    def row(self, record: Record) -> Row:
+        """The record as a checked tuple."""
+        values = self._values_of(record)
+        row = values if len(self.column_names) > 1 else (values,)
+        for column, value in zip(self.columns, row, strict=True):
+            column.check(value)
+        return tuple(row)
+
+    @cached_property
+    def key_positions(self) -> tuple[int, ...]:
+        return tuple(self.column_names.index(name) for name in self.key)
+
+    def key_of(self, row: Row) -> Key:
+        return tuple(row[position] for position in self.key_positions)
+
+    def checked_key(self, values: Key, *, whole: bool) -> Key:
+        """A key, or the first part of one."""
+        if len(values) > len(self.key) or (whole and len(values) != len(self.key)):
+            raise InvalidInput(f"the key of table {self.name!r} is {self.key}, found {values!r}")
+        for position, value in zip(self.key_positions, values, strict=False):
+            self.columns[position].check(value)
+        return values
+
+
+@dataclass(frozen=True)
+class Part:
+    """The tables of one component, with their version.
+
+    Args:
+        name: the component, for example "ledger".
+        tables: the tables of the newest version.
+        version: goes up by one with each change of the tables.
+        migrations: `migrations[n]` turns version n into n + 1, inside the opening transaction.
+    """
+
+    name: str
+    tables: tuple[Table[Any], ...]
+    version: int = 1
+    migrations: Mapping[int, Callable[[Migrator], None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        missing = [n for n in range(1, self.version) if n not in self.migrations]
+        if self.version < 1 or missing:
+            raise InvalidInput(
+                f"part {self.name!r} of version {self.version} lacks migrations from {missing}"
+            )
+
+
+def _storable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def _column(name: str, hint: Any) -> Column:
+    choices = set(get_args(hint)) if isinstance(hint, UnionType) else {hint}
+    kinds = choices - {NoneType}
+    if len(kinds) != 1 or not kinds <= {int, str, bytes, float}:
+        raise InvalidInput(f"field {name!r} must be int, str, bytes or float, found {hint}")
+    return Column(name, kinds.pop(), NoneType in choices)
