@@ -138,6 +138,13 @@ class Storage:
             self._fail(batch, interrupted)
             raise
 
+    def _undo(self, error: Exception) -> None:
+        """Undo one command; if the database gave up the whole transaction, the batch fails."""
+        try:
+            self._session.undo()
+        except StorageFault as fault:
+            raise (error if isinstance(error, StorageFault) else fault) from fault
+
     def _fail(self, batch: list[_Ticket[Any]], fault: StorageFault) -> None:
         for ticket in batch:
             ticket.error = type(fault)(*fault.args)  # each thread raises one of its own
@@ -150,8 +157,7 @@ class Storage:
         try:
             ticket.answer = ticket.command(self._session)
         except Exception as error:
-            # If the database gave up the whole transaction, this raises and the batch fails.
-            self._session.undo()
             ticket.error = error
+            self._undo(error)
         else:
             self._session.release()

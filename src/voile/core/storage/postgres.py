@@ -83,9 +83,11 @@ class PostgresSession(SqlRecords):
         self._pending.append("RELEASE command")
 
     def undo(self) -> None:
+        self._check_connected()
         self._pending += ["ROLLBACK TO command", "RELEASE command"]
 
     def commit(self) -> None:
+        self._check_connected()
         self._pending.append("COMMIT")
         try:
             self._flush()
@@ -115,6 +117,10 @@ class PostgresSession(SqlRecords):
 
     def close(self) -> None:
         self._connection.close()
+
+    def _check_connected(self) -> None:
+        if self._connection.broken:
+            raise StorageFault("PostgreSQL: the connection was lost; nothing was kept")
 
     def _flush(self) -> None:
         """Send the control statements that wait, in one round trip."""

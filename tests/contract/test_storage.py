@@ -1,0 +1,441 @@
+"""One suite for every storage: what memory does in a few readable lines, the databases do too."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from voile.core.errors import (
+    DuplicateRecord,
+    InvalidInput,
+    MissingRecord,
+    NewerDatabase,
+    StorageFault,
+)
+from voile.core.storage import Migrator, Part, Session, Storage, Table, Transaction, storage_on
+from voile.core.storage.memory import MemoryDatabase, MemorySession
+from voile.core.storage.postgres import PostgresSession
+from voile.core.storage.sqlite import SqliteSession
+
+
+@dataclass(frozen=True)
+class Item:
+    name: str
+    number: int
+    weight: float | None
+    payload: bytes
+
+
+@dataclass(frozen=True)
+class Total:
+    name: str
+    value: int
+
+
+@dataclass(frozen=True)
+class Seat:
+    row: int
+    place: int
+
+
+ITEMS = Table("items", Item, key=("name", "number"))
+TOTALS = Table("totals", Total, key=("name",))
+SEATS = Table("seats", Seat, key=("row", "place"))
+PART = Part("shop", (ITEMS, TOTALS, SEATS))
+
+NewSession = Callable[[], Session]
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.real)])
+def new_session(request: pytest.FixtureRequest, tmp_path: Path) -> NewSession:
+    """Opens the same database again and again."""
+    if request.param == "memory":
+        database = MemoryDatabase()
+        return lambda: MemorySession(database)
+    if request.param == "sqlite":
+        return lambda: SqliteSession(tmp_path / "test.db")
+    url = request.getfixturevalue("postgres_url")
+    return lambda: PostgresSession(url)
+
+
+@pytest.fixture
+def storage(new_session: NewSession) -> Iterator[Storage]:
+    with storage_on(new_session(), [PART]) as opened:
+        yield opened
+
+
+def item(name: str = "a", number: int = 1, weight: float | None = 0.5) -> Item:
+    return Item(name, number, weight, b"\x00\xff")
+
+
+def add(record: Item) -> Callable[[Transaction], None]:
+    return lambda t: t.insert(ITEMS, record)
+
+
+def all_items(storage: Storage) -> list[Item]:
+    return storage.submit(lambda t: t.scan(ITEMS))
+
+
+class TestRecords:
+    def test_an_inserted_record_comes_back_equal(self, storage: Storage) -> None:
+        storage.submit(add(item()))
+        assert storage.submit(lambda t: t.get(ITEMS, "a", 1)) == item()
+
+    def test_an_absent_record_is_none(self, storage: Storage) -> None:
+        assert storage.submit(lambda t: t.get(ITEMS, "a", 1)) is None
+
+    def test_a_taken_key_is_refused_and_the_first_record_stays(self, storage: Storage) -> None:
+        storage.submit(add(item(weight=1.0)))
+        with pytest.raises(DuplicateRecord) as caught:
+            storage.submit(add(item(weight=2.0)))
+        assert caught.value.key == ("a", 1)
+        assert all_items(storage) == [item(weight=1.0)]
+
+    def test_replace_overwrites_one_record_only(self, storage: Storage) -> None:
+        storage.submit(add(item("a")))
+        storage.submit(add(item("b")))
+        storage.submit(lambda t: t.replace(ITEMS, item("a", weight=None)))
+        assert all_items(storage) == [item("a", weight=None), item("b")]
+
+    def test_replace_of_nothing_is_refused(self, storage: Storage) -> None:
+        with pytest.raises(MissingRecord):
+            storage.submit(lambda t: t.replace(ITEMS, item()))
+        assert all_items(storage) == []
+
+    def test_a_record_that_is_all_key_can_be_replaced(self, storage: Storage) -> None:
+        storage.submit(lambda t: t.insert(SEATS, Seat(1, 2)))
+        storage.submit(lambda t: t.replace(SEATS, Seat(1, 2)))
+        with pytest.raises(MissingRecord):
+            storage.submit(lambda t: t.replace(SEATS, Seat(1, 3)))
+
+    @settings(
+        max_examples=30,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
+    @given(
+        name=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
+        number=st.integers(-(2**63), 2**63 - 1),
+        weight=st.floats(allow_nan=False) | st.none(),
+        payload=st.binary(),
+    )
+    def test_every_value_comes_back_bit_for_bit(
+        self, storage: Storage, name: str, number: int, weight: float | None, payload: bytes
+    ) -> None:
+        record = Item(name, number, weight, payload)
+
+        def write_and_read(t: Transaction) -> Item | None:
+            if t.get(ITEMS, name, number) is None:
+                t.insert(ITEMS, record)
+            else:
+                t.replace(ITEMS, record)
+            return t.get(ITEMS, name, number)
+
+        found = storage.submit(write_and_read)
+        assert repr(found) == repr(record)  # repr tells 0.0 from -0.0
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            item(number=2**63),
+            item(number=True),
+            item(weight=float("nan")),
+            item(name="a\0b"),
+            item(name="\ud800"),
+            replace(item(), payload="text"),  # type: ignore[arg-type]
+            replace(item(), name=None),  # type: ignore[arg-type]
+            item(weight=1),
+        ],
+    )
+    def test_what_a_database_would_refuse_or_change_is_refused(
+        self, storage: Storage, bad: Item
+    ) -> None:
+        with pytest.raises(InvalidInput):
+            storage.submit(add(bad))
+        assert all_items(storage) == []
+
+    def test_a_key_of_wrong_length_or_type_is_refused(self, storage: Storage) -> None:
+        with pytest.raises(InvalidInput, match="key"):
+            storage.submit(lambda t: t.get(ITEMS, "a"))
+        with pytest.raises(InvalidInput):
+            storage.submit(lambda t: t.get(ITEMS, "a", "1"))
+
+
+class TestScan:
+    NAMES = ("B", "Z", "a", "b", "é", "中", "\U0001f600")  # in the order of code points
+
+    @pytest.fixture
+    def filled(self, storage: Storage) -> Storage:
+        for name in reversed(self.NAMES):
+            for number in (10, 2, -1):
+                storage.submit(add(item(name, number)))
+        return storage
+
+    def test_scan_follows_the_key_with_text_by_code_point(self, filled: Storage) -> None:
+        keys = [(found.name, found.number) for found in all_items(filled)]
+        assert keys == [(name, number) for name in self.NAMES for number in (-1, 2, 10)]
+
+    def test_a_prefix_chooses_and_descending_reverses(self, filled: Storage) -> None:
+        found = filled.submit(lambda t: t.scan(ITEMS, "a", descending=True))
+        assert [record.number for record in found] == [10, 2, -1]
+
+    def test_after_and_limit_page_through(self, filled: Storage) -> None:
+        seen: list[int] = []
+        page = filled.submit(lambda t: t.scan(ITEMS, "a", limit=2))
+        while page:
+            seen += [record.number for record in page]
+            last = page[-1].number
+            page = filled.submit(lambda t, last=last: t.scan(ITEMS, "a", after=last, limit=2))  # type: ignore[misc]
+        assert seen == [-1, 2, 10]
+
+    def test_after_while_descending_means_before(self, filled: Storage) -> None:
+        found = filled.submit(lambda t: t.scan(ITEMS, "a", after=10, descending=True))
+        assert [record.number for record in found] == [2, -1]
+
+    def test_after_without_prefix_uses_the_first_key_column(self, filled: Storage) -> None:
+        found = filled.submit(lambda t: t.scan(ITEMS, after="中"))
+        assert {record.name for record in found} == {"\U0001f600"}
+
+
+class TestTransactions:
+    def test_a_command_that_raises_leaves_nothing(self, storage: Storage) -> None:
+        def fails(t: Transaction) -> None:
+            t.insert(ITEMS, item("a"))
+            t.insert(ITEMS, item("b"))
+            raise RuntimeError("changed my mind")
+
+        storage.submit(add(item("c")))
+        with pytest.raises(RuntimeError, match="changed my mind"):
+            storage.submit(fails)
+        assert all_items(storage) == [item("c")]
+
+    def test_a_failed_insert_inside_a_command_can_be_survived(self, storage: Storage) -> None:
+        def tries_twice(t: Transaction) -> None:
+            t.insert(ITEMS, item("a"))
+            with pytest.raises(DuplicateRecord):
+                t.insert(ITEMS, item("a"))
+            t.insert(ITEMS, item("b"))
+
+        storage.submit(tries_twice)
+        assert [record.name for record in all_items(storage)] == ["a", "b"]
+
+    def test_a_command_sees_its_own_changes(self, storage: Storage) -> None:
+        def count(t: Transaction) -> int:
+            t.insert(ITEMS, item())
+            return len(t.scan(ITEMS))
+
+        assert storage.submit(count) == 1
+
+    def test_commands_of_one_batch_fail_and_succeed_by_themselves(self, storage: Storage) -> None:
+        """While the first command holds the lead, the others queue up and share a transaction."""
+        started, go_on = threading.Event(), threading.Event()
+        outcomes: dict[int, str] = {}
+
+        def slow(t: Transaction) -> None:
+            started.set()
+            assert go_on.wait(10)
+            t.insert(TOTALS, Total("slow", 0))
+
+        def one(number: int) -> None:
+            def command(t: Transaction) -> None:
+                t.insert(ITEMS, item("batch", number))
+                if number % 3 == 0:
+                    raise RuntimeError("no")
+
+            try:
+                storage.submit(command)
+                outcomes[number] = "done"
+            except RuntimeError:
+                outcomes[number] = "refused"
+
+        leader = threading.Thread(target=lambda: storage.submit(slow))
+        leader.start()
+        assert started.wait(10)
+        followers = [threading.Thread(target=one, args=(n,)) for n in range(30)]
+        for thread in followers:
+            thread.start()
+        go_on.set()
+        for thread in [leader, *followers]:
+            thread.join(30)
+        expected = {n: "refused" if n % 3 == 0 else "done" for n in range(30)}
+        assert outcomes == expected
+        kept = [record.number for record in all_items(storage)]
+        assert kept == [n for n in range(30) if n % 3]
+
+    def test_no_increment_is_lost_between_threads(self, storage: Storage) -> None:
+        storage.submit(lambda t: t.insert(TOTALS, Total("n", 0)))
+
+        def increment(t: Transaction) -> int:
+            found = t.get(TOTALS, "n")
+            assert found is not None
+            t.replace(TOTALS, Total("n", found.value + 1))
+            return found.value + 1
+
+        answers: list[int] = []
+        threads = [
+            threading.Thread(
+                target=lambda: answers.extend(storage.submit(increment) for _ in range(10))
+            )
+            for _ in range(16)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert sorted(answers) == list(range(1, 161))
+        assert storage.submit(lambda t: t.get(TOTALS, "n")) == Total("n", 160)
+
+    def test_two_storages_on_one_database_exclude_each_other(
+        self, new_session: NewSession, storage: Storage
+    ) -> None:
+        storage.submit(lambda t: t.insert(TOTALS, Total("n", 0)))
+
+        def increment(t: Transaction) -> None:
+            found = t.get(TOTALS, "n")
+            assert found is not None
+            t.replace(TOTALS, Total("n", found.value + 1))
+
+        with storage_on(new_session(), [PART]) as other:
+            threads = [
+                threading.Thread(target=lambda s=s: [s.submit(increment) for _ in range(50)])
+                for s in (storage, other)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+        assert storage.submit(lambda t: t.get(TOTALS, "n")) == Total("n", 100)
+
+    def test_a_command_inside_a_command_is_refused(self, storage: Storage) -> None:
+        with pytest.raises(InvalidInput, match="cannot submit another"):
+            storage.submit(lambda _: storage.submit(add(item())))
+        storage.submit(add(item()))  # and the storage goes on
+
+    def test_an_interrupted_leader_keeps_nothing_and_frees_the_others(
+        self, storage: Storage
+    ) -> None:
+        def interrupted(t: Transaction) -> None:
+            t.insert(ITEMS, item("lost"))
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            storage.submit(interrupted)
+        storage.submit(add(item("kept")))
+        assert [record.name for record in all_items(storage)] == ["kept"]
+
+
+class TestCommitFailure:
+    """Answers leave after the commit: if it fails, nobody was told anything else."""
+
+    def test_every_caller_of_the_batch_is_told_and_nothing_is_kept(
+        self, new_session: NewSession, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        session = new_session()
+        with storage_on(session, [PART]) as storage:
+            with monkeypatch.context() as patch:
+                patch.setattr(session, "commit", _raise_fault)
+                with pytest.raises(StorageFault, match="the disk is gone"):
+                    storage.submit(add(item("a")))
+            assert all_items(storage) == []
+            storage.submit(add(item("b")))
+            assert [record.name for record in all_items(storage)] == ["b"]
+
+
+def _raise_fault() -> None:
+    raise StorageFault("the disk is gone")
+
+
+class TestOpening:
+    def test_what_was_committed_is_there_after_reopening(self, new_session: NewSession) -> None:
+        with storage_on(new_session(), [PART]) as storage:
+            storage.submit(add(item()))
+        with storage_on(new_session(), [PART]) as storage:
+            assert all_items(storage) == [item()]
+
+    def test_a_second_part_joins_an_existing_database(self, new_session: NewSession) -> None:
+        first = Part("first", (ITEMS,))
+        second = Part("second", (TOTALS,))
+        with storage_on(new_session(), [first]) as storage:
+            storage.submit(add(item()))
+        with storage_on(new_session(), [first, second]) as storage:
+            storage.submit(lambda t: t.insert(TOTALS, Total("n", 1)))
+            assert all_items(storage) == [item()]
+
+    def test_migrations_run_in_order_and_once(self, new_session: NewSession) -> None:
+        with storage_on(new_session(), [Part("shop", (TOTALS,))]) as storage:
+            storage.submit(lambda t: t.insert(TOTALS, Total("n", 1)))
+        newer = Part("shop", (TOTALS, SEATS), 3, {1: _double, 2: _add_seats})
+        for _ in range(2):
+            with storage_on(new_session(), [newer]) as storage:
+                assert storage.submit(lambda t: t.get(TOTALS, "n")) == Total("n", 2)
+                assert storage.submit(lambda t: t.scan(SEATS)) == [Seat(1, 1)]
+
+    def test_a_migration_can_change_the_columns_of_a_table(self, new_session: NewSession) -> None:
+        with storage_on(new_session(), [Part("shop", (TOTALS,))]) as storage:
+            storage.submit(lambda t: t.insert(TOTALS, Total("n", 7)))
+        with storage_on(new_session(), [Part("shop", (ROOMY,), 2, {1: _widen})]) as storage:
+            assert storage.submit(lambda t: t.scan(ROOMY)) == [RoomyTotal("n", 7, "migrated")]
+
+    def test_a_migration_that_fails_changes_nothing(self, new_session: NewSession) -> None:
+        with storage_on(new_session(), [Part("shop", (TOTALS,))]) as storage:
+            storage.submit(lambda t: t.insert(TOTALS, Total("n", 1)))
+        broken = Part("shop", (TOTALS, SEATS), 3, {1: _double, 2: _fail_half_way})
+        with pytest.raises(RuntimeError, match="half way"):
+            storage_on(new_session(), [broken])
+        with storage_on(new_session(), [Part("shop", (TOTALS,))]) as storage:
+            assert storage.submit(lambda t: t.get(TOTALS, "n")) == Total("n", 1)
+
+    def test_a_newer_database_is_refused_and_untouched(self, new_session: NewSession) -> None:
+        newer = Part("shop", (TOTALS,), 2, {1: _double})
+        with storage_on(new_session(), [newer]) as storage:
+            storage.submit(lambda t: t.insert(TOTALS, Total("n", 5)))
+        with pytest.raises(NewerDatabase, match="version 2"):
+            storage_on(new_session(), [Part("shop", (TOTALS,))])
+        with storage_on(new_session(), [newer]) as storage:
+            assert storage.submit(lambda t: t.get(TOTALS, "n")) == Total("n", 5)
+
+    def test_a_closed_storage_says_so(self, new_session: NewSession) -> None:
+        storage = storage_on(new_session(), [PART])
+        storage.close()
+        storage.close()
+        with pytest.raises(StorageFault, match="closed"):
+            storage.submit(lambda _: None)
+
+
+@dataclass(frozen=True)
+class RoomyTotal:
+    name: str
+    value: int
+    remark: str
+
+
+ROOMY = Table("totals", RoomyTotal, key=("name",))
+
+
+def _double(t: Migrator) -> None:
+    for total in t.scan(TOTALS):
+        t.replace(TOTALS, Total(total.name, 2 * total.value))
+
+
+def _add_seats(t: Migrator) -> None:
+    t.create(SEATS)
+    t.insert(SEATS, Seat(1, 1))
+
+
+def _fail_half_way(t: Migrator) -> None:
+    _add_seats(t)
+    raise RuntimeError("half way")
+
+
+def _widen(t: Migrator) -> None:
+    t.rename(TOTALS, "totals_1")
+    t.create(ROOMY)
+    for total in t.scan(Table("totals_1", Total, key=("name",))):
+        t.insert(ROOMY, RoomyTotal(total.name, total.value, "migrated"))
+    t.drop(Table("totals_1", Total, key=("name",)))
