@@ -1,0 +1,176 @@
+"""Raw values become numbers or places in a category list, without ever raising or warning.
+
+Each value is read by itself: what a row becomes depends on no other row, which is what lets a
+guarantee about one row survive this step. In particular no column is given a common type first.
+What counts as missing, as a number and as a category is told in the docstring of the package.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from voile.core.errors import InvalidInput
+from voile.core.schema.arrays import FeatureValues, Mask, RawColumn
+
+_WORDS = {"": math.nan, "true": 1.0, "false": 0.0}
+_TRUTH_TEXTS = {1.0: ("True", "true"), 0.0: ("False", "false")}
+_MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What a raw column says: NaN where no value can be used, and which of those are missing."""
+
+    values: FeatureValues
+    missing: Mask
+
+    @property
+    def unusable(self) -> Mask:
+        """There is a value, but it cannot be read or is not in the list."""
+        return np.isnan(self.values) & ~self.missing
+
+
+def raw_column(column: Any, name: str) -> RawColumn:
+    """A 1-D array of the values of `column`, each of its own type."""
+    if isinstance(column, np.ma.MaskedArray):
+        column = np.ma.filled(column.astype(object), np.nan)
+    if hasattr(column, "__array__"):
+        array = np.asarray(column)
+    elif isinstance(column, str | bytes) or not hasattr(column, "__iter__"):
+        array = np.empty((), dtype=object)
+    else:
+        array = np.fromiter(column, dtype=object)
+    if array.ndim != 1:
+        raise InvalidInput(f"column {name!r} must be a list or an array with one dimension")
+    return array
+
+
+def read_numbers(column: RawColumn) -> Reading:
+    """The numbers in a raw column."""
+    if column.dtype.kind in "biuf":
+        with np.errstate(all="ignore"):  # a long double may overflow to infinity, which is clamped
+            values = column.astype(np.float64)
+        return Reading(values, np.isnan(values))
+    numbers_in_text = _all_numbers(column)
+    if numbers_in_text is not None:
+        return Reading(numbers_in_text, np.isnan(numbers_in_text))
+    return _read_each(column, _number)
+
+
+def read_places(column: RawColumn, places: Mapping[str, int]) -> Reading:
+    """For each raw value the place of its text in a list of categories."""
+    return _read_each(column, lambda value: _place(value, places))
+
+
+def _all_numbers(column: RawColumn) -> FeatureValues | None:
+    """A short cut for the usual column of a CSV file: all text, all numbers. Reads as `_number`."""
+    if column.dtype.kind not in "OUT" or set(map(type, column.tolist())) != {str}:
+        return None
+    try:
+        return np.fromiter(map(float, column.tolist()), np.float64, len(column))
+    except ValueError:
+        return None
+
+
+def _read_each(column: RawColumn, read: Callable[[Any], float]) -> Reading:
+    """Apply `read` once per distinct value; it gives NaN for a missing, raises for a bad one."""
+    if column.dtype.kind in "mMV":  # as Python objects, times and records could pass for numbers
+        return Reading(np.full(len(column), np.nan), np.zeros(len(column), dtype=np.bool_))
+    distinct, inverse = _distinct(column.tolist())
+    attempts = [_attempt(read, value) for value in distinct]
+    failed = np.array([attempt is None for attempt in attempts], dtype=np.bool_)
+    values = np.array(attempts, dtype=np.float64)  # None becomes NaN
+    return Reading(values[inverse], (np.isnan(values) & ~failed)[inverse])
+
+
+def _attempt(read: Callable[[Any], float], value: Any) -> float | None:
+    try:
+        return read(value)
+    except Exception:  # whatever a foreign value does when looked at, its row must not raise
+        return None
+
+
+class _Ordinals(dict[Any, int]):
+    """Numbers keys in the order in which they are first looked up."""
+
+    def __missing__(self, key: Any) -> int:
+        self[key] = ordinal = len(self)
+        return ordinal
+
+
+def _distinct(values: list[Any]) -> tuple[list[Any], np.ndarray[Any, np.dtype[np.intp]]]:
+    """The distinct values and, for each value, its place among them.
+
+    Values that compare equal (1, 1.0, True) are one value here, so readers must treat them alike.
+    """
+    ordinals = _Ordinals()
+    try:
+        inverse = np.fromiter(map(ordinals.__getitem__, values), np.intp, len(values))
+    except Exception:  # a value that cannot be hashed or compared: take each for distinct
+        return values, np.arange(len(values))
+    return list(ordinals), inverse
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str | bytes):
+        return _number_in(value)
+    if type(value).__name__ in _MISSING_TYPES:
+        return math.nan
+    if isinstance(value, numbers.Number | np.bool_):
+        return _float(_real(value))
+    raise ValueError("not a number")
+
+
+def _real(value: Any) -> Any:
+    """A complex number on the real line equals a real number, so it is read as one."""
+    if isinstance(value, numbers.Complex) and value.imag == 0:
+        return value.real
+    return value
+
+
+def _text(value: str | bytes) -> str:
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return str.strip(text)
+
+
+def _number_in(text: str | bytes) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return _WORDS[_text(text).lower()]
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer past the largest float
+        return math.inf if value > 0 else -math.inf
+
+
+def _place(value: Any, places: Mapping[str, int]) -> float:
+    for text in _texts(value):
+        if text in places:
+            return places[text]
+    if math.isnan(_number(value)):
+        return math.nan
+    raise ValueError("not one of the categories")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts under which a value may stand in a category list; equal values, equal texts."""
+    if isinstance(value, str | bytes):
+        yield _text(value)
+        return
+    number = _number(value)
+    if math.isfinite(number):
+        value = _real(value)
+        if value == int(value):
+            yield str(int(value))
+        yield repr(number)
+        yield from _TRUTH_TEXTS.get(number, ())

@@ -1,0 +1,95 @@
+"""Features and the label: a name, the values it may take, and what stands in for a bad value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from voile.core.schema.arrays import Encoded, FeatureValues, RawColumn
+from voile.core.schema.domains import Domain, Value, check_text
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One input column.
+
+    Without a `default` it is the middle of the bounds (rounded down for integers) or the first
+    category. Without a `semantic` category the feature is a group of its own, under its own name.
+    """
+
+    name: str
+    domain: Domain
+    default: Value | None = None
+    semantic: str | None = None
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "name")
+        default = self.domain.default if self.default is None else self.domain.admit(self.default)
+        object.__setattr__(self, "default", default)
+        semantic = self.name if self.semantic is None else self.semantic
+        check_text(semantic, "semantic")
+        object.__setattr__(self, "semantic", semantic)
+
+    @property
+    def group(self) -> str:
+        """The semantic category, given or not."""
+        return self.semantic or self.name
+
+    @cached_property
+    def null_value(self) -> float:
+        """The default as it stands in `Rows`."""
+        return self.domain.place(self.domain.default if self.default is None else self.default)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of its encoded columns."""
+        return tuple(self.name + suffix for suffix in self.domain.suffixes)
+
+    def read(self, column: RawColumn) -> FeatureValues:
+        """Raw values, all of them brought inside the domain."""
+        return self.settle(self.domain.read(column).values)
+
+    def settle(self, values: FeatureValues) -> FeatureValues:
+        """Values brought inside the domain."""
+        return self.domain.settle(values, self.null_value)
+
+    def encode(self, values: FeatureValues) -> Encoded:
+        """The encoded columns of any values."""
+        return self.domain.encode(self.settle(values))
+
+    def decode(self, columns: Encoded) -> FeatureValues:
+        """The values of any encoded columns."""
+        return self.settle(self.domain.decode(columns))
+
+    def raw(self, values: FeatureValues) -> RawColumn:
+        """Any values as raw values inside the domain."""
+        return self.domain.raw(self.settle(values))
+
+    def declaration(self) -> dict[str, Any]:
+        """What a schema file says about the feature, nothing left out."""
+        return {
+            "kind": self.domain.kind,
+            **self.domain.declaration(),
+            "default": self.default,
+            "semantic": self.semantic,
+        }
+
+
+@dataclass(frozen=True)
+class Label:
+    """What a model predicts. Bad values become the middle of the bounds or the first category."""
+
+    name: str
+    domain: Domain
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "name")
+
+    def read(self, column: RawColumn) -> FeatureValues:
+        """Raw labels as numbers or as index into the categories, all inside the domain."""
+        return Feature(self.name, self.domain).read(column)
+
+    def declaration(self) -> dict[str, Any]:
+        """What a schema file says about the label."""
+        return {"name": self.name, **self.domain.declaration()}

@@ -1,0 +1,135 @@
+"""Where in a TOML text a field stands.
+
+`tomllib` tells lines only of documents it cannot read. Here a valid document is cut into its
+statements (a header, or a key with its value); since each of them is a valid document by itself,
+`tomllib` reads their keys, and quoting and escapes need no second parser.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Path: TypeAlias = tuple[str, ...]
+
+DOCUMENT = "document"
+"""The field of problems that are not about one field: a missing file, a syntax error, ..."""
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')
+_CAN_END = re.compile(r"""[\]}]|\"{3}|'{3}""")
+
+
+def quoted(text: str) -> str:
+    """`text` as a TOML string."""
+    return '"' + _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + '"'
+
+
+def dotted(*path: str) -> str:
+    """The TOML key of `path`: `features.age`, or `features."blood pressure"`."""
+    return ".".join(key if _BARE_KEY.fullmatch(key) else quoted(key) for key in path)
+
+
+@dataclass(frozen=True)
+class _Statement:
+    line: int
+    text: str
+
+
+def line_of(field: str, text: str) -> int:
+    """The line (from 1) of `field` in the valid TOML document `text`, or of what encloses it."""
+    lines: dict[Path, int] = {}
+    for line, path in _paths(text):
+        lines.setdefault(path, line)
+    path = _key_path(field) or ()
+    while path and path not in lines:
+        path = path[:-1]
+    return lines.get(path, 1)
+
+
+def field_at(line: int, text: str) -> str:
+    """The field whose statement holds `line`; the document may be broken from there on."""
+    field = DOCUMENT
+    table: Path = ()
+    for statement in _statements(text):
+        if statement.line > line:
+            break
+        header = _header_path(statement.text)
+        table = header or table
+        path = header or table + (_assigned_path(statement.text) or ())
+        field = dotted(*path) if path else DOCUMENT
+    return field
+
+
+def _paths(text: str) -> Iterator[tuple[int, Path]]:
+    """Every path that a statement names, with the statement's line; inline tables included."""
+    table: Path = ()
+    for statement in _statements(text):
+        header = _header_path(statement.text)
+        named = _held(_parsed(statement.text))
+        yield from ((statement.line, path if header else table + path) for path in named)
+        table = header or table
+
+
+def _statements(text: str) -> Iterator[_Statement]:
+    lines = text.replace("\r\n", "\n").split("\n")
+    number = 0
+    while number < len(lines):
+        first = number
+        statement = lines[first]
+        number += 1
+        if not statement.strip() or statement.lstrip().startswith("#"):
+            continue
+        whole = _parsed(statement) is not None
+        while not whole and number < len(lines):
+            statement += "\n" + lines[number]
+            number += 1
+            # Only a closing bracket or triple quote can complete a statement of several lines.
+            whole = bool(_CAN_END.search(lines[number - 1])) and _parsed(statement) is not None
+        yield _Statement(first + 1, statement)
+
+
+def _header_path(statement: str) -> Path | None:
+    return _only_path(_parsed(statement)) if statement.lstrip().startswith("[") else None
+
+
+def _assigned_path(statement: str) -> Path | None:
+    """The key of `key = value`: the shortest left side of an equals sign that reads as a key."""
+    for sign in re.finditer("=", statement):
+        path = _key_path(statement[: sign.start()])
+        if path is not None:
+            return path
+    return None
+
+
+def _key_path(key: str) -> Path | None:
+    return _only_path(_parsed(f"{key} = 0"))
+
+
+def _only_path(document: Any) -> Path | None:
+    """The path to the one leaf of a document that declares nothing else."""
+    if document is None:
+        return None
+    path: list[str] = []
+    while isinstance(document, dict) and document:
+        ((key, document),) = document.items()
+        path.append(key)
+    return tuple(path)
+
+
+def _held(value: Any) -> Iterator[Path]:
+    """Every path in a document."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield (key,)
+            yield from ((key, *path) for path in _held(inner))
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return None

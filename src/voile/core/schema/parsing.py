@@ -1,0 +1,168 @@
+"""From TOML text to the parts of a schema, every error with its line and field.
+
+Values are checked where they live (`domains`, `features`), which know the key but not the file. On
+their way up the errors are given the path of the enclosing tables here, and at last the line.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from voile.core.errors import SchemaError
+from voile.core.schema.domains import Categories, Domain, Numbers, shown
+from voile.core.schema.features import Feature, Label
+from voile.core.schema.locate import DOCUMENT, dotted, field_at, line_of
+
+_Build: TypeAlias = Callable[[Any], Domain]
+
+# For each kind the key that declares the values, and what to make of it.
+_KINDS: Mapping[str, tuple[str, _Build]] = {
+    "continuous": ("bounds", Numbers.between),
+    "integer": ("bounds", lambda bounds: Numbers.between(bounds, whole=True)),
+    "categorical": ("categories", Categories),
+}
+_LABEL_KINDS: Mapping[str, _Build] = {"bounds": Numbers.between, "categories": Categories}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a schema file declares."""
+
+    name: str
+    label: Label | None
+    features: tuple[Feature, ...]
+
+
+def read_text(path: Path) -> str:
+    """The text of a schema file."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SchemaError(
+            f"cannot be read: {error.strerror or error}", field=DOCUMENT, file=path
+        ) from error
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SchemaError(
+            f"not UTF-8: byte 0x{data[error.start]:02x}", field=DOCUMENT, line=line, file=path
+        ) from error
+
+
+@contextmanager
+def lines_of(text: str, file: Path | None) -> Iterator[None]:
+    """Give the schema errors raised in the body the line of their field in `text`."""
+    try:
+        yield
+    except SchemaError as error:
+        line = line_of(error.field, text) if error.line is None else error.line
+        raise SchemaError(error.problem, field=error.field, line=line, file=file) from error
+
+
+def parse(text: str) -> Parts:
+    """Read the parts of a schema; to be called within `lines_of`."""
+    document = _Section(_document(text), ())
+    document.only("name", "label", "features")
+    name = document.required("name")
+    label = _label(document.section("label")) if "label" in document.values else None
+    features = document.section("features")
+    return Parts(
+        name, label, tuple(_feature(key, features.section(key)) for key in features.values)
+    )
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise SchemaError("nested too deeply", field=DOCUMENT, line=1) from error
+    except ValueError as error:
+        place = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+        line = int(place[1]) if place else text.rstrip("\n").count("\n") + 1
+        raise SchemaError(
+            f"not valid TOML: {error}", field=field_at(line, text), line=line
+        ) from error
+
+
+@dataclass(frozen=True)
+class _Section:
+    """A TOML table that knows where it stands."""
+
+    values: Mapping[str, Any]
+    path: tuple[str, ...]
+
+    def section(self, key: str) -> _Section:
+        found = self.required(key)
+        path = (*self.path, key)
+        if not isinstance(found, dict):
+            raise SchemaError(f"expected a table, found {shown(found)}", field=dotted(*path))
+        return _Section(found, path)
+
+    def required(self, key: str) -> Any:
+        if key not in self.values:
+            raise SchemaError("missing", field=dotted(*self.path, key))
+        return self.values[key]
+
+    def only(self, *keys: str) -> None:
+        for key in self.values:
+            if key not in keys:
+                raise SchemaError(
+                    f"unknown key{_suggestion(key, keys)}; expected {_listed(keys)}",
+                    field=dotted(*self.path, key),
+                )
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Put the path of this table in front of the field of errors raised in the body."""
+        try:
+            yield
+        except SchemaError as error:
+            field = f"{dotted(*self.path)}.{error.field}"
+            raise SchemaError(error.problem, field=field) from error
+
+
+def _feature(name: str, section: _Section) -> Feature:
+    kind = section.required("kind")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise SchemaError(
+            f"unknown kind {shown(kind)}{_suggestion(kind, _KINDS)}; expected {_listed(_KINDS)}",
+            field=dotted(*section.path, "kind"),
+        )
+    key, build = _KINDS[kind]
+    section.only("kind", key, "default", "semantic")
+    declared = section.required(key)
+    with section.inside():
+        return Feature(
+            name, build(declared), section.values.get("default"), section.values.get("semantic")
+        )
+
+
+def _label(section: _Section) -> Label:
+    section.only("name", *_LABEL_KINDS)
+    name = section.required("name")
+    keys = [key for key in _LABEL_KINDS if key in section.values]
+    if len(keys) != 1:
+        raise SchemaError(
+            f"expected either {_listed(_LABEL_KINDS)}, found {' and '.join(keys) or 'neither'}",
+            field=dotted(*section.path),
+        )
+    with section.inside():
+        return Label(name, _LABEL_KINDS[keys[0]](section.values[keys[0]]))
+
+
+def _suggestion(word: object, known: Mapping[str, Any] | tuple[str, ...]) -> str:
+    near = get_close_matches(str(word), list(known), n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
+
+
+def _listed(words: Mapping[str, Any] | tuple[str, ...]) -> str:
+    *others, last = (repr(word) for word in words)
+    return f"{', '.join(others)} or {last}"

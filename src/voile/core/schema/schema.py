@@ -1,0 +1,278 @@
+"""The schema: what is public about a table, and the three forms its rows take."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from voile.core.errors import InvalidInput, SchemaError
+from voile.core.schema.arrays import Encoded, FeatureValues, RawColumn, Rows, Table
+from voile.core.schema.cells import raw_column
+from voile.core.schema.domains import check_text
+from voile.core.schema.features import Feature, Label
+from voile.core.schema.locate import dotted, quoted
+from voile.core.schema.parsing import lines_of, parse, read_text
+from voile.core.schema.report import SchemaReport, column_report
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The public description of a table: names, kinds, bounds or categories, defaults, groups.
+
+    Scaling and encoding follow from it alone, never from data, so they cost no privacy.
+
+    Guarantees:
+        Protected rows never raise. Whatever the values are, `rows`, `labels` and `check` give a
+        result without error or warning, and what `rows` and `labels` give lies inside the declared
+        domains. Only public structure raises: a missing column, unequal lengths, a wrong shape or
+        dtype.
+
+        Each row is read by itself: what it becomes depends on no other row.
+
+        Nothing that is handed in is changed.
+    """
+
+    name: str
+    features: tuple[Feature, ...]
+    label: Label | None = None
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "name")
+        object.__setattr__(self, "features", tuple(self.features))
+        if not self.features:
+            raise SchemaError("expected at least one feature, found none", field="features")
+        _check_distinct(self.features)
+        if self.label is not None and self.label.name in self.feature_names:
+            raise SchemaError(
+                f"{self.label.name!r} is also a feature; a label must not be among the inputs",
+                field="label.name",
+            )
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Schema:
+        """Read a TOML file; a `SchemaError` names file, line and field."""
+        file = Path(path)
+        return cls._from(read_text(file), file)
+
+    @classmethod
+    def loads(cls, text: str) -> Schema:
+        """Read TOML text; a `SchemaError` names line and field."""
+        return cls._from(text, None)
+
+    @classmethod
+    def _from(cls, text: str, file: Path | None) -> Schema:
+        with lines_of(text, file):
+            parts = parse(text)
+            return cls(parts.name, parts.features, parts.label)
+
+    def declaration(self) -> dict[str, Any]:
+        """Everything the schema says, in the structure of a schema file, nothing left out."""
+        return {
+            "name": self.name,
+            **({} if self.label is None else {"label": self.label.declaration()}),
+            "features": {feature.name: feature.declaration() for feature in self.features},
+        }
+
+    def dumps(self) -> str:
+        """TOML text from which `loads` makes an equal schema."""
+        blocks = [_assignments({"name": self.name})]
+        if self.label is not None:
+            blocks.append("[label]\n" + _assignments(self.label.declaration()))
+        for feature in self.features:
+            header = f"[{dotted('features', feature.name)}]\n"
+            blocks.append(header + _assignments(feature.declaration()))
+        return "\n".join(blocks)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 (hex) of what the schema says: equal schemas, and only they, have equal digests.
+
+        Digests are stored in artefacts, so this form never changes: JSON of `declaration`, without
+        blanks, in ASCII, features as a list of pairs because their order matters.
+        """
+        declared = self.declaration()
+        declared["features"] = list(declared["features"].items())
+        canonical = json.dumps(declared, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(b"voile schema 1\n" + canonical.encode("ascii")).hexdigest()
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return tuple(feature.name for feature in self.features)
+
+    def semantic_groups(self) -> dict[str, tuple[str, ...]]:
+        """The names of the features in each semantic category, in the order of the schema."""
+        groups: dict[str, tuple[str, ...]] = {}
+        for feature in self.features:
+            groups[feature.group] = (*groups.get(feature.group, ()), feature.name)
+        return groups
+
+    @cached_property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the encoded columns: `age`, `sex=female`, `sex=male`."""
+        return tuple(name for feature in self.features for name in feature.column_names)
+
+    @cached_property
+    def column_features(self) -> NDArray[np.intp]:
+        """For each encoded column the place of its feature; read-only."""
+        widths = [len(feature.column_names) for feature in self.features]
+        return _read_only(np.repeat(np.arange(len(self.features)), widths))
+
+    @cached_property
+    def null_row(self) -> NDArray[np.float64]:
+        """The defaults as a row, shape (d,): what a blanked record becomes; read-only."""
+        return _read_only(np.array([feature.null_value for feature in self.features]))
+
+    def rows(self, table: Table) -> Rows:
+        """Read raw data: clamp to the bounds, round integers, put the default for what is no value.
+
+        Missing, unreadable and unlisted values become the default; further columns are ignored. The
+        docstring of `voile.core.schema` tells how raw values are read, booleans and text included.
+        """
+        columns = self._columns(table, self.feature_names)
+        with np.errstate(all="ignore"):
+            return np.column_stack(
+                [feature.read(columns[feature.name]) for feature in self.features]
+            )
+
+    def labels(self, table: Table) -> FeatureValues:
+        """The labels of raw data, shape (n,): numbers, or index into the categories."""
+        if self.label is None:
+            raise InvalidInput(f"the schema {self.name!r} declares no label")
+        column = self._columns(table, (self.label.name,))[self.label.name]
+        with np.errstate(all="ignore"):
+            return self.label.read(column)
+
+    def clamp(self, rows: ArrayLike) -> Rows:
+        """Rows brought inside the schema; those of `rows` already are."""
+        given = _matrix(rows, len(self.features), "rows")
+        with np.errstate(all="ignore"):
+            return np.column_stack(
+                [feature.settle(given[:, place]) for place, feature in enumerate(self.features)]
+            )
+
+    def encode(self, rows: ArrayLike) -> Encoded:
+        """Numbers scaled to [0, 1] and categories one-hot; what lies outside is clamped first."""
+        given = _matrix(rows, len(self.features), "rows")
+        with np.errstate(all="ignore"):
+            return np.hstack(
+                [feature.encode(given[:, place]) for place, feature in enumerate(self.features)]
+            )
+
+    def decode(self, encoded: ArrayLike) -> Rows:
+        """The inverse of `encode`, total: scales back and clamps; the largest of a one-hot wins."""
+        given = _matrix(encoded, len(self.column_names), "encoded rows")
+        with np.errstate(all="ignore"):
+            return np.column_stack(
+                [
+                    feature.decode(given[:, self.column_features == place])
+                    for place, feature in enumerate(self.features)
+                ]
+            )
+
+    def table(self, rows: ArrayLike) -> dict[str, RawColumn]:
+        """Rows as raw values by column name: floats, integers, categories as they are listed."""
+        given = _matrix(rows, len(self.features), "rows")
+        with np.errstate(all="ignore"):
+            return {
+                feature.name: feature.raw(given[:, place])
+                for place, feature in enumerate(self.features)
+            }
+
+    def check(self, table: Table) -> SchemaReport:
+        """Say what in raw data falls outside the schema; for the custodian, never for release."""
+        expected = list(self.feature_names) + ([self.label.name] if self.label else [])
+        present = [str(name) for name in _column_names(table)]
+        columns = self._columns(table, [name for name in expected if name in present])
+        with np.errstate(all="ignore"):
+            return SchemaReport(
+                rows=max((len(column) for column in columns.values()), default=0),
+                features=tuple(
+                    column_report(feature.name, feature.domain, columns[feature.name])
+                    for feature in self.features
+                    if feature.name in columns
+                ),
+                label=(
+                    column_report(self.label.name, self.label.domain, columns[self.label.name])
+                    if self.label is not None and self.label.name in columns
+                    else None
+                ),
+                missing_columns=tuple(n for n in self.feature_names if n not in columns),
+                unexpected_columns=tuple(n for n in present if n not in expected),
+            )
+
+    def _columns(self, table: Table, names: Iterable[str]) -> dict[str, RawColumn]:
+        """The named columns, all there and of one length."""
+        names = list(names)
+        present = set(_column_names(table))
+        absent = [name for name in names if name not in present]
+        if absent:
+            raise InvalidInput(
+                f"the schema {self.name!r} needs columns that the table lacks: "
+                + ", ".join(repr(name) for name in absent)
+            )
+        columns = {name: raw_column(table[name], name) for name in names}
+        lengths = {name: len(column) for name, column in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise InvalidInput(f"the columns have different lengths: {lengths}")
+        return columns
+
+
+def _check_distinct(features: tuple[Feature, ...]) -> None:
+    owners: dict[str, str] = {}
+    for feature in features:
+        field = dotted("features", feature.name)
+        if feature.name in owners.values():
+            raise SchemaError("declared twice", field=field)
+        for column in feature.column_names:
+            if column in owners:
+                raise SchemaError(
+                    f"its encoded column {column!r} is also one of {owners[column]!r}", field=field
+                )
+            owners[column] = feature.name
+
+
+def _column_names(table: Table) -> list[Any]:
+    if not hasattr(table, "keys"):
+        raise InvalidInput(
+            f"expected a table (a mapping of column names to values), "
+            f"found a {type(table).__name__}"
+        )
+    return list(table.keys())
+
+
+def _matrix(values: ArrayLike, width: int, what: str) -> NDArray[np.float64]:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        array = np.empty((), dtype=object)
+    if array.ndim != 2 or array.shape[1] != width or array.dtype.kind not in "biuf":
+        raise InvalidInput(
+            f"{what} must be an array of numbers of shape (n, {width}), "
+            f"found shape {array.shape} of {array.dtype}; `rows` reads raw data"
+        )
+    with np.errstate(all="ignore"):
+        return array.astype(np.float64)
+
+
+def _assignments(values: dict[str, Any]) -> str:
+    return "".join(f"{key} = {_toml(value)}\n" for key, value in values.items())
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(_toml(item) for item in value)}]"
+    return quoted(value) if isinstance(value, str) else repr(value)
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
