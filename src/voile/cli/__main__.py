@@ -1,0 +1,5 @@
+"""`python -m voile.cli`, the same as `voile`."""
+
+from voile.cli.app import main
+
+main()

@@ -1,0 +1,136 @@
+"""The root command, and what becomes of errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Annotated
+
+import click
+import typer
+
+from voile._version import __version__
+from voile.cli import demo, schema
+from voile.cli.output import ExitCode, print_error
+
+_TRACEBACK = "VOILE_TRACEBACK"
+
+_EPILOG = """\
+Exit codes:
+
+  0 done
+
+  2 usage or bad input
+
+  3 refused by the privacy budget or another promise
+
+  4 verification failed: a check did not hold
+
+  5 fault: storage, disk, a missing package, or a bug
+
+  130 interrupted
+
+Example: voile schema check clinic.toml patients.csv --json
+"""
+
+app = typer.Typer(
+    name="voile",
+    help="Explanations of machine-learning models that are safe to publish.",
+    epilog=_EPILOG,
+    add_completion=False,
+    no_args_is_help=True,
+    suggest_commands=False,  # click suggests already
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(schema.app, name="schema")
+app.command("demo", epilog=demo.EPILOG)(demo.demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"voile {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Options of `voile` itself."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command and leave the process with its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a plain terminal shows what it can
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone; what is still buffered must not be written on the way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = ExitCode.BROKEN_PIPE
+    sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    """Run the command and report its error, if any."""
+    as_json = "--json" in arguments
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("voile", list(arguments)) as context:
+            command.invoke(context)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return ExitCode.USAGE
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.ClickException as error:
+        print_error("UsageError", _usage(error), ExitCode.USAGE, as_json=as_json)
+        return ExitCode.USAGE
+    except (KeyboardInterrupt, click.Abort):
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        return _failed(error, as_json=as_json)
+    return ExitCode.DONE
+
+
+def _usage(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    path = "voile" if context is None else context.command_path
+    return f"{error.format_message()} (see: {path} --help)"
+
+
+def _failed(error: Exception, *, as_json: bool) -> int:
+    from voile.core.errors import VoileError
+
+    if os.environ.get(_TRACEBACK):
+        traceback.print_exception(error)
+    code = _exit_code(error)
+    name, message = type(error).__name__, str(error)
+    if not isinstance(error, VoileError | OSError):
+        message = f"unexpected {name}: {' '.join(message.split())} ({_TRACEBACK}=1 shows where)"
+    print_error(name, message, code, as_json=as_json)
+    return code
+
+
+def _exit_code(error: Exception) -> ExitCode:
+    from voile.core.errors import InvalidInput, Refused, VerificationFailed
+
+    codes: dict[type[Exception], ExitCode] = {
+        InvalidInput: ExitCode.USAGE,
+        Refused: ExitCode.REFUSED,
+        VerificationFailed: ExitCode.VERIFICATION_FAILED,
+    }
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), ExitCode.FAULT)

@@ -1,0 +1,58 @@
+"""What every command shares: exit codes, the `--json` option, and ways to print.
+
+With `--json` standard output holds exactly one JSON object, a result or an error. Without it,
+results are printed for people on standard output, errors on standard error (`voile: error: ...`).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import IntEnum
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class ExitCode(IntEnum):
+    """What the exit status of `voile` means; scripts rely on it."""
+
+    DONE = 0
+    USAGE = 2
+    REFUSED = 3
+    VERIFICATION_FAILED = 4
+    FAULT = 5
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print exactly one JSON object instead of text.")
+]
+
+
+def print_json(data: dict[str, Any]) -> None:
+    """Print the one JSON object of this run; ASCII, so that no terminal can fail to show it."""
+    sys.stdout.write(json.dumps(data, indent=2, allow_nan=False) + "\n")
+
+
+def print_error(kind: str, message: str, code: ExitCode, *, as_json: bool) -> None:
+    """Report an error in the form that was asked for."""
+    if as_json:
+        print_json({"error": {"kind": kind, "message": message, "exit_code": int(code)}})
+    else:
+        sys.stderr.write(f"voile: error: {message}\n")
+
+
+def console() -> Console:
+    """A rich console that prints text as it is: data may hold what looks like markup."""
+    from rich.console import Console
+
+    class PipeConsole(Console):
+        def on_broken_pipe(self) -> NoReturn:
+            raise BrokenPipeError
+
+    return PipeConsole(markup=False, emoji=False, highlight=False)

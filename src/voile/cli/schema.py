@@ -1,0 +1,114 @@
+"""`voile schema`: look at a schema, and at how data fit it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from voile.cli.output import ExitCode, JsonOption, console, print_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from voile.core.schema import ColumnReport, Finding, Schema, SchemaReport
+
+app = typer.Typer(
+    help="Look at a schema, and at how data fit it.",
+    epilog="Example: voile schema show clinic.toml",
+    no_args_is_help=True,
+    suggest_commands=False,
+)
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE")]
+DataArgument = Annotated[str, typer.Argument(metavar="DATA")]
+
+
+@app.command(epilog="Example: voile schema check clinic.toml patients.csv")
+def check(file: FileArgument, data: DataArgument, as_json: JsonOption = False) -> None:
+    """Say what in DATA falls outside the schema FILE; exit code 4 if something does.
+
+    FILE is TOML; DATA is CSV with a header, Parquet, or - for CSV from standard input.
+
+    The output shows raw values and exact counts: for the custodian only, never for release.
+    """
+    from voile.core.schema import Schema
+    from voile.datasets.tables import read_table
+
+    schema = Schema.load(file)
+    report = schema.check(read_table(data))
+    if as_json:
+        print_json({"schema": schema.name, "ok": report.ok, **asdict(report)})
+    else:
+        _print_report(schema, report)
+    if not report.ok:
+        raise typer.Exit(ExitCode.VERIFICATION_FAILED)
+
+
+@app.command(epilog="Example: voile schema show clinic.toml --json")
+def show(file: FileArgument, as_json: JsonOption = False) -> None:
+    """Show what the schema FILE (TOML) declares, defaults filled in."""
+    from voile.core.schema import Schema
+
+    schema = Schema.load(file)
+    if as_json:
+        print_json({"digest": schema.digest, **schema.declaration()})
+    else:
+        _print_schema(schema)
+
+
+def _print_report(schema: Schema, report: SchemaReport) -> None:
+    out = console()
+    if report.missing_columns:
+        out.print("missing columns: " + _names(report.missing_columns), style="red")
+    if report.unexpected_columns:
+        out.print("columns ignored: " + _names(report.unexpected_columns))
+    if schema.label is not None and report.label is None:
+        out.print(f"no column for the label {schema.label.name!r}")
+    found = [(column, finding) for column in report.columns for finding in column.findings]
+    outside = [(column, finding) for column, finding in found if finding.count]
+    if outside:
+        out.print(_findings_table(outside))
+    verdict = "everything fits" if report.ok else "does not fit"
+    out.print(f"{report.rows} rows, schema {schema.name!r}: {verdict}")
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+def _findings_table(outside: list[tuple[ColumnReport, Finding]]) -> Table:
+    table = _table("column", "problem", "values", "examples (first row)")
+    for column, finding in outside:
+        examples = ", ".join(f"{example.value} ({example.row})" for example in finding.examples)
+        table.add_row(column.name, str(finding.problem), str(finding.count), examples)
+    return table
+
+
+def _print_schema(schema: Schema) -> None:
+    table = _table("feature", "kind", "values", "default", "semantic")
+    for feature in schema.features:
+        table.add_row(
+            feature.name,
+            feature.domain.kind,
+            str(feature.domain),
+            str(feature.default),
+            feature.group,
+        )
+    out = console()
+    out.print(f"schema {schema.name!r}: {len(schema.features)} features")
+    out.print(table)
+    if schema.label is not None:
+        out.print(f"label {schema.label.name!r}: {schema.label.domain}")
+    out.print(f"digest {schema.digest}")
+
+
+def _table(*headings: str) -> Table:
+    from rich.table import Table
+
+    table = Table()
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
