@@ -1,0 +1,37 @@
+"""What all pictures share: colours, and the guarantee written below each of them."""
+
+from __future__ import annotations
+
+from textwrap import fill
+from typing import TYPE_CHECKING, Final
+
+from voile.core.explanation import NO_GUARANTEE, Explanation
+from voile.core.optional import optional
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Distinguishable with the common forms of colour blindness.
+PALETTE: Final = ("#3b6fb6", "#d9772b", "#4a9d6f", "#8d5fa8", "#b8963e", "#6b7280")
+RAISES: Final = "#c8553d"
+LOWERS: Final = "#3b6fb6"
+INK: Final = "#1f2933"
+QUIET: Final = "#6b7280"
+
+
+def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
+    """A figure of its own, outside pyplot: nothing global is touched, nothing has to be closed."""
+    module = optional("matplotlib.figure", extra="explain")
+    figure: Figure = module.Figure(figsize=(width, height), layout="constrained")
+    axes: Axes = figure.add_subplot()
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(length=0, colors=INK)
+    return figure, axes
+
+
+def write_promise(figure: Figure, explanation: Explanation) -> None:
+    """The guarantees, or their absence, inside the picture: captions get lost on the way."""
+    lines = [str(guarantee) for guarantee in explanation.guarantees] or [NO_GUARANTEE]
+    text = "\n".join(fill(line, 110) for line in [*lines, *explanation.notes])
+    figure.supxlabel(text, fontsize=7, color=QUIET, x=0.02, ha="left")

@@ -1,0 +1,1 @@
+"""One file per job that people come for."""
