@@ -16,7 +16,7 @@ EPILOG = "Example: voile demo --output demo"
 
 def demo(
     output: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the results.")] = Path(
-        "voile-demo"
+        "demo-output"
     ),
     as_json: JsonOption = False,
 ) -> None:

@@ -102,8 +102,11 @@ def _check_names(names: list[str], place: str) -> None:
 def _read_parquet(data: bytes, source: str) -> dict[str, RawColumn]:
     parquet = optional("pyarrow.parquet", extra="explain")
     try:
-        table: Any = parquet.read_table(io.BytesIO(data))
+        file = parquet.ParquetFile(io.BytesIO(data))
+        _check_names(file.schema_arrow.names, source)
+        table: Any = file.read()
+    except InvalidInput:
+        raise
     except (ValueError, OSError, NotImplementedError) as error:  # the bases of pyarrow's errors
         raise InvalidInput(f"{source}: not a Parquet file that can be read: {error}") from error
-    _check_names(table.column_names, source)
     return {name: table.column(name).to_numpy() for name in table.column_names}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from voile.core.errors import SchemaError
 from voile.core.schema.arrays import Encoded, FeatureValues, RawColumn
 from voile.core.schema.domains import Domain, Value, check_text
 
@@ -85,6 +86,8 @@ class Label:
 
     def __post_init__(self) -> None:
         check_text(self.name, "name")
+        if self.domain.kind == "integer":  # a schema file has no way to say so
+            raise SchemaError("numeric labels are continuous; leave out `whole`", field="bounds")
 
     def read(self, column: RawColumn) -> FeatureValues:
         """Raw labels as numbers or as index into the categories, all inside the domain."""
