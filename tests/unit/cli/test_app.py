@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -180,6 +181,28 @@ def test_demo_as_json(tmp_path: Path) -> None:
     assert all(Path(file).is_file() for file in result["files"])
 
 
+def test_demo_keeps_its_progress_out_of_the_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def run(output: Path) -> SimpleNamespace:
+        print("working")
+        return SimpleNamespace(saved=output / "x", figure=1)
+
+    from voile.cli import main
+
+    monkeypatch.setitem(sys.modules, "voile.workflows.demo", SimpleNamespace(run=run))
+    for form in ([], ["--json"]):
+        with pytest.raises(SystemExit) as left:
+            main(["demo", "--output", str(tmp_path), *form])
+        assert left.value.code == 0
+        out, err = capsys.readouterr()
+        if form:
+            assert json.loads(out) == {"output": str(tmp_path), "files": [str(tmp_path / "x")]}
+            assert err == "working\n"
+        else:
+            assert (out, err) == ("working\n", "")
+
+
 # --- errors ---------------------------------------------------------------------------------------
 
 
@@ -278,7 +301,11 @@ def test_a_reader_that_goes_away(schema: Path, form: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "voile.cli", "schema", "show", str(schema), *form]
-    run = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60)
+    # Without a buffer nothing would be left to write on the way out, which is what could go wrong.
+    buffered = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    run = subprocess.run(
+        command, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60, env=buffered
+    )
     os.close(writer)
     assert (run.returncode, run.stderr) == (141, b"")
 

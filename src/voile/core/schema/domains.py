@@ -148,8 +148,7 @@ class Numbers:
         return ((values - self.lower) / (self.upper - self.lower))[:, np.newaxis]
 
     def decode(self, columns: Encoded) -> FeatureValues:
-        share = np.clip(columns[:, 0], 0.0, 1.0)  # first, so that nothing below can overflow
-        return self.lower + share * (self.upper - self.lower)
+        return self.lower + columns[:, 0] * (self.upper - self.lower)
 
     def raw(self, values: FeatureValues) -> RawColumn:
         return values.astype(np.int64) if self.whole else values.copy()

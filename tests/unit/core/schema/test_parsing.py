@@ -34,6 +34,9 @@ bounds = [0, 21]
 """
 
 
+SEX_DEFAULT = ("features.sex.default", "not one of")
+
+
 def failure(text: str) -> SchemaError:
     with pytest.raises(SchemaError) as caught:
         Schema.loads(text)
@@ -77,6 +80,8 @@ def test_the_example_means_what_it_says() -> None:
         ("default = 50", "default = 17", 10, "features.age.default", "outside the bounds"),
         ("default = 50", "default = true", 10, "features.age.default", "number, found True"),
         ('default = "female"', 'default = "F"', 16, "features.sex.default", "not one of"),
+        ('["female", "male"]\ndefault = "female"', "[0, 1]\ndefault = true", 16, *SEX_DEFAULT),
+        ('["female", "male"]\ndefault = "female"', "[0, 1]\ndefault = 1.0", 16, *SEX_DEFAULT),
         ('semantic = "demographics"', "semantic = 1", 11, "features.age.semantic", "text"),
         ('semantic = "demographics"', 'semantic = " "', 11, "features.age.semantic", "empty"),
         (
@@ -161,6 +166,10 @@ def test_files(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match=r"line 9: features\.age\.bounds") as caught:
         Schema.load(file)
     assert caught.value.file == file
+
+    file.write_bytes(CLINIC.replace("[0, 21]", "[21,\n0]").replace("\n", "\r\n").encode())
+    with pytest.raises(SchemaError, match=r"line 21: features\.visits\.bounds"):
+        Schema.load(file)
 
     file.write_bytes(b'name = "x"\n# caf\xe9\n')
     with pytest.raises(SchemaError, match="line 2: document: not UTF-8"):

@@ -179,6 +179,8 @@ def test_exports() -> None:
         ("visits", 2.6, 3),
         ("visits", "2.4", 2),
         ("visits", True, 1),
+        ("visits", 2 + 0j, 2),
+        ("visits", 2 + 1j, 3),
         ("visits", "TRUE", 1),
         ("visits", "False", 0),
         ("sex", "female", 0),
@@ -375,6 +377,13 @@ def test_clamp_encode_and_table_are_total(schema: Schema, data: st.DataObject) -
     assert np.array_equal(again, clamped)
 
 
+def test_strict_floating_point_settings_do_not_reach_values() -> None:
+    schema = Schema("x", (Feature("a", Numbers(0, 1e300)),))
+    with np.errstate(all="raise"):
+        assert schema.encode([[1e-300]]).item() == 0
+        assert schema.decode([[1e300], [-1e300], [np.inf]]).ravel().tolist() == [1e300, 0, 1e300]
+
+
 def test_encoding_by_hand() -> None:
     encoded = CLINIC.encode([[59, 21, 1, 2]])
     assert encoded.tolist() == [[0.5, 1, 0, 1, 0, 0, 1]]
@@ -450,6 +459,7 @@ def test_examples_are_few_distinct_and_short() -> None:
 @pytest.mark.parametrize("problem", [{"age": [17]}, {"sex": [None]}, {"visits": [0.5]}])
 def test_ok_means_that_reading_changes_nothing(problem: dict[str, list[Any]]) -> None:
     assert CLINIC.check(INSIDE).ok
+    assert not CLINIC.check({"age": [40], "visits": [2]}).ok
     assert not CLINIC.check({**INSIDE, **problem}).ok
 
 
