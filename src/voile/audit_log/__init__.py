@@ -1,0 +1,127 @@
+"""The tamper-evident audit log.
+
+A tour, by what you want to do:
+
+- say what happened: `Release`, `Refusal`, `BudgetOpened`, `BudgetRenewed`, `FederationRound`,
+  `Assessment`, `KeyRotation`; commit to a query or an answer without showing it: `Commitment`
+- write it down, inside whatever transaction you are in: `AuditLog`, with the tables of `PART`
+- sign what the log holds, with witnesses if a policy asks for them: `SigningKey`, `publish`,
+  `RemoteWitness`
+- hand out proofs: `issue_receipt`, `Receipt`
+- check them, anywhere, offline: `verify_receipt`, `verify_export`, `Policy`
+- be a witness for somebody else's log: `Witness`, `serve`
+
+Names are loaded when they are first used: the verifier works without the writing side and without
+a database.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from voile.audit_log.commitments import Commitment
+    from voile.audit_log.digests import array_digest, explanation_bytes, published_round_hash
+    from voile.audit_log.keys import SigningKey
+    from voile.audit_log.log import PART, Appended, AuditLog, TreeHead
+    from voile.audit_log.policy import Policy
+    from voile.audit_log.publishing import issue_receipt, publish, rotate
+    from voile.audit_log.receipt import Receipt
+    from voile.audit_log.records import (
+        Assessment,
+        BudgetOpened,
+        BudgetRenewed,
+        FederationRound,
+        KeyRotation,
+        Record,
+        Refusal,
+        Release,
+        canonical_bytes,
+        decode_record,
+    )
+    from voile.audit_log.verifier import (
+        Elsewhere,
+        Outcome,
+        Report,
+        Step,
+        verify_export,
+        verify_receipt,
+    )
+    from voile.audit_log.witness import Witness
+    from voile.audit_log.witness_client import NotWitnessed, RemoteWitness
+    from voile.audit_log.witness_server import serve
+
+_HOMES = {
+    "commitments": ["Commitment"],
+    "digests": ["array_digest", "explanation_bytes", "published_round_hash"],
+    "keys": ["SigningKey"],
+    "log": ["PART", "Appended", "AuditLog", "TreeHead"],
+    "policy": ["Policy"],
+    "publishing": ["issue_receipt", "publish", "rotate"],
+    "receipt": ["Receipt"],
+    "records": [
+        "Assessment",
+        "BudgetOpened",
+        "BudgetRenewed",
+        "FederationRound",
+        "KeyRotation",
+        "Record",
+        "Refusal",
+        "Release",
+        "canonical_bytes",
+        "decode_record",
+    ],
+    "verifier": ["Elsewhere", "Outcome", "Report", "Step", "verify_export", "verify_receipt"],
+    "witness": ["Witness"],
+    "witness_client": ["NotWitnessed", "RemoteWitness"],
+    "witness_server": ["serve"],
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "PART",
+    "Appended",
+    "Assessment",
+    "AuditLog",
+    "BudgetOpened",
+    "BudgetRenewed",
+    "Commitment",
+    "Elsewhere",
+    "FederationRound",
+    "KeyRotation",
+    "NotWitnessed",
+    "Outcome",
+    "Policy",
+    "Receipt",
+    "Record",
+    "Refusal",
+    "Release",
+    "RemoteWitness",
+    "Report",
+    "SigningKey",
+    "Step",
+    "TreeHead",
+    "Witness",
+    "array_digest",
+    "canonical_bytes",
+    "decode_record",
+    "explanation_bytes",
+    "issue_receipt",
+    "publish",
+    "published_round_hash",
+    "rotate",
+    "serve",
+    "verify_export",
+    "verify_receipt",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,96 @@
+"""One value, one sequence of bytes: what is hashed, signed or committed to.
+
+The form is a subset of RFC 8785: UTF-8 JSON, keys sorted, no spaces, only strings and integers in
+lists and objects. Floats are written as `float.hex()` strings by whoever owns the field, so that no
+reader has to agree on how decimals are printed. Integers stay within 53 bits, which every JSON
+reader keeps exactly.
+
+Pure: standard library only. The verifier stands on it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final, NoReturn, TypeAlias
+
+Canonical: TypeAlias = str | int | list["Canonical"] | dict[str, "Canonical"]
+Flat: TypeAlias = dict[str, str | int]
+"""An object without lists or objects inside: what a record is."""
+
+LARGEST_INTEGER: Final = 2**53 - 1
+_KEY = re.compile(r"[a-z][a-z0-9_]*")
+_DEPTH = 8
+
+
+class Malformed(ValueError):
+    """Bytes that do not have the form they should have; says which form, and what was found."""
+
+
+def encode(value: Canonical) -> bytes:
+    """The canonical bytes of a value; `Malformed` if it has none."""
+    _check(value, _DEPTH)
+    text = json.dumps(
+        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+    )
+    return text.encode("utf-8")
+
+
+def decode(content: bytes) -> Canonical:
+    """The value behind canonical bytes; anything that would not encode to the same is refused."""
+    try:
+        value: Canonical = json.loads(
+            content.decode("utf-8"), parse_float=_no_number, parse_constant=_no_number
+        )
+        again = encode(value)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise Malformed(
+            f"expected canonical JSON, found bytes that are not JSON: {error}"
+        ) from None
+    except ValueError as error:
+        raise Malformed(f"expected canonical JSON: {error}") from None
+    if again != content:
+        raise Malformed("expected canonical JSON (sorted keys, no spaces), found another spelling")
+    return value
+
+
+def decode_flat(content: bytes) -> Flat:
+    """The same for an object that holds only strings and integers."""
+    value = decode(content)
+    if not isinstance(value, dict):
+        raise Malformed(f"expected an object, found {type(value).__name__}")
+    for key, item in value.items():
+        if not isinstance(item, str | int):
+            raise Malformed(f"expected a string or an integer in {key!r}, found a container")
+    return value  # type: ignore[return-value]  # every item was looked at
+
+
+def _check(value: Any, depth: int) -> None:
+    if depth == 0:
+        raise Malformed(f"expected at most {_DEPTH} levels of lists and objects, found more")
+    if type(value) is str:
+        _check_text(value)
+    elif type(value) is int:
+        if abs(value) > LARGEST_INTEGER:
+            raise Malformed(f"expected an integer of at most 53 bits, found {value.bit_length()}")
+    elif type(value) is list:
+        for item in value:
+            _check(item, depth - 1)
+    elif type(value) is dict:
+        for key, item in value.items():
+            if type(key) is not str or not _KEY.fullmatch(key):
+                raise Malformed(f"expected a lower-case name as key, found {key!r}")
+            _check(item, depth - 1)
+    else:
+        raise Malformed(f"expected strings and integers only, found {type(value).__name__}")
+
+
+def _check_text(text: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise Malformed("expected text, found half of a surrogate pair") from None
+
+
+def _no_number(text: str) -> NoReturn:
+    raise Malformed(f"expected strings and integers only, found the number {text}")

@@ -1,0 +1,109 @@
+"""Digests and canonical bytes of the things records speak about: arrays, guarantees, explanations.
+
+They fix every bit: two arrays have one digest exactly if type, shape and all bits are equal, on any
+machine. A digest does not hide; of anything protected, only a commitment may be published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from voile.audit_log.canonical import Canonical, encode
+from voile.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from voile.core.explanation import Explanation
+    from voile.core.guarantee import Guarantee
+
+_ARRAY: Final = b"voile array v1\n"
+_PLAIN_KINDS: Final = "biuf"
+
+
+def array_digest(array: NDArray[Any]) -> bytes:
+    """SHA-256 of element type, shape and little-endian bytes in row order."""
+    import numpy as np
+
+    if array.dtype.kind not in _PLAIN_KINDS or array.dtype.itemsize > 8:
+        raise InvalidInput(f"a digest is defined for plain numbers, found {array.dtype}")
+    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    # Single bytes have no order: numpy writes "|" for them.
+    head = f"{little.dtype.str}\n{','.join(map(str, array.shape))}\n".encode()
+    return hashlib.sha256(_ARRAY + head + little.tobytes()).digest()
+
+
+def guarantees_digest(guarantees: Sequence[Guarantee]) -> bytes:
+    """SHA-256 of the canonical bytes of guarantees; they are public: nothing has to be hidden."""
+    return hashlib.sha256(encode([_guarantee(item) for item in guarantees])).digest()
+
+
+def explanation_bytes(explanation: Explanation) -> bytes:
+    """Canonical bytes of an explanation: what an answer's commitment is made to."""
+    content: dict[str, Canonical] = {
+        "format": "voile explanation v1",
+        "values": array_digest(explanation.values).hex(),
+        "base_values": array_digest(explanation.base_values).hex(),
+        "feature_names": list(explanation.feature_names),
+        "output_names": list(explanation.output_names),
+        "guarantees": [_guarantee(item) for item in explanation.guarantees],
+        "notes": list(explanation.notes),
+    }
+    if explanation.standard_errors is not None:
+        content["standard_errors"] = array_digest(explanation.standard_errors).hex()
+    if explanation.data is not None:
+        content["data"] = _cells_digest(explanation.data).hex()
+    return encode(content)
+
+
+def published_round_hash(
+    weights: ArrayLike,
+    attributions: ArrayLike,
+    divergences: Mapping[str, float],
+    trust: Mapping[str, float],
+    previous: bytes = b"",
+) -> bytes:
+    """H_t = SHA-256(w || S || {NSDS_i} || {T_i} || H_{t-1}) of FedXChain, section III-F.
+
+    The paper leaves the bytes open; here: little-endian float64, clients in order of their names.
+    Plain concatenation is part of what was published; array bounds are therefore not committed to.
+    """
+    parts = [_doubles(weights), _doubles(attributions)]
+    parts += [
+        _doubles([scores[name] for name in sorted(scores)]) for scores in (divergences, trust)
+    ]
+    return hashlib.sha256(b"".join(parts) + previous).digest()
+
+
+def _doubles(values: ArrayLike) -> bytes:
+    import numpy as np
+
+    return np.ascontiguousarray(values, dtype="<f8").tobytes()
+
+
+def _guarantee(guarantee: Guarantee) -> Canonical:
+    return {name: _plain(value) for name, value in guarantee.to_dict().items()}
+
+
+def _plain(value: Any) -> Canonical:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float):
+        return value.hex()
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return str(value)
+
+
+def _cells_digest(data: NDArray[Any]) -> bytes:
+    """Explained rows may hold text; a cell is then written with its type, so 1 is not "1"."""
+    if data.dtype.kind in _PLAIN_KINDS:
+        return array_digest(data)
+    cells: list[Canonical] = [
+        [type(cell).__name__, _plain(cell) if isinstance(cell, float) else str(cell)]
+        for cell in data.ravel().tolist()
+    ]
+    shape: list[Canonical] = [int(length) for length in data.shape]
+    return hashlib.sha256(_ARRAY + encode([shape, cells])).digest()

@@ -1,0 +1,192 @@
+"""The log itself: records in order, a Merkle tree over them, both in the caller's transaction.
+
+A tree grows at its right edge only, and whatever a leaf completes is known when it is appended. So
+the hashes of all subtrees that end with a leaf are kept in that leaf's row, and the right edge in
+one small row: an append is one read, one insert and one replace, and any subtree is one row away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from voile.audit_log.canonical import Malformed
+from voile.audit_log.merkle import HASH_SIZE, Edge, Hash, grow, leaf_hash, root_of
+from voile.audit_log.notes import check_name
+from voile.audit_log.records import Record, canonical_bytes
+from voile.audit_log.tree import (
+    Range,
+    complete_subtrees,
+    consistency_ranges,
+    inclusion_ranges,
+)
+from voile.core.errors import DuplicateRecord, InvalidInput
+from voile.core.storage import Part, Table, Transaction
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One record. `hashes` joins the subtrees that end here, from the leaf's own hash upward."""
+
+    number: int
+    record: bytes
+    hashes: bytes
+
+
+@dataclass(frozen=True)
+class Head:
+    """Size and right edge of the tree: one row."""
+
+    name: str
+    origin: str
+    size: int
+    edge: bytes
+
+
+@dataclass(frozen=True)
+class PublishedCheckpoint:
+    """A checkpoint that has left the house, with its signatures."""
+
+    size: int
+    note: bytes
+
+
+LEAVES: Final = Table("audit_leaves", Leaf, key=("number",))
+HEADS: Final = Table("audit_heads", Head, key=("name",))
+CHECKPOINTS: Final = Table("audit_checkpoints", PublishedCheckpoint, key=("size",))
+PART: Final = Part("audit log", (LEAVES, HEADS, CHECKPOINTS))
+"""Open the storage with this part to keep a log in it."""
+
+_HEAD: Final = "log"
+
+
+@dataclass(frozen=True)
+class Appended:
+    """Where a record went."""
+
+    index: int
+    leaf_hash: Hash
+
+
+@dataclass(frozen=True)
+class TreeHead:
+    """How many records there are, and the hash over all of them."""
+
+    size: int
+    root: Hash
+
+
+@dataclass(frozen=True)
+class AuditLog:
+    """An append-only log, named by its origin. Every method works inside a transaction.
+
+    Guarantees
+        1. A record is in the log exactly if the transaction it was appended in was committed.
+        2. Appending writes two rows, whatever the size; a proof reads O(log n) rows.
+        3. Nothing here changes or removes a record.
+    """
+
+    origin: str
+
+    @classmethod
+    def create(cls, transaction: Transaction, origin: str) -> Self:
+        """Start an empty log. A database holds one."""
+        try:
+            check_name(origin)
+        except Malformed as error:
+            raise InvalidInput(f"origin: {error}") from None
+        try:
+            transaction.insert(HEADS, Head(_HEAD, origin, 0, b""))
+        except DuplicateRecord:
+            raise InvalidInput("this database holds an audit log already") from None
+        return cls(origin)
+
+    @classmethod
+    def open(cls, transaction: Transaction) -> Self:
+        """The log that this database holds."""
+        return cls(_head(transaction).origin)
+
+    def append(self, transaction: Transaction, record: Record) -> Appended:
+        """Add one record; it is in the log once the transaction is committed."""
+        content = canonical_bytes(record)
+        head = _head(transaction)
+        if head.origin != self.origin:
+            raise InvalidInput(f"this database holds the log {head.origin!r}, not {self.origin!r}")
+        leaf = leaf_hash(content)
+        edge, completed = grow(head.size, _split(head.edge), leaf)
+        transaction.insert(LEAVES, Leaf(head.size, content, b"".join(completed)))
+        transaction.replace(HEADS, Head(_HEAD, self.origin, head.size + 1, b"".join(edge)))
+        return Appended(head.size, leaf)
+
+    def head(self, transaction: Transaction) -> TreeHead:
+        """Size and root as they are now."""
+        head = _head(transaction)
+        return TreeHead(head.size, root_of(_split(head.edge)))
+
+    def record(self, transaction: Transaction, index: int) -> bytes:
+        """The canonical bytes of one record."""
+        return _leaf(transaction, index).record
+
+    def records(
+        self, transaction: Transaction, *, first: int = 0, limit: int = 1000
+    ) -> Sequence[bytes]:
+        """Canonical bytes of records in order; page with `first`."""
+        leaves = transaction.scan(LEAVES, after=first - 1, limit=limit)
+        return [leaf.record for leaf in leaves]
+
+    def root_at(self, transaction: Transaction, size: int) -> Hash:
+        """The root when there were `size` records."""
+        _check_size(size, _head(transaction).size)
+        return _range_hash(transaction, (0, size))
+
+    def inclusion_proof(self, transaction: Transaction, index: int, size: int) -> tuple[Hash, ...]:
+        """That record `index` is among the first `size`."""
+        _check_size(size, _head(transaction).size)
+        if not 0 <= index < size:
+            raise InvalidInput(f"expected a record below {size}, found {index}")
+        return tuple(_range_hash(transaction, part) for part in inclusion_ranges(index, size))
+
+    def consistency_proof(
+        self, transaction: Transaction, old_size: int, new_size: int
+    ) -> tuple[Hash, ...]:
+        """That the tree of `new_size` records begins with the tree of `old_size`."""
+        _check_size(new_size, _head(transaction).size)
+        _check_size(old_size, new_size)
+        ranges = consistency_ranges(old_size, new_size)
+        return tuple(_range_hash(transaction, part) for part in ranges)
+
+
+def _head(transaction: Transaction) -> Head:
+    head = transaction.get(HEADS, _HEAD)
+    if head is None:
+        raise InvalidInput("this database holds no audit log yet; make one with `voile audit init`")
+    return head
+
+
+def _check_size(size: int, largest: int) -> None:
+    if not 0 <= size <= largest:
+        raise InvalidInput(f"expected a tree size of 0 to {largest}, found {size}")
+
+
+def _leaf(transaction: Transaction, number: int) -> Leaf:
+    leaf = transaction.get(LEAVES, number)
+    if leaf is None:
+        raise InvalidInput(f"there is no record {number}")
+    return leaf
+
+
+def _range_hash(transaction: Transaction, part: Range) -> Hash:
+    return root_of(
+        tuple(_node(transaction, level, place) for level, place in complete_subtrees(*part))
+    )
+
+
+def _node(transaction: Transaction, level: int, position: int) -> Hash:
+    last_leaf = ((position + 1) << level) - 1
+    start = HASH_SIZE * level
+    return _leaf(transaction, last_leaf).hashes[start : start + HASH_SIZE]
+
+
+def _split(edge: bytes) -> Edge:
+    return tuple(edge[start : start + HASH_SIZE] for start in range(0, len(edge), HASH_SIZE))

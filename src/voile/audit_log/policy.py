@@ -1,0 +1,101 @@
+"""What an auditor trusts, decided before looking at any proof.
+
+A policy is a small TOML file. It fixes the log's origin, the algorithms, the keys of the log (old
+ones stay listed after a rotation), the keys of the witnesses and how many of them must have
+cosigned. A proof can satisfy these rules; it cannot choose them.
+
+Pure: standard library and one signature primitive. The verifier stands on it.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from voile.audit_log.canonical import Malformed
+from voile.audit_log.notes import KeyKind, VerifierKey, check_name
+
+VERSION: Final = 1
+ALGORITHM: Final = "Ed25519, SHA-256"
+
+_HEAD = "# Whom to trust when checking receipts of this log. Get it from somebody you trust.\n"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Origin, keys and threshold.
+
+    Args:
+        origin: the log's name, first line of each of its checkpoints.
+        log_keys: any one of these must have signed; all bear the origin's name.
+        witness_keys: who may cosign.
+        threshold: how many different witnesses must have cosigned; 0 asks for none.
+    """
+
+    origin: str
+    log_keys: tuple[VerifierKey, ...]
+    witness_keys: tuple[VerifierKey, ...] = ()
+    threshold: int = 0
+
+    def __post_init__(self) -> None:
+        check_name(self.origin)
+        if not self.log_keys or any(
+            key.kind is not KeyKind.LOG or key.name != self.origin for key in self.log_keys
+        ):
+            raise Malformed(
+                f"log_keys: expected keys of type 1 named {self.origin!r}, at least one"
+            )
+        if any(key.kind is not KeyKind.WITNESS for key in self.witness_keys):
+            raise Malformed("witness_keys: expected keys of type 4 (cosignatures) only")
+        # One key under two names would count twice toward the threshold.
+        material = [key.public for key in self.log_keys + self.witness_keys]
+        if len(set(material)) != len(material):
+            raise Malformed("expected different public keys, found one listed twice")
+        if not 0 <= self.threshold <= len(self.witness_keys):
+            raise Malformed(
+                f"witness_threshold: expected 0 to {len(self.witness_keys)}, as many as are "
+                f"listed, found {self.threshold}"
+            )
+
+    def __str__(self) -> str:
+        lines = {
+            "version": VERSION,
+            "algorithm": ALGORITHM,
+            "origin": self.origin,
+            "log_keys": [str(key) for key in self.log_keys],
+            "witness_keys": [str(key) for key in self.witness_keys],
+            "witness_threshold": self.threshold,
+        }
+        # What JSON writes for strings, integers and lists of strings is TOML as well.
+        return _HEAD + "".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items())
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a policy file; unknown or missing settings are refused, not guessed."""
+        try:
+            found = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise Malformed(f"expected a policy in TOML: {error}") from None
+        kinds = {"version": int, "algorithm": str, "origin": str, "log_keys": list}
+        kinds |= {"witness_keys": list, "witness_threshold": int}
+        if found.keys() != kinds.keys():
+            raise Malformed(f"expected the settings {sorted(kinds)}, found {sorted(found)}")
+        for name, kind in kinds.items():
+            if type(found[name]) is not kind:
+                raise Malformed(f"{name}: expected {kind.__name__}, found {found[name]!r}")
+        if found["version"] != VERSION or found["algorithm"] != ALGORITHM:
+            raise Malformed(f"expected version {VERSION} and algorithm {ALGORITHM!r}")
+        return cls(
+            found["origin"],
+            _keys("log_keys", found["log_keys"]),
+            _keys("witness_keys", found["witness_keys"]),
+            found["witness_threshold"],
+        )
+
+
+def _keys(name: str, values: list[Any]) -> tuple[VerifierKey, ...]:
+    if not all(isinstance(value, str) for value in values):
+        raise Malformed(f"{name}: expected verifier keys as strings")
+    return tuple(VerifierKey.parse(value) for value in values)

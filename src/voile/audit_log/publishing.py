@@ -1,0 +1,215 @@
+"""From records to something an auditor can hold: checkpoints, key rotation, receipts, exports."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from voile.audit_log.canonical import Malformed
+from voile.audit_log.keys import SigningKey
+from voile.audit_log.log import CHECKPOINTS, AuditLog, PublishedCheckpoint, TreeHead
+from voile.audit_log.merkle import Edge, grow, is_consistent, leaf_hash, root_of
+from voile.audit_log.notes import BadSignature, Checkpoint, Note
+from voile.audit_log.policy import Policy
+from voile.audit_log.receipt import Receipt
+from voile.audit_log.records import KeyRotation
+from voile.audit_log.witness_client import (
+    PATIENCE,
+    Inquiry,
+    RemoteWitness,
+    WitnessAnswer,
+    collect,
+)
+from voile.core.errors import InvalidInput, VerificationFailed
+from voile.core.storage import Storage, Transaction
+
+_PAGE = 1000
+
+
+@dataclass(frozen=True)
+class Published:
+    """A checkpoint that is published, and what each witness said."""
+
+    note: Note
+    checkpoint: Checkpoint
+    answers: tuple[WitnessAnswer, ...] = ()
+
+
+def publish(
+    storage: Storage,
+    log: AuditLog,
+    policy: Policy,
+    signers: Sequence[SigningKey],
+    *,
+    witnesses: Sequence[RemoteWitness] = (),
+    seen: bytes | None = None,
+    patience: float = PATIENCE,
+) -> Published:
+    """Sign what the log holds now, collect the cosignatures the policy asks for, and publish.
+
+    A checkpoint is published when it is stored: receipts refer to published ones only.
+
+    Args:
+        policy: the rules auditors will apply; keys that are not in it are refused.
+        signers: usually one key, two during a rotation.
+        seen: a checkpoint kept outside the database, if any: a database that was set back to an
+            older state does not extend it, and nothing is signed.
+
+    Raises:
+        NotWitnessed: too few witnesses cosigned; nothing was published.
+        VerificationFailed: the log does not extend what was published before.
+    """
+    _check_signers(policy, log, signers)
+    head, latest = storage.submit(lambda t: (log.head(t), _latest(t)))
+    for before in (latest.note if latest else None, seen):
+        if before is None:
+            continue
+        _check_extends(storage, log, head, before, policy)
+    checkpoint = Checkpoint(log.origin, head.size, head.root)
+    note = Note(checkpoint.text, tuple(key.sign(checkpoint.text) for key in signers))
+
+    def prove(old_size: int) -> tuple[bytes, ...]:
+        return storage.submit(lambda t: log.consistency_proof(t, old_size, head.size))
+
+    inquiry = Inquiry(note, checkpoint, latest.size if latest else 0, prove, policy)
+    note, answers = collect(inquiry, witnesses, patience=patience)
+    storage.submit(lambda t: _store(t, PublishedCheckpoint(head.size, bytes(note))))
+    return Published(note, checkpoint, answers)
+
+
+def rotate(
+    storage: Storage,
+    log: AuditLog,
+    policy: Policy,
+    old: SigningKey,
+    new: SigningKey,
+    reason: str,
+    *,
+    witnesses: Sequence[RemoteWitness] = (),
+    seen: bytes | None = None,
+) -> Published:
+    """Record the new key in the log, and publish a checkpoint over that record signed with both.
+
+    Whoever trusts the old key sees it vouch for the new one. The old key stays in the policy, so
+    that old checkpoints and receipts verify as before; it signs nothing any more.
+    """
+    _check_signers(policy, log, [old, new])
+    record = KeyRotation(
+        time=int(time.time()),
+        old_key=str(old.verifier),
+        new_key=str(new.verifier),
+        reason=reason,
+    )
+    storage.submit(lambda t: log.append(t, record))
+    return publish(storage, log, policy, [old, new], witnesses=witnesses, seen=seen)
+
+
+def latest_checkpoint(storage: Storage) -> bytes | None:
+    """The published checkpoint with the most records."""
+    latest = storage.submit(_latest)
+    return None if latest is None else latest.note
+
+
+def issue_receipt(
+    storage: Storage,
+    log: AuditLog,
+    index: int,
+    nonces: Mapping[str, bytes] | None = None,
+    *,
+    size: int | None = None,
+) -> Receipt:
+    """Proof that record `index` is in the log, under the latest published checkpoint.
+
+    Args:
+        nonces: what opens the record's commitments; they are not stored with the log.
+        size: take the published checkpoint of this size instead.
+    """
+
+    def read(t: Transaction) -> Receipt:
+        found = _latest(t) if size is None else t.get(CHECKPOINTS, size)
+        if found is None:
+            raise InvalidInput("no such checkpoint was published; `voile audit checkpoint` does it")
+        if not 0 <= index < found.size:
+            raise InvalidInput(
+                f"the checkpoint covers {found.size} records, record {index} is not among them "
+                "yet; publish a newer one with `voile audit checkpoint`"
+            )
+        path = log.inclusion_proof(t, index, found.size)
+        return Receipt(log.record(t, index), index, path, found.note, dict(nonces or {}))
+
+    return storage.submit(read)
+
+
+def all_records(storage: Storage, log: AuditLog, size: int) -> Iterator[bytes]:
+    """The first `size` records, a page at a time, so that others can write in between."""
+    for first in range(0, size, _PAGE):
+        limit = min(_PAGE, size - first)
+        yield from storage.submit(
+            lambda t, first=first, limit=limit: log.records(t, first=first, limit=limit)  # type: ignore[misc]
+        )
+
+
+def check_stored(storage: Storage, log: AuditLog) -> TreeHead:
+    """Recompute the whole tree from the records; `VerificationFailed` if the database disagrees."""
+    head = storage.submit(log.head)
+    size, edge = 0, Edge(())
+    for record in all_records(storage, log, head.size):
+        edge, _ = grow(size, edge, leaf_hash(record))
+        size += 1
+    if TreeHead(size, root_of(edge)) != head:
+        raise VerificationFailed(
+            f"the {size} records in the database do not hash to the tree head it holds "
+            f"({head.size} records): records were changed or removed"
+        )
+    return head
+
+
+def _check_signers(policy: Policy, log: AuditLog, signers: Sequence[SigningKey]) -> None:
+    if policy.origin != log.origin:
+        raise InvalidInput(f"the policy is for {policy.origin!r}, the log is {log.origin!r}")
+    unknown = [key.name for key in signers if key.verifier not in policy.log_keys]
+    if unknown or not signers:
+        raise InvalidInput(
+            "a checkpoint is signed with keys the policy lists under log_keys; add "
+            + ", ".join(str(key.verifier) for key in signers if key.verifier not in policy.log_keys)
+        )
+
+
+def _check_extends(
+    storage: Storage, log: AuditLog, head: TreeHead, before: bytes, policy: Policy
+) -> None:
+    try:
+        note = Note.parse(before)
+        old = Checkpoint.parse(note.text)
+        signed = old.origin == log.origin and note.signers(policy.log_keys)
+    except (Malformed, BadSignature) as error:
+        raise VerificationFailed(f"the earlier checkpoint is damaged: {error}") from None
+    if not signed:
+        raise VerificationFailed("the earlier checkpoint is not signed with a key of this log")
+    path: tuple[bytes, ...] = ()
+    if old.size < head.size:
+        path = storage.submit(lambda t: log.consistency_proof(t, old.size, head.size))
+    old_root = old.root
+    if not is_consistent(old.size, head.size, path, old_root, head.root):
+        raise VerificationFailed(
+            f"the log holds {head.size} records and does not extend the published checkpoint of "
+            f"{old.size}: it was set back or changed; nothing was signed"
+        )
+
+
+def _latest(transaction: Transaction) -> PublishedCheckpoint | None:
+    found = transaction.scan(CHECKPOINTS, limit=1, descending=True)
+    return found[0] if found else None
+
+
+def _store(transaction: Transaction, published: PublishedCheckpoint) -> None:
+    """A checkpoint of the same size may be published again, with more signatures on it."""
+    before = transaction.get(CHECKPOINTS, published.size)
+    if before is None:
+        transaction.insert(CHECKPOINTS, published)
+        return
+    old, new = Note.parse(before.note), Note.parse(published.note)
+    merged = {(s.name, s.key_id): s for s in old.signatures + new.signatures}
+    joined = replace(new, signatures=tuple(merged.values()))
+    transaction.replace(CHECKPOINTS, PublishedCheckpoint(published.size, bytes(joined)))

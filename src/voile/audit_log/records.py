@@ -1,0 +1,245 @@
+"""What the log says, as frozen data: one class for each kind of record.
+
+A record holds public facts only. What was asked and what was answered appear as commitments that
+hide them; a protected value never appears, not even hashed.
+
+Compatibility promise: a record of a released version is readable for ever. No kind loses a field or
+changes a meaning; a change is a new version of the kind, beside the old one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from types import NoneType
+from typing import Any, ClassVar, Final, TypeAlias, get_args, get_type_hints
+
+from voile.audit_log import canonical
+from voile.audit_log.canonical import Flat, Malformed
+from voile.audit_log.merkle import HASH_SIZE
+from voile.core.errors import InvalidInput
+
+LARGEST_RECORD: Final = 1024
+"""Bytes; keeps a receipt below 4 KiB with a million records and five witnesses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """An explanation left the house, and was charged to an account.
+
+    Args:
+        time: seconds since 1970.
+        account: the ledger's account.
+        charge: the ledger's name for this charge.
+        subject: which model, explainer or artefact was asked.
+        epsilon, delta, unit, relation, dataset, mechanism: the headline of what is promised.
+        guarantees: digest of all guarantees in full (`digests.guarantees_digest`).
+        query, answer: commitments.
+    """
+
+    kind: ClassVar[str] = "release"
+    version: ClassVar[int] = 1
+    time: int
+    account: str
+    charge: str
+    subject: str
+    epsilon: float
+    delta: float
+    unit: str
+    relation: str
+    dataset: str
+    mechanism: str
+    guarantees: bytes
+    query: bytes
+    answer: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """A request was refused. The reason must follow from public facts."""
+
+    kind: ClassVar[str] = "refusal"
+    version: ClassVar[int] = 1
+    time: int
+    account: str
+    reason: str
+    epsilon: float
+    delta: float
+    query: bytes | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetOpened:
+    """An account came into being. `parent` is absent for one that stands alone."""
+
+    kind: ClassVar[str] = "budget opened"
+    version: ClassVar[int] = 1
+    time: int
+    account: str
+    epsilon: float
+    delta: float
+    unit: str
+    relation: str
+    dataset: str
+    parent: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetRenewed:
+    """An account got a new budget: somebody decided that, and said why."""
+
+    kind: ClassVar[str] = "budget renewed"
+    version: ClassVar[int] = 1
+    time: int
+    account: str
+    period: str
+    epsilon: float
+    delta: float
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederationRound:
+    """One round of a federation.
+
+    Args:
+        model: digest of the global arrays after the round.
+        published_hash: H_t of FedXChain (III-F), see `digests.published_round_hash`; by itself it
+            proves nothing against whoever keeps the chain, the log around it does.
+        previous_hash: H_{t-1}; absent in the first round.
+    """
+
+    kind: ClassVar[str] = "federation round"
+    version: ClassVar[int] = 1
+    time: int
+    federation: str
+    round: int
+    clients: int
+    epsilon: float
+    delta: float
+    model: bytes
+    published_hash: bytes
+    previous_hash: bytes | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assessment:
+    """We attacked ourselves: what was claimed, what the attack measured, whether the claim held."""
+
+    kind: ClassVar[str] = "assessment"
+    version: ClassVar[int] = 1
+    time: int
+    subject: str
+    attack: str
+    claimed_epsilon: float
+    claimed_delta: float
+    measured_epsilon: float
+    confidence: float
+    trials: int
+    outcome: str
+    report: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyRotation:
+    """From the checkpoint that covers this record on, the log signs with another key."""
+
+    kind: ClassVar[str] = "key rotation"
+    version: ClassVar[int] = 1
+    time: int
+    old_key: str
+    new_key: str
+    reason: str
+
+
+Record: TypeAlias = (
+    Release | Refusal | BudgetOpened | BudgetRenewed | FederationRound | Assessment | KeyRotation
+)
+KINDS: Final = {(kind.kind, kind.version): kind for kind in get_args(Record)}
+
+
+def _columns(kind: type[Any]) -> dict[str, frozenset[type]]:
+    """The fields of a kind, and the types each may have."""
+    hints = get_type_hints(kind)
+    return {f.name: frozenset(get_args(hints[f.name]) or (hints[f.name],)) for f in fields(kind)}
+
+
+_COLUMNS: Final[dict[type[Any], dict[str, frozenset[type]]]] = {
+    kind: _columns(kind) for kind in KINDS.values()
+}
+
+
+def _columns_of(record: object) -> dict[str, frozenset[type]]:
+    columns = _COLUMNS.get(type(record))
+    if columns is None:
+        raise InvalidInput(f"expected a record of the audit log, found {type(record).__name__}")
+    return columns
+
+
+def canonical_bytes(record: Record) -> bytes:
+    """The bytes that are hashed into the log."""
+    columns = _columns_of(record)
+    flat: Flat = {"kind": record.kind, "version": record.version}
+    for name, hint in columns.items():
+        value = getattr(record, name)
+        if value is not None or NoneType not in hint:
+            flat[name] = _written(name, value, hint)
+    try:
+        content = canonical.encode(dict(flat))
+    except Malformed as error:
+        raise InvalidInput(f"{record.kind}: {error}") from None
+    if len(content) > LARGEST_RECORD:
+        raise InvalidInput(
+            f"a record holds at most {LARGEST_RECORD} bytes, this {record.kind} has "
+            f"{len(content)}; put a digest in place of long text"
+        )
+    return content
+
+
+def decode_record(content: bytes) -> Record:
+    """The record behind canonical bytes; anything `canonical_bytes` would not write is refused."""
+    try:
+        flat = canonical.decode_flat(content)
+    except Malformed as error:
+        raise InvalidInput(f"not a record: {error}") from None
+    name, version = flat.pop("kind", None), flat.pop("version", None)
+    kind = KINDS.get((name, version))
+    if kind is None:
+        raise InvalidInput(f"unknown record {name!r}, version {version!r} (of a newer voile?)")
+    hints = _COLUMNS[kind]
+    needed = {field for field, hint in hints.items() if NoneType not in hint}
+    if not needed <= flat.keys() <= hints.keys():
+        raise InvalidInput(f"a {name} has the fields {sorted(hints)}, found {sorted(flat)}")
+    values = {field: _read(field, value, hints[field]) for field, value in flat.items()}
+    record: Record = kind(**values)
+    if canonical_bytes(record) != content:
+        raise InvalidInput(f"a {name} in another spelling than the canonical one")
+    return record
+
+
+def _written(name: str, value: object, hint: frozenset[type]) -> str | int:
+    if type(value) not in hint:
+        names = " or ".join(sorted(kind.__name__ for kind in hint))
+        raise InvalidInput(f"field {name!r} holds {names}, found {type(value).__name__}")
+    if isinstance(value, bytes):
+        if len(value) != HASH_SIZE:
+            raise InvalidInput(f"field {name!r} holds {HASH_SIZE} bytes, found {len(value)}")
+        return value.hex()
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidInput(f"field {name!r} holds a finite number, found {value}")
+        return value.hex()
+    assert isinstance(value, str | int)
+    return value
+
+
+def _read(name: str, value: str | int, hint: frozenset[type]) -> object:
+    """The inverse of `_written`; what it lets through too easily, encoding again catches."""
+    try:
+        if float in hint and isinstance(value, str):
+            return float.fromhex(value)
+        if bytes in hint and isinstance(value, str):
+            return bytes.fromhex(value)
+    except (ValueError, OverflowError):
+        raise InvalidInput(f"field {name!r}: expected hexadecimal, found {value!r}") from None
+    return value
