@@ -9,7 +9,7 @@ the range: a record contributes w_j (x_j − 1/2) to feature j. A blank record c
 replacing one of n records by a blank one moves the mean by at most Σ|w_j|/(2n) in the l1 norm, and
 Laplace noise of scale Δ/ε on every coordinate gives (ε, 0)-differential privacy, blank one, n
 public. The sampler is exact. The mean is not: in floating point, n numbers of size at most 1/2 have
-a mean that is off by at most n·2⁻⁵⁴, 2·10⁻¹² over five features and two data sets: ROUNDING covers it.
+a mean that is off by at most n·2⁻⁵⁴, 2·10⁻¹² over five features and two data sets: see ROUNDING.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@
 
 from voile.core.storage.group_commit import Command, Storage
 from voile.core.storage.opening import open_storage, storage_on
+from voile.core.storage.parts import Part
 from voile.core.storage.session import Migrator, Session, Transaction
-from voile.core.storage.tables import Part, Table
+from voile.core.storage.tables import Table
 
 __all__ = [
     "Command",

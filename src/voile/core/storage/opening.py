@@ -9,10 +9,11 @@ from pathlib import Path
 from voile.core.errors import ForeignDatabase, InvalidInput, NewerDatabase
 from voile.core.storage.group_commit import Storage
 from voile.core.storage.memory import MemoryDatabase, MemorySession
+from voile.core.storage.parts import Part
 from voile.core.storage.postgres import PostgresSession
 from voile.core.storage.session import Session
 from voile.core.storage.sqlite import SqliteSession
-from voile.core.storage.tables import Part, Table
+from voile.core.storage.tables import Table
 
 
 @dataclass(frozen=True)

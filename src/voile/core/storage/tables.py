@@ -7,17 +7,14 @@ is a new version of its `Part`, with a migration.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from operator import attrgetter
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import Any, Generic, TypeAlias, TypeVar, get_args, get_type_hints
 
 from voile.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from voile.core.storage.session import Migrator
 
 Record = TypeVar("Record")
 Value: TypeAlias = int | str | bytes | float | None
@@ -120,30 +117,6 @@ class Table(Generic[Record]):
         for position, value in zip(self.key_positions, values, strict=False):
             self.columns[position].check(value)
         return values
-
-
-@dataclass(frozen=True)
-class Part:
-    """The tables of one component, with their version.
-
-    Args:
-        name: the component, for example "ledger".
-        tables: the tables of the newest version.
-        version: goes up by one with each change of the tables.
-        migrations: `migrations[n]` turns version n into n + 1, inside the opening transaction.
-    """
-
-    name: str
-    tables: tuple[Table[Any], ...]
-    version: int = 1
-    migrations: Mapping[int, Callable[[Migrator], None]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        missing = [n for n in range(1, self.version) if n not in self.migrations]
-        if self.version < 1 or missing:
-            raise InvalidInput(
-                f"part {self.name!r} of version {self.version} lacks migrations from {missing}"
-            )
 
 
 def _storable(text: str) -> bool:

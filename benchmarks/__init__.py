@@ -1,0 +1,1 @@
+"""voile beside its peers, alternating in one run; `python -m benchmarks [NAME ...]`."""
