@@ -98,12 +98,9 @@ def _plain(value: Any) -> Canonical:
 
 
 def _cells_digest(data: NDArray[Any]) -> bytes:
-    """Explained rows may hold text; a cell is then written with its type, so 1 is not "1"."""
+    """Explained rows are numbers or text; of text, every cell is written out."""
     if data.dtype.kind in _PLAIN_KINDS:
         return array_digest(data)
-    cells: list[Canonical] = [
-        [type(cell).__name__, _plain(cell) if isinstance(cell, float) else str(cell)]
-        for cell in data.ravel().tolist()
-    ]
+    cells: list[Canonical] = [str(cell) for cell in data.ravel().tolist()]
     shape: list[Canonical] = [int(length) for length in data.shape]
     return hashlib.sha256(_ARRAY + encode([shape, cells])).digest()

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from voile.audit_log.canonical import Malformed, decode_flat, encode
-from voile.audit_log.commitments import NONCE_SIZE
+from voile.audit_log.commitments import COMMITTED, NONCE_SIZE
 from voile.audit_log.notes import LARGEST_NOTE, decimal, from_base64, hash_from_base64, to_base64
 
 LARGEST_RECEIPT: Final = 2 * LARGEST_NOTE
@@ -87,6 +87,8 @@ def _parts(extra: bytes) -> tuple[bytes, dict[str, bytes]]:
 
 
 def _nonce(name: str, value: str | int) -> bytes:
+    if name not in COMMITTED:
+        raise Malformed(f"expected nonces of {COMMITTED}, found one of {name!r}")
     if not isinstance(value, str) or not _HEX.fullmatch(value) or len(value) != 2 * NONCE_SIZE:
         raise Malformed(f"expected {NONCE_SIZE} bytes in hexadecimal as the nonce of {name!r}")
     return bytes.fromhex(value)

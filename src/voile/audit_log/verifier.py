@@ -297,12 +297,13 @@ def _opening(
     name: str, record: Flat, receipt: Receipt, content: bytes | None
 ) -> Callable[[], tuple[None, str]]:  # steps 8 and 9
     def check() -> tuple[None, str]:
-        if name not in record:
-            raise _NotCheckable(f"this record commits to no {name}")
         if content is None:
             raise _NotCheckable(f"no {name} was handed in")
+        # Whoever hands in an answer asks whether it is the recorded one; only yes may pass.
+        if name not in record:
+            raise _Failed(f"this record commits to no {name}")
         if name not in receipt.nonces:
-            raise _NotCheckable(f"the receipt holds no nonce for the {name}")
+            raise _Failed(f"the receipt holds no nonce that opens the {name}")
         if commitments.digest(name, receipt.nonces[name], content).hex() != record[name]:
             raise _Failed(f"the {name} handed in is not the one that was recorded")
         return None, f"the {name} handed in is the one that was recorded"

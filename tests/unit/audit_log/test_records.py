@@ -1,0 +1,198 @@
+"""Records: one class for each kind, canonical bytes, a strict decoder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.audit_log.examples import LOG_KEY, release, signing_key
+
+from voile.audit_log import (
+    Assessment,
+    BudgetOpened,
+    BudgetRenewed,
+    FederationRound,
+    KeyRotation,
+    Record,
+    Refusal,
+    canonical_bytes,
+    decode_record,
+)
+from voile.audit_log.records import KINDS, LARGEST_RECORD
+from voile.core.errors import InvalidInput
+
+HASH = bytes(range(32))
+RECORDS: list[Record] = [
+    release(),
+    Refusal(time=1, account="a", reason="budget exceeded", epsilon=1.0, delta=0.0, query=HASH),
+    Refusal(time=1, account="a", reason="budget exceeded", epsilon=1.0, delta=0.0),
+    BudgetOpened(
+        time=2,
+        account="clinic/2026",
+        epsilon=3.0,
+        delta=1e-5,
+        unit="row",
+        relation="blank one",
+        dataset="clinic v1",
+        parent="clinic",
+    ),
+    BudgetRenewed(
+        time=3, account="a", period="2027", epsilon=1.0, delta=0.0, reason="a new cohort"
+    ),
+    FederationRound(
+        time=4,
+        federation="eight hospitals",
+        round=0,
+        clients=8,
+        epsilon=0.1,
+        delta=1e-7,
+        model=HASH,
+        published_hash=HASH,
+    ),
+    FederationRound(
+        time=5,
+        federation="eight hospitals",
+        round=1,
+        clients=8,
+        epsilon=0.1,
+        delta=1e-7,
+        model=HASH,
+        published_hash=HASH,
+        previous_hash=HASH,
+    ),
+    Assessment(
+        time=6,
+        subject="clinic/2026",
+        attack="membership inference",
+        claimed_epsilon=1.0,
+        claimed_delta=0.01,
+        measured_epsilon=0.61,
+        confidence=0.95,
+        trials=100_000,
+        outcome="the claim held",
+        report=HASH,
+    ),
+    KeyRotation(
+        time=7,
+        old_key=str(LOG_KEY.verifier),
+        new_key=str(signing_key("next").verifier),
+        reason="yearly",
+    ),
+]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.kind)
+def test_every_kind_comes_back_and_is_small(record: Record) -> None:
+    content = canonical_bytes(record)
+    assert decode_record(content) == record
+    assert len(content) < LARGEST_RECORD
+    for value in json.loads(content).values():
+        assert type(value) in (str, int)
+
+
+def test_every_kind_is_tried_here() -> None:
+    assert {type(record) for record in RECORDS} == set(KINDS.values())
+
+
+def test_the_bytes_of_a_release_never_change() -> None:
+    """Written down once: a stored record must hash to the same leaf in every later version."""
+    record = replace(release(7), query=HASH, answer=HASH[::-1], guarantees=HASH)
+    assert canonical_bytes(record) == (
+        b'{"account":"clinic/2026",'
+        b'"answer":"1f1e1d1c1b1a191817161514131211100f0e0d0c0b0a09080706050403020100",'
+        b'"charge":"charge 7","dataset":"clinic v1","delta":"0x1.0c6f7a0b5ed8dp-20",'
+        b'"epsilon":"0x1.0000000000000p-2",'
+        b'"guarantees":"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",'
+        b'"kind":"release","mechanism":"analytic Gaussian",'
+        b'"query":"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",'
+        b'"relation":"blank one","subject":"readmission model v3","time":1700000007,'
+        b'"unit":"row","version":1}'
+    )
+
+
+@given(
+    epsilon=st.floats(allow_nan=False, allow_infinity=False),
+    reason=st.text(st.characters(exclude_categories=["Cs"]), max_size=60),
+    time=st.integers(-(2**53) + 1, 2**53 - 1),
+)
+def test_every_value_comes_back_bit_for_bit(epsilon: float, reason: str, time: int) -> None:
+    record = Refusal(time=time, account="a", reason=reason, epsilon=epsilon, delta=0.0)
+    assert repr(decode_record(canonical_bytes(record))) == repr(record)
+
+
+def changed(**changes: Any) -> bytes:
+    """A release's JSON with fields replaced, added, or (None) removed."""
+    flat = json.loads(canonical_bytes(release())) | changes
+    kept = {name: value for name, value in flat.items() if value is not None}
+    return json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        changed(kind="rumour"),
+        changed(version=2),
+        changed(version="1"),
+        changed(kind=None),
+        changed(version=None),
+        changed(account=None),
+        changed(query=None),
+        changed(extra="x"),
+        changed(time="1"),
+        changed(account=5),
+        changed(epsilon=1),
+        changed(epsilon="0.5"),
+        changed(epsilon="0x1p-2"),
+        changed(epsilon="0X1.0000000000000P-2"),
+        changed(epsilon=" 0x1.0000000000000p-2"),
+        changed(epsilon="inf"),
+        changed(epsilon="nan"),
+        changed(query="00" * 31),
+        changed(query="AA" * 32),
+        changed(query="0 0 " * 32),
+        changed(query="zz" * 32),
+        changed(account="x" * 2000),
+        b"[]",
+        b"not JSON",
+        changed().replace(b",", b", "),
+    ],
+)
+def test_what_is_not_written_by_us_is_refused(content: bytes) -> None:
+    with pytest.raises(InvalidInput):
+        decode_record(content)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("time", 1.0),
+        ("time", True),
+        ("time", 2**53),
+        ("account", None),
+        ("account", "\ud800"),
+        ("account", "x" * LARGEST_RECORD),
+        ("epsilon", 1),
+        ("epsilon", float("nan")),
+        ("delta", float("inf")),
+        ("query", b"short"),
+        ("answer", "00" * 32),
+    ],
+)
+def test_a_field_of_another_type_or_size_is_refused(field: str, value: object) -> None:
+    with pytest.raises(InvalidInput):
+        canonical_bytes(replace(release(), **{field: value}))  # type: ignore[arg-type]
+
+
+def test_something_that_is_not_a_record_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="expected a record"):
+        canonical_bytes("release")  # type: ignore[arg-type]
+
+
+def test_fields_hold_only_what_can_be_written() -> None:
+    for kind in KINDS.values():
+        allowed = {"str", "int", "float", "bytes", "bytes | None", "str | None"}
+        assert {field.type for field in fields(kind)} <= allowed
