@@ -1,0 +1,1 @@
+"""Mechanisms, sensitivities, accounting and calibration."""

@@ -1,0 +1,97 @@
+"""From Gaussian, concentrated and Rényi statements to (epsilon, delta), and back.
+
+Each function is safe in one direction: an epsilon or delta is never too small, a budget never too
+large. The formulas hold for every order, so a search over orders that stops early is still true.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import log_ndtr
+
+from voile.core.errors import InvalidInput
+
+
+def check_target(epsilon: float, delta: float, *, pure: bool = False) -> None:
+    """An (epsilon, delta) that can be aimed at; delta = 0 only where noise can reach it."""
+    if isinstance(epsilon, bool) or not math.isfinite(epsilon) or epsilon <= 0:
+        raise InvalidInput(f"epsilon must be finite and above 0, found {epsilon}")
+    if not 0 <= delta < 1 or (delta == 0 and not pure):
+        wanted = "[0, 1)" if pure else "(0, 1)"
+        raise InvalidInput(f"delta must be in {wanted}, found {delta}")
+
+
+def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
+    """The exact delta of one Gaussian mechanism at epsilon (Balle and Wang 2018, Theorem 8)."""
+    mu = 1 / noise_multiplier
+    upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    return max(0.0, math.exp(log_ndtr(upper)) - math.exp(epsilon + log_ndtr(lower)))
+
+
+def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
+    """The smallest epsilon at which one Gaussian mechanism has this delta."""
+    if gaussian_delta(noise_multiplier, 0.0) <= delta:
+        return 0.0
+    high = 1.0
+    while gaussian_delta(noise_multiplier, high) > delta:
+        high *= 2
+    root = brentq(
+        lambda e: gaussian_delta(noise_multiplier, e) - delta, 0.0, high, xtol=1e-14, rtol=1e-13
+    )
+    return float(root) * (1 + 1e-11)
+
+
+@lru_cache(maxsize=4096)
+def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
+    """The smallest noise multiplier that gives (epsilon, delta), for every epsilon.
+
+    √(2 ln(1.25/δ))/ε is a theorem only below epsilon 1, where it is also larger than needed.
+    """
+    check_target(epsilon, delta)
+    low = high = 1.0
+    while gaussian_delta(high, epsilon) > delta:
+        high *= 2
+    while gaussian_delta(low, epsilon) <= delta:
+        low /= 2
+    root = brentq(lambda z: gaussian_delta(z, epsilon) - delta, low, high, xtol=1e-14, rtol=1e-13)
+    return float(root) * (1 + 1e-10)
+
+
+def renyi_to_epsilon(order: float, divergence: float, delta: float) -> float:
+    """(Canonne, Kamath and Steinke 2020, Proposition 12), at one order above 1."""
+    slack = math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
+    return max(0.0, divergence + slack)
+
+
+def renyi_budget(order: float, epsilon: float, delta: float) -> float:
+    """The largest divergence of this order that still implies (epsilon, delta)."""
+    return epsilon - math.log1p(-1 / order) + (math.log(delta) + math.log(order)) / (order - 1)
+
+
+def zcdp_to_epsilon(rho: float, delta: float) -> float:
+    """The conversion above at its best order."""
+    if rho == 0:
+        return 0.0
+
+    def at(log_excess: float) -> float:
+        order = 1 + math.exp(log_excess)
+        return renyi_to_epsilon(order, order * rho, delta)
+
+    best = minimize_scalar(at, bounds=(-14, 25), method="bounded", options={"xatol": 1e-9})
+    return float(best.fun)
+
+
+@lru_cache(maxsize=4096)
+def zcdp_budget(epsilon: float, delta: float) -> float:
+    """The largest rho that still implies (epsilon, delta)."""
+    check_target(epsilon, delta)
+
+    def at(log_excess: float) -> float:
+        order = 1 + math.exp(log_excess)
+        return -renyi_budget(order, epsilon, delta) / order
+
+    best = minimize_scalar(at, bounds=(-14, 25), method="bounded", options={"xatol": 1e-9})
+    return max(0.0, -float(best.fun))

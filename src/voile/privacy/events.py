@@ -1,0 +1,228 @@
+"""What was released, as data. Accountants interpret events; events know no accountant.
+
+Compatibility promise: events are stored for years. A stored event never loses a field, and neither
+a field nor a kind ever changes its meaning; new kinds may be added.
+
+    leaves       Gaussian, Laplace, PureDp, ApproximateDp, BoundedRange, Zcdp, PoissonSampled
+    containers   Repeated, Composed, Parallel
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeAlias
+
+from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Relation
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Gaussian noise; `noise_multiplier` is its standard deviation over the l2 sensitivity."""
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        _above_zero("noise_multiplier", self.noise_multiplier)
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Laplace noise; `noise_multiplier` is its scale over the l1 sensitivity."""
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        _above_zero("noise_multiplier", self.noise_multiplier)
+
+
+@dataclass(frozen=True)
+class PureDp:
+    """Anything that is (epsilon, 0)-differentially private."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        _above_zero("epsilon", self.epsilon)
+
+
+@dataclass(frozen=True)
+class ApproximateDp:
+    """Anything that is (epsilon, delta)-differentially private, of which no more is known."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        _above_zero("epsilon", self.epsilon)
+        if not 0 < self.delta < 1:
+            raise InvalidInput(f"delta must be in (0, 1), found {self.delta}")
+
+
+@dataclass(frozen=True)
+class BoundedRange:
+    """The exponential mechanism: the privacy loss lies in some interval of length epsilon."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        _above_zero("epsilon", self.epsilon)
+
+
+@dataclass(frozen=True)
+class Zcdp:
+    """Anything that is rho-zero-concentrated differentially private."""
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        _above_zero("rho", self.rho)
+
+
+@dataclass(frozen=True)
+class PoissonSampled:
+    """Gaussian noise on the sum over a Poisson sample, as in one step of DP-SGD.
+
+    The noise multiplier is relative to the largest contribution of *one* record, under every
+    relation. The relation is part of the event: blanking a record is the same as removing it (its
+    contribution is zero), replacing it is not.
+    """
+
+    event: Gaussian
+    probability: float
+    relation: Relation
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "relation", Relation(self.relation))
+        if not isinstance(self.event, Gaussian):
+            raise InvalidInput(f"sampling is supported for Gaussian noise, found {self.event!r}")
+        if not 0 < self.probability <= 1:
+            raise InvalidInput(f"probability must be in (0, 1], found {self.probability}")
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """The same event several times, each possibly depending on earlier answers."""
+
+    event: PrivacyEvent
+    times: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.times, bool) or not isinstance(self.times, int) or self.times < 1:
+            raise InvalidInput(f"times must be a whole number of at least 1, found {self.times!r}")
+
+
+@dataclass(frozen=True)
+class Composed:
+    """Several events on the same records."""
+
+    events: tuple[PrivacyEvent, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "events", tuple(self.events))
+        if not self.events:
+            raise InvalidInput("a composition needs at least one event")
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """Events on disjoint records: one record takes part in one of them only."""
+
+    events: tuple[PrivacyEvent, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "events", tuple(self.events))
+        if not self.events:
+            raise InvalidInput("a parallel composition needs at least one event")
+
+
+Leaf: TypeAlias = Gaussian | Laplace | PureDp | ApproximateDp | BoundedRange | Zcdp | PoissonSampled
+PrivacyEvent: TypeAlias = Leaf | Repeated | Composed | Parallel
+
+# Names in stored events. They are part of the compatibility promise.
+_KINDS: Final[dict[str, type[Any]]] = {
+    "gaussian": Gaussian,
+    "laplace": Laplace,
+    "pure": PureDp,
+    "approximate": ApproximateDp,
+    "bounded range": BoundedRange,
+    "zcdp": Zcdp,
+    "poisson sampled": PoissonSampled,
+    "repeated": Repeated,
+    "composed": Composed,
+    "parallel": Parallel,
+}
+_NAMES: Final = {kind: name for name, kind in _KINDS.items()}
+
+
+def to_dict(event: PrivacyEvent) -> dict[str, Any]:
+    """Plain values for JSON; floats keep every bit."""
+    stored: dict[str, Any] = {"kind": _NAMES[type(event)]}
+    for item in fields(event):
+        stored[item.name] = _plain(getattr(event, item.name))
+    return stored
+
+
+def from_dict(stored: Mapping[str, Any]) -> PrivacyEvent:
+    """The inverse of `to_dict`; refuses kinds and fields it does not know."""
+    kind = _KINDS.get(stored.get("kind", "")) if isinstance(stored, Mapping) else None
+    if kind is None:
+        raise InvalidInput(f"not an event that this voile knows: {stored!r}")
+    expected = {item.name for item in fields(kind)}
+    if set(stored) - {"kind"} != expected:
+        raise InvalidInput(f"a stored {stored['kind']!r} has the fields {sorted(expected)}")
+    event: PrivacyEvent = kind(**{name: _event_or_value(stored[name]) for name in expected})
+    return event
+
+
+def for_group(event: PrivacyEvent, size: int) -> PrivacyEvent:
+    """The same release seen by a unit that holds `size` records at most."""
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise InvalidInput(f"a group has at least one record, found {size!r}")
+    match event:
+        case Gaussian(multiplier):
+            return Gaussian(multiplier / size)
+        case Laplace(multiplier):
+            return Laplace(multiplier / size)
+        case PureDp(epsilon):
+            return PureDp(epsilon * size)
+        case BoundedRange(epsilon):
+            return BoundedRange(epsilon * size)
+        case Zcdp(rho):
+            return Zcdp(rho * size**2)
+        case ApproximateDp(epsilon, delta):
+            # A chain of `size` steps: delta + e^eps delta + e^(2 eps) delta + ...
+            return ApproximateDp(
+                epsilon * size, delta * math.expm1(size * epsilon) / math.expm1(epsilon)
+            )
+        case PoissonSampled():
+            raise Refused("a group of records is not sampled as one: sample by unit instead")
+        case Repeated(inner, times):
+            return Repeated(for_group(inner, size), times)
+        case Composed(events):
+            return Composed(tuple(for_group(inner, size) for inner in events))
+        case Parallel():
+            raise Refused("records of one group may lie in several parts of a parallel composition")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [to_dict(item) for item in value]
+    if isinstance(value, Relation):
+        return str(value)
+    return value if isinstance(value, (int, float)) else to_dict(value)
+
+
+def _event_or_value(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(from_dict(item) for item in value)
+    return from_dict(value) if isinstance(value, Mapping) else value
+
+
+def _above_zero(name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidInput(f"{name} must be a number, found {value!r}")
+    if not math.isfinite(value) or value <= 0:
+        raise InvalidInput(f"{name} must be finite and above 0, found {value}")

@@ -1,0 +1,63 @@
+"""How far one record can move what is published, derived from declared public facts only.
+
+- declare what a model may return: `interval`, `box`, `simplex`
+- Shapley values over a private background: `shapley_background`, `shapley_background_with_base`,
+  `shapley_background_coordinate`; by any estimator: `clipped_shapley_background`,
+  `clipped_shapley_background_with_base`; pairs: `interaction_background`
+- importance over a private population: `mean_absolute_shapley` and its relatives
+- everything else: `clipped_vector`, `clipped_mean`, `bounded_mean`, `bounded_sum`, `count`,
+  `histogram`
+
+There is no default and no estimate: a sensitivity read off the protected data protects nothing.
+"""
+
+from voile.privacy.sensitivity.bound import Norm, Sensitivity
+from voile.privacy.sensitivity.interactions import interaction_background, interaction_norm
+from voile.privacy.sensitivity.outputs import OutputSet, box, interval, simplex
+from voile.privacy.sensitivity.shapley import (
+    clipped_shapley_background,
+    clipped_shapley_background_with_base,
+    mean_absolute_shapley,
+    mean_absolute_shapley_coordinate,
+    mean_absolute_shapley_over_itself,
+    shapley_background,
+    shapley_background_coordinate,
+    shapley_background_with_base,
+    shapley_norm,
+    signed_mean_shapley_coordinate,
+)
+from voile.privacy.sensitivity.vectors import (
+    bounded_mean,
+    bounded_sum,
+    clipped_mean,
+    clipped_vector,
+    count,
+    histogram,
+)
+
+__all__ = [
+    "Norm",
+    "OutputSet",
+    "Sensitivity",
+    "bounded_mean",
+    "bounded_sum",
+    "box",
+    "clipped_mean",
+    "clipped_shapley_background",
+    "clipped_shapley_background_with_base",
+    "clipped_vector",
+    "count",
+    "histogram",
+    "interaction_background",
+    "interaction_norm",
+    "interval",
+    "mean_absolute_shapley",
+    "mean_absolute_shapley_coordinate",
+    "mean_absolute_shapley_over_itself",
+    "shapley_background",
+    "shapley_background_coordinate",
+    "shapley_background_with_base",
+    "shapley_norm",
+    "signed_mean_shapley_coordinate",
+    "simplex",
+]

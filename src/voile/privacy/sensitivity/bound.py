@@ -1,0 +1,102 @@
+"""`Sensitivity`: how far one record can move a quantity, and when that is true."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Self
+
+from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import ProtectedUnit, Relation
+
+
+class Norm(StrEnum):
+    """How a change of several numbers is measured."""
+
+    L1 = "l1"
+    L2 = "l2"
+    LINF = "largest coordinate"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivity:
+    """The largest change, in `norm`, between two data sets that differ by `relation` in one `unit`.
+
+    It carries the conditions under which it was derived; a guarantee built on it repeats them.
+    Prints as the number itself, so that a figure can be read off.
+    """
+
+    value: float
+    norm: Norm
+    unit: ProtectedUnit
+    relation: Relation
+    conditions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.value) or self.value <= 0:
+            raise InvalidInput(f"a sensitivity must be finite and above 0, found {self.value}")
+        if self.unit is ProtectedUnit.EXPLAINED_ROW and self.relation is not Relation.REPLACE_ONE:
+            raise Refused(
+                "for an explained row any row stands against any other: the relation must be "
+                f"{Relation.REPLACE_ONE!s}, found {self.relation!s}"
+            )
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        return repr(self.value)
+
+    def scaled(self, factor: float) -> Self:
+        """Of the quantity multiplied by `factor`."""
+        return replace(self, value=self.value * abs(factor))
+
+    def stacked(self, rows: int) -> Self:
+        """Of `rows` such quantities released together, each of which may move by all of it."""
+        positive("rows", rows)
+        growth = {Norm.L1: rows, Norm.L2: math.sqrt(rows), Norm.LINF: 1}[self.norm]
+        return replace(self, value=self.value * growth)
+
+    def for_group(self, size: int) -> Self:
+        """For `size` records that change together, one after the other."""
+        positive("size", size)
+        condition = f"at most {size} records belong together"
+        return replace(self, value=self.value * size, conditions=(*self.conditions, condition))
+
+    def summed_over_groups(self, largest_group: int) -> Self:
+        """Of the *sums* of coordinates over disjoint groups; not the value of a game of groups.
+
+        Adding up g coordinates stretches the l2 norm by at most √g, the largest coordinate by at
+        most g, and the l1 norm not at all.
+        """
+        positive("largest_group", largest_group)
+        root = math.sqrt(largest_group)
+        growth = {Norm.L1: 1.0, Norm.L2: root, Norm.LINF: float(largest_group)}[self.norm]
+        return replace(self, value=self.value * growth)
+
+
+def positive(name: str, number: int) -> int:
+    """A count that is at least one."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InvalidInput(f"{name} must be a whole number of at least 1, found {number!r}")
+    return number
+
+
+def width_of(name: str, width: float) -> float:
+    """A width that is finite and above zero."""
+    if isinstance(width, bool) or not isinstance(width, (int, float)):
+        raise InvalidInput(f"{name} must be a number, found {width!r}")
+    if not math.isfinite(width) or width <= 0:
+        raise InvalidInput(f"{name} must be finite and above 0, found {width}")
+    return float(width)
+
+
+def by_relation(relation: Relation, *, replace_one: float, blank_one: float) -> float:
+    """The figure for a relation with public sizes; nothing is divided by a private size."""
+    if relation is Relation.ADD_OR_REMOVE_ONE:
+        raise Refused(
+            "under 'add or remove one' the number of rows is private, so nothing may be divided "
+            "by it; use 'blank one' with public sizes, or a sum over a declared public size"
+        )
+    return {Relation.REPLACE_ONE: replace_one, Relation.BLANK_ONE: blank_one}[Relation(relation)]

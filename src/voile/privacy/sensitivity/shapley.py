@@ -1,0 +1,212 @@
+"""Sensitivities of Shapley values. They do not grow with the number of features.
+
+Proofs: docs/guarantees/sensitivity.md. R is the width (diameter) of the declared output set, d the
+number of players (features, or groups that play as one), m the background rows, n the rows of a
+population; m and n are public. What must be true besides travels with each result, as conditions.
+
+    H = Σ_{s=1}^{d−1} 1/√(s(d−s))      → π
+    B = √(1/d + d/(4(d−1))·H²)         → π/2
+    S = √(1/d + d/(d−1)·H²)            → π
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from voile.core.guarantee import ProtectedUnit, Relation
+from voile.privacy.sensitivity.bound import Norm, Sensitivity, by_relation, positive, width_of
+from voile.privacy.sensitivity.outputs import OutputSet, output_set
+
+_CLAMPED = "every model output entering the game is clamped to the declared set"
+_MODEL = (
+    "the model is public, or trained on other rows, or trained on these rows with differential "
+    "privacy charged to the same account"
+)
+_EXPLAINED = "explained rows are not protected rows of this account"
+_EXACT = "Shapley values are exact, not estimated"
+_INDEPENDENT = "coalitions are drawn independently of the data"
+_TIME = "running time is not observed"
+
+
+def shapley_norm(*, features: int, output_width: float | OutputSet) -> float:
+    """B·R: no Shapley vector of a game with values in the declared set is longer."""
+    return _b(features) * output_set(output_width).diameter
+
+
+def shapley_background(
+    *, features: int, background_rows: int, output_width: float | OutputSet, relation: Relation
+) -> Sensitivity:
+    """Exact interventional Shapley values over m private background rows.
+
+    Replace one (R/m)·S; blank one: the null row contributes the centre to every coalition but the
+    full one, and f(x) to the full one.
+    """
+    outputs = output_set(output_width)
+    value = by_relation(
+        relation,
+        replace_one=outputs.diameter * _s(features),
+        blank_one=_blank(features, outputs, base=0.0),
+    )
+    return _of_rows(value / positive("background_rows", background_rows), relation, _EXACT)
+
+
+def shapley_background_with_base(
+    *, features: int, background_rows: int, output_width: float | OutputSet, relation: Relation
+) -> Sensitivity:
+    """The same values together with the base value (the mean output over the background)."""
+    outputs = output_set(output_width)
+    value = by_relation(
+        relation,
+        replace_one=outputs.diameter * math.hypot(1.0, _s(features)),
+        blank_one=_blank(features, outputs, base=1.0),
+    )
+    return _of_rows(value / positive("background_rows", background_rows), relation, _EXACT)
+
+
+def shapley_background_coordinate(
+    *, features: int, background_rows: int, output_width: float, relation: Relation
+) -> Sensitivity:
+    """The attribution of one feature to one output, over m private background rows."""
+    whole = (2 - 1 / positive("features", features)) * width_of("output_width", output_width)
+    value = by_relation(relation, replace_one=whole, blank_one=whole / 2)
+    rows = positive("background_rows", background_rows)
+    return _of_rows(value / rows, relation, _EXACT, norm=Norm.LINF)
+
+
+def clipped_shapley_background(
+    *, features: int, background_rows: int, output_width: float | OutputSet, relation: Relation
+) -> Sensitivity:
+    """Any estimator: each background row's estimated vector is clipped to B·R, then averaged.
+
+    Holds for every number of sampled coalitions, because it is the clipping that bounds a row.
+    """
+    length = shapley_norm(features=features, output_width=output_width)
+    value = by_relation(relation, replace_one=2 * length, blank_one=length)
+    rows = positive("background_rows", background_rows)
+    return _of_rows(value / rows, relation, _INDEPENDENT)
+
+
+def clipped_shapley_background_with_base(
+    *, features: int, background_rows: int, output_width: float, relation: Relation
+) -> Sensitivity:
+    """The clipped estimator of one output, together with the exact base value."""
+    width = width_of("output_width", output_width)
+    b = _b(features)
+    value = width * by_relation(
+        relation, replace_one=math.hypot(1.0, 2 * b), blank_one=math.hypot(0.5, b)
+    )
+    rows = positive("background_rows", background_rows)
+    return _of_rows(value / rows, relation, _INDEPENDENT)
+
+
+def mean_absolute_shapley(
+    *, features: int, rows: int, output_width: float | OutputSet, relation: Relation
+) -> Sensitivity:
+    """The mean of |φ| over the rows of a private population, the background being public.
+
+    Holds for exact values, and for estimates if each row's vector is clipped to B·R. Two vectors
+    without negative entries are at most √2 times their length apart, not twice.
+    """
+    length = shapley_norm(features=features, output_width=output_width)
+    value = by_relation(relation, replace_one=math.sqrt(2) * length, blank_one=length)
+    return _of_population(value / positive("rows", rows), relation)
+
+
+def mean_absolute_shapley_coordinate(
+    *, rows: int, output_width: float, relation: Relation
+) -> Sensitivity:
+    """The mean of |φᵢ| for each feature by itself; what choosing the top features needs."""
+    width = width_of("output_width", output_width)
+    value = by_relation(relation, replace_one=width, blank_one=width)
+    return _of_population(value / positive("rows", rows), relation, norm=Norm.LINF)
+
+
+def signed_mean_shapley_coordinate(
+    *, rows: int, output_width: float, relation: Relation
+) -> Sensitivity:
+    """The scores max(0, ±mean φᵢ) of signed candidates, each by itself."""
+    width = width_of("output_width", output_width)
+    value = by_relation(relation, replace_one=2 * width, blank_one=width)
+    return _of_population(value / positive("rows", rows), relation, norm=Norm.LINF)
+
+
+def mean_absolute_shapley_over_itself(
+    *,
+    features: int,
+    rows: int,
+    background_rows: int,
+    output_width: float | OutputSet,
+    relation: Relation,
+) -> Sensitivity:
+    """The mean of |φ| over a population that is, or contains, its own background.
+
+    One record then acts twice: its own explanation changes, and so does the background of the
+    n − 1 others. The two changes are added.
+    """
+    own = mean_absolute_shapley(
+        features=features, rows=rows, output_width=output_width, relation=relation
+    )
+    others = shapley_background(
+        features=features,
+        background_rows=background_rows,
+        output_width=output_width,
+        relation=relation,
+    )
+    value = own.value + (rows - 1) / rows * others.value
+    return Sensitivity(
+        value=value,
+        norm=Norm.L2,
+        unit=ProtectedUnit.ROW,
+        relation=relation,
+        conditions=(_CLAMPED, _MODEL, _EXACT, _TIME),
+    )
+
+
+def _of_rows(value: float, relation: Relation, how: str, *, norm: Norm = Norm.L2) -> Sensitivity:
+    return Sensitivity(
+        value=value,
+        norm=norm,
+        unit=ProtectedUnit.ROW,
+        relation=relation,
+        conditions=(_CLAMPED, _MODEL, _EXPLAINED, how, _TIME),
+    )
+
+
+def _of_population(value: float, relation: Relation, *, norm: Norm = Norm.L2) -> Sensitivity:
+    return Sensitivity(
+        value=value,
+        norm=norm,
+        unit=ProtectedUnit.ROW,
+        relation=relation,
+        conditions=(
+            _CLAMPED,
+            _MODEL,
+            "the background is public, synthetic or protected by its own release",
+            "values are exact, or each row's vector is clipped to the bound on its length",
+            _TIME,
+        ),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _h_squared(features: int) -> float:
+    """(d/(d−1))·H², the share of directions in which the attributions sum to nothing."""
+    d = positive("features", features)
+    if d == 1:
+        return 0.0
+    h = math.fsum(1 / math.sqrt(s * (d - s)) for s in range(1, d))
+    return d / (d - 1) * h * h
+
+
+def _b(features: int) -> float:
+    return math.sqrt(1 / positive("features", features) + _h_squared(features) / 4)
+
+
+def _s(features: int) -> float:
+    return math.sqrt(1 / positive("features", features) + _h_squared(features))
+
+
+def _blank(features: int, outputs: OutputSet, *, base: float) -> float:
+    constant = outputs.radius**2 * (base + 1 / positive("features", features))
+    return math.sqrt(constant + outputs.diameter**2 / 4 * _h_squared(features))

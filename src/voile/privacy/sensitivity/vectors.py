@@ -1,0 +1,99 @@
+"""Sensitivities of clipped vectors, bounded means, sums, counts and histograms."""
+
+from __future__ import annotations
+
+import math
+
+from voile.core.errors import InvalidInput
+from voile.core.guarantee import ProtectedUnit, Relation
+from voile.privacy.sensitivity.bound import Norm, Sensitivity, by_relation, positive, width_of
+
+
+def clipped_vector(
+    *, bound: float, norm: Norm, unit: ProtectedUnit, relation: Relation
+) -> Sensitivity:
+    """A vector clipped to length `bound`: two of them are up to 2·bound apart, not bound.
+
+    A blank record contributes the zero vector; so does a record that is not there.
+    """
+    bound = width_of("bound", bound)
+    value = 2 * bound if relation is Relation.REPLACE_ONE else bound
+    return Sensitivity(
+        value=value,
+        norm=norm,
+        unit=unit,
+        relation=relation,
+        conditions=("the vector is clipped to the declared length",),
+    )
+
+
+def clipped_mean(*, bound: float, rows: int, norm: Norm, relation: Relation) -> Sensitivity:
+    """The mean over a public number of rows of vectors clipped to length `bound`."""
+    bound = width_of("bound", bound)
+    value = by_relation(relation, replace_one=2 * bound, blank_one=bound)
+    return Sensitivity(
+        value=value / positive("rows", rows),
+        norm=norm,
+        unit=ProtectedUnit.ROW,
+        relation=relation,
+        conditions=("each row's vector is clipped to the declared length",),
+    )
+
+
+def bounded_mean(*, lower: float, upper: float, rows: int, relation: Relation) -> Sensitivity:
+    """The mean of one number in [lower, upper] over a public number of rows.
+
+    A blank row counts as the middle of the range, so blanking costs half of replacing.
+    """
+    width = _width(lower, upper)
+    value = by_relation(relation, replace_one=width, blank_one=width / 2)
+    return _of_numbers(value / positive("rows", rows), relation)
+
+
+def bounded_sum(*, lower: float, upper: float, relation: Relation) -> Sensitivity:
+    """The sum of one number in [lower, upper]; also under add or remove one.
+
+    A row that is blank or absent adds 0, so what counts is the distance from 0. Dividing the result
+    by a *declared* public size keeps it private under every relation.
+    """
+    width = _width(lower, upper)
+    reach = max(abs(lower), abs(upper))
+    return _of_numbers(width if relation is Relation.REPLACE_ONE else reach, relation)
+
+
+def count(*, relation: Relation) -> Sensitivity:
+    """How many rows satisfy a condition; a blank row satisfies none."""
+    return _of_numbers(1.0, relation)
+
+
+def histogram(*, norm: Norm, relation: Relation) -> Sensitivity:
+    """How many rows fall into each of several disjoint cells; a blank row falls into none.
+
+    Replacing a row takes one from a cell and adds one to another.
+    """
+    replaced = {Norm.L1: 2.0, Norm.L2: math.sqrt(2), Norm.LINF: 1.0}[norm]
+    value = replaced if relation is Relation.REPLACE_ONE else 1.0
+    return Sensitivity(
+        value=value,
+        norm=norm,
+        unit=ProtectedUnit.ROW,
+        relation=relation,
+        conditions=("the cells are disjoint and public",),
+    )
+
+
+def _width(lower: float, upper: float) -> float:
+    if not (math.isfinite(lower) and math.isfinite(upper)) or lower >= upper:
+        raise InvalidInput(f"bounds must be finite and in order, found [{lower}, {upper}]")
+    return upper - lower
+
+
+def _of_numbers(value: float, relation: Relation) -> Sensitivity:
+    """One number: every norm is the same; l1 lets both Laplace and Gaussian noise be used."""
+    return Sensitivity(
+        value=value,
+        norm=Norm.L1,
+        unit=ProtectedUnit.ROW,
+        relation=relation,
+        conditions=("each value is clamped to the declared bounds",),
+    )
