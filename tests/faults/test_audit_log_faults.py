@@ -1,0 +1,405 @@
+"""Kill -9 while appending and witnessing; witnesses that are down, slow, confused or hostile."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.forking import child, kill, lines
+from tests.unit.audit_log.examples import (
+    LOG_KEY,
+    ORIGIN,
+    WITNESS_KEYS,
+    SmallLog,
+    policy,
+    release,
+)
+from voile.audit_log import (
+    PART,
+    AuditLog,
+    NotWitnessed,
+    RemoteWitness,
+    SigningKey,
+    Witness,
+    canonical_bytes,
+    issue_receipt,
+    publish,
+    serve,
+    verify_export,
+    verify_receipt,
+)
+from voile.audit_log.notes import Note
+from voile.audit_log.publishing import Published, all_records, check_stored, latest_checkpoint
+from voile.audit_log.witness import PART as WITNESS_PART
+from voile.audit_log.witness import Request
+from voile.audit_log.witness_client import Answered
+from voile.core.errors import InvalidInput
+from voile.core.storage import Storage, open_storage
+
+PLACES = ["sqlite", pytest.param("postgres", marks=pytest.mark.real)]
+LOGS = {ORIGIN: (LOG_KEY.verifier,)}
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "test.db")
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+# --- kill -9 -------------------------------------------------------------------------------------
+
+
+def append_for_ever(place: str, first: int) -> Callable[[int], None]:
+    def work(pipe: int) -> None:
+        storage = open_storage(place, [PART])
+        log = storage.submit(AuditLog.open)
+        number = first
+        while True:
+            record = release(number)
+            done = storage.submit(lambda t, r=record: log.append(t, r))  # type: ignore[misc]
+            os.write(pipe, b"%d %d\n" % (number, done.index))
+            number += 1
+
+    return work
+
+
+def test_kill_at_random_points_the_log_opens_verifies_and_holds_what_was_answered(
+    place: str,
+) -> None:
+    rounds = 50 if place.startswith("/") else 15
+    chance = random.Random(11)
+    with open_storage(place, [PART]) as storage:
+        storage.submit(lambda t: AuditLog.create(t, ORIGIN))
+    answered: dict[int, bytes] = {}
+    for number in range(rounds):
+        with child(append_for_ever(place, 10_000 * number)) as (process, pipe):
+            select.select([pipe], [], [], 10)  # it is at work
+            time.sleep(chance.uniform(0, 0.01))
+            kill(process)
+            for line in lines(pipe):
+                record, index = map(int, line.split())
+                answered[index] = canonical_bytes(release(record))
+        with open_storage(place, [PART]) as storage:
+            log = storage.submit(AuditLog.open)
+            head = check_stored(storage, log)
+            records = list(all_records(storage, log, head.size))
+        assert all(records[index] == record for index, record in answered.items())
+        # At most the append under way was kept without an answer, once for each kill.
+        assert len(answered) <= head.size <= len(answered) + number + 1
+    assert len(answered) > rounds
+    with open_storage(place, [PART]) as storage:
+        published = publish(storage, log, policy(0), [LOG_KEY])
+        assert verify_export(records, bytes(published.note), policy(0)).verified
+
+
+def test_two_processes_append_to_one_log(place: str) -> None:
+    with open_storage(place, [PART]) as storage:
+        storage.submit(lambda t: AuditLog.create(t, ORIGIN))
+
+    def append_some(pipe: int) -> None:
+        with open_storage(place, [PART]) as storage:
+            log = storage.submit(AuditLog.open)
+            for number in range(40):
+                record = release(number)
+                done = storage.submit(lambda t, r=record: log.append(t, r))  # type: ignore[misc]
+                os.write(pipe, b"%d\n" % done.index)
+
+    with child(append_some) as (_, one), child(append_some) as (_, two):
+        said = [int(number) for number in lines(one) + lines(two)]
+    assert sorted(said) == list(range(80))
+    with open_storage(place, [PART]) as storage:
+        assert check_stored(storage, storage.submit(AuditLog.open)).size == 80
+
+
+def test_a_killed_witness_never_forgets_what_it_cosigned(tmp_path: Path) -> None:
+    """Cosignatures leave after the state is durable: killed anywhere, it cosigns no fork."""
+    small = SmallLog.of([release(n) for n in range(120)])
+    forked = SmallLog.of([release(n + 1) for n in range(120)])
+    path = tmp_path / "witness.db"
+
+    def body(log: SmallLog, old: int, new: int) -> bytes:
+        proof = log.storage.submit(lambda t: log.log.consistency_proof(t, old, new))
+        return bytes(Request(old, proof, bytes(log.note(new, cosigners=()))))
+
+    bodies = {old: body(small, old, old + 1) for old in range(119)}
+
+    def cosign_on(first: int) -> Callable[[int], None]:
+        def work(pipe: int) -> None:
+            witness = Witness(open_storage(path, [WITNESS_PART]), WITNESS_KEYS[0], LOGS)
+            for old in range(first, 119):
+                assert witness.add_checkpoint(bodies[old]).status == 200
+                os.write(pipe, b"%d\n" % (old + 1))
+
+        return work
+
+    chance, stands_at = random.Random(3), 0
+    while stands_at < 100:
+        with child(cosign_on(stands_at)) as (process, pipe):
+            select.select([pipe], [], [], 10)
+            time.sleep(chance.uniform(0, 0.004))
+            kill(process)
+            heard = [int(number) for number in lines(pipe)]
+        with open_storage(path, [WITNESS_PART]) as storage:
+            witness = Witness(storage, WITNESS_KEYS[0], LOGS)
+            reply = witness.add_checkpoint(body(forked, 0, 120))
+            assert reply.status == 409
+            stored = int(reply.body)
+            assert stored >= max([stands_at, *heard])
+            assert witness.add_checkpoint(body(forked, stored, 120)).status == 422
+        stands_at = stored
+
+
+# --- witnesses -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def running(server: ThreadingHTTPServer) -> Iterator[str]:
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        host, port = server.server_address[:2]
+        yield f"http://{host!s}:{port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+@contextmanager
+def honest(key: SigningKey) -> Iterator[str]:
+    with (
+        open_storage("memory:", [WITNESS_PART]) as storage,
+        running(serve(Witness(storage, key, LOGS))) as url,
+    ):
+        yield url
+
+
+Answer = Callable[[BaseHTTPRequestHandler, bytes], None]
+
+
+@contextmanager
+def answering(answer: Answer) -> Iterator[str]:
+    """A witness that does whatever the test likes."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            with suppress(BrokenPipeError, ConnectionResetError):  # the log lost its patience
+                answer(self, body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    with running(server) as url:
+        yield url
+
+
+def say(status: int, content: bytes) -> Answer:
+    def answer(handler: BaseHTTPRequestHandler, _: bytes) -> None:
+        handler.send_response(status)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content)
+
+    return answer
+
+
+def drip(handler: BaseHTTPRequestHandler, __: bytes) -> None:
+    """One byte after the other, for ever: no single read times out."""
+    handler.send_response(200)
+    handler.end_headers()
+    for _ in range(200):
+        handler.wfile.write(b"x")
+        handler.wfile.flush()
+        time.sleep(0.05)
+
+
+def silence(_: BaseHTTPRequestHandler, __: bytes) -> None:
+    time.sleep(5)
+
+
+def cosign_something_else(key: SigningKey) -> Answer:
+    """A sound cosignature, of another checkpoint: a replay."""
+    text = SmallLog.of([release(99)]).note(1).text
+
+    def answer(handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        say(200, str(key.cosign(text, 1_700_000_000)).encode())(handler, body)
+
+    return answer
+
+
+def cosign_blindly(key: SigningKey) -> Answer:
+    """What a witness outside the policy would send."""
+
+    def answer(handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        text = Note.parse(Request.parse(body).note).text
+        say(200, str(key.cosign(text, 1_700_000_000)).encode())(handler, body)
+
+    return answer
+
+
+def closed_port() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}"
+
+
+STRANGER = SigningKey.generate("stranger.example", WITNESS_KEYS[0].kind)
+FAULTS: dict[str, tuple[Answer, Answered]] = {
+    "garbage": (say(200, b"\x00\xff garbage \n"), Answered.GARBAGE),
+    "empty": (say(200, b""), Answered.GARBAGE),
+    "no newline": (say(200, "— witness0.example QUJDREVGRw==".encode()), Answered.GARBAGE),
+    "false signature": (
+        say(200, f"— witness0.example {'A' * 104}\n".encode()),
+        Answered.GARBAGE,
+    ),
+    "endless": (say(200, b"x" * 1_000_000), Answered.GARBAGE),
+    "replay": (cosign_something_else(WITNESS_KEYS[0]), Answered.GARBAGE),
+    "stranger": (cosign_blindly(STRANGER), Answered.GARBAGE),
+    "refuses": (say(403, b"no\x1b[31m signature\n"), Answered.REFUSED),
+    "breaks": (say(500, b"oops\n"), Answered.REFUSED),
+    "redirects": (say(302, b""), Answered.REFUSED),
+    "409 without a size": (say(409, b"seven\n"), Answered.GARBAGE),
+    "409 for ever": (say(409, b"3\n"), Answered.REFUSED),
+    "409 of the future": (say(409, b"1000000\n"), Answered.AHEAD),
+    "silence": (silence, Answered.LATE),
+    "drip": (drip, Answered.LATE),
+}
+
+
+@pytest.fixture
+def storage() -> Iterator[Storage]:
+    with open_storage("memory:", [PART]) as opened:
+        yield opened
+
+
+@pytest.fixture
+def log(storage: Storage) -> AuditLog:
+    log = storage.submit(lambda t: AuditLog.create(t, ORIGIN))
+    append(storage, log, range(10))
+    return log
+
+
+def append(storage: Storage, log: AuditLog, numbers: range) -> None:
+    for number in numbers:
+        storage.submit(lambda t, n=number: log.append(t, release(n)))  # type: ignore[misc]
+
+
+def publish_with(
+    storage: Storage, log: AuditLog, threshold: int, urls: list[str], patience: float = 1.0
+) -> Published:
+    witnesses = [RemoteWitness(url) for url in urls]
+    rules = policy(threshold)
+    return publish(storage, log, rules, [LOG_KEY], witnesses=witnesses, patience=patience)
+
+
+def test_k_of_n_are_collected_before_anything_is_published(storage: Storage, log: AuditLog) -> None:
+    with ExitStack() as stack:
+        urls = [stack.enter_context(honest(key)) for key in WITNESS_KEYS]
+        for size in (10, 10, 17, 30):
+            append(storage, log, range(storage.submit(log.head).size, size))
+            published = publish_with(storage, log, 3, urls)
+            assert {answer.outcome for answer in published.answers} == {Answered.COSIGNED}
+            receipt = bytes(issue_receipt(storage, log, size - 1))
+            assert verify_receipt(receipt, policy(3)).verified
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_one_bad_witness_of_three_is_survived_and_named(
+    storage: Storage, log: AuditLog, fault: str
+) -> None:
+    answer, outcome = FAULTS[fault]
+    with ExitStack() as stack:
+        urls = [stack.enter_context(honest(key)) for key in WITNESS_KEYS[1:]]
+        urls.append(stack.enter_context(answering(answer)))
+        start = time.monotonic()
+        published = publish_with(storage, log, 2, urls)
+        assert time.monotonic() - start < 2.5
+        assert [a.outcome for a in published.answers] == [
+            Answered.COSIGNED,
+            Answered.COSIGNED,
+            outcome,
+        ]
+        assert str(published.answers[2]).isprintable()
+        assert len(published.note.signers(policy(2).witness_keys)) == 2
+        assert verify_receipt(bytes(issue_receipt(storage, log, 3)), policy(2)).verified
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_below_the_threshold_nothing_is_published(
+    storage: Storage, log: AuditLog, fault: str
+) -> None:
+    answer, outcome = FAULTS[fault]
+    with honest(WITNESS_KEYS[1]) as good, answering(answer) as bad:
+        with pytest.raises(NotWitnessed, match="1 of 3") as caught:
+            publish_with(storage, log, 2, [good, bad], patience=0.6)
+        assert str(outcome) in str(caught.value)
+        assert bad in str(caught.value)
+        assert [a.outcome for a in caught.value.answers] == [Answered.COSIGNED, outcome]
+    assert latest_checkpoint(storage) is None
+    with pytest.raises(InvalidInput, match="published"):
+        issue_receipt(storage, log, 3)
+
+
+def test_a_witness_that_is_down_is_named_and_asked_again_next_time(
+    storage: Storage, log: AuditLog
+) -> None:
+    with pytest.raises(NotWitnessed, match="could not be reached"):
+        publish_with(storage, log, 1, [closed_port()])
+    with honest(WITNESS_KEYS[0]) as url:
+        assert publish_with(storage, log, 1, [url]).checkpoint.size == 10
+
+
+def test_one_witness_asked_twice_counts_once(storage: Storage, log: AuditLog) -> None:
+    with honest(WITNESS_KEYS[0]) as url, pytest.raises(NotWitnessed, match="1 of 3"):
+        publish_with(storage, log, 2, [url, url, url + "/"])
+
+
+def test_a_witness_catches_up_from_wherever_it_stands(storage: Storage, log: AuditLog) -> None:
+    with ExitStack() as stack:
+        urls = [stack.enter_context(honest(key)) for key in WITNESS_KEYS[:2]]
+        publish_with(storage, log, 1, urls[:1])
+        append(storage, log, range(10, 20))
+        publish_with(storage, log, 2, urls)  # one stands at 10, the other at 0
+        append(storage, log, range(20, 31))
+        assert publish_with(storage, log, 2, urls).checkpoint.size == 31
+
+
+def test_witnesses_stop_a_log_that_was_set_back_or_forked(storage: Storage, log: AuditLog) -> None:
+    """The database is restored from yesterday's copy and goes on: nothing inside it can tell."""
+    with ExitStack() as stack:
+        urls = [stack.enter_context(honest(key)) for key in WITNESS_KEYS]
+        publish_with(storage, log, 3, urls)
+        with open_storage("memory:", [PART]) as restored:
+            again = restored.submit(lambda t: AuditLog.create(t, ORIGIN))
+            append(restored, again, range(6))
+            with pytest.raises(NotWitnessed, match="has seen more records"):
+                publish_with(restored, again, 3, urls)
+            append(restored, again, range(100, 104))
+            with pytest.raises(NotWitnessed, match="another root"):
+                publish_with(restored, again, 3, urls)
+            append(restored, again, range(104, 110))
+            with pytest.raises(NotWitnessed, match="422"):
+                publish_with(restored, again, 3, urls)
+            assert latest_checkpoint(restored) is None
+
+
+@pytest.mark.parametrize("url", ["", "witness.example", "ftp://witness.example", "http://"])
+def test_what_is_no_address_of_a_witness_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput, match="http://"):
+        RemoteWitness(url)
