@@ -25,10 +25,21 @@ never depend on their values: those are clamped to the schema and do not raise a
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 
 class VoileError(Exception):
     """Base of everything that voile raises on purpose."""
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Python would call a subclass with its message alone, and fail, in a pool of processes."""
+        return _restored, (type(self), self.args, vars(self))
+
+
+def _restored(kind: type[VoileError], args: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    error = kind.__new__(kind, *args)
+    vars(error).update(attributes)
+    return error
 
 
 class InvalidInput(VoileError, ValueError):
@@ -75,7 +86,14 @@ class Refused(VoileError):
 
 
 class BudgetExceeded(Refused):
-    """The privacy budget does not cover the request; nothing was charged."""
+    """The privacy budget does not cover the request; nothing was charged.
+
+    `remaining` and `requested` are in the measure of the account that refused.
+    """
+
+    def __init__(self, message: str, *, remaining: float, requested: float) -> None:
+        self.remaining, self.requested = remaining, requested
+        super().__init__(message)
 
 
 class VerificationFailed(VoileError):
@@ -112,3 +130,5 @@ class OutcomeUnknown(StorageFault):
 
 class MissingDependency(VoileError, ImportError):
     """An optional package is not installed; the message holds the pip line that installs it."""
+
+    __reduce__ = ImportError.__reduce__  # it keeps the package's name outside of `vars`

@@ -241,7 +241,7 @@ def test_a_schema_error_names_the_place(schema: Path, good: Path) -> None:
         (errors.InvalidInput("x"), 2),
         (errors.SchemaError("x", field="y"), 2),
         (errors.Refused("x"), 3),
-        (errors.BudgetExceeded("x"), 3),
+        (errors.BudgetExceeded("x", remaining=0.0, requested=1.0), 3),
         (errors.VerificationFailed("x"), 4),
         (errors.StorageFull("x"), 5),
         (errors.MissingDependency("x"), 5),

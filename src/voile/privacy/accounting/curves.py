@@ -72,9 +72,9 @@ def renyi(event: PrivacyEvent, orders: NDArray[np.float64]) -> NDArray[np.float6
         case Repeated(inner, times):
             return times * renyi(inner, orders)
         case Composed(events):
-            return np.sum([renyi(inner, orders) for inner in events], axis=0)
+            return np.asarray(sum(renyi(inner, orders) for inner in events))
         case Parallel(events):
-            return np.max([renyi(inner, orders) for inner in events], axis=0)
+            return np.asarray(np.max([renyi(inner, orders) for inner in events], axis=0))
 
 
 def branches(event: PrivacyEvent, *, most: int = 1000) -> list[dict[Leaf, int]]:
