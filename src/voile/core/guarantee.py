@@ -140,17 +140,25 @@ class Guarantee:
 
 
 def _rounded_up(figure: float) -> str:
-    """Six digits, never less than the figure itself: a printed guarantee must not promise more."""
-    upward = Context(prec=6, rounding=ROUND_CEILING).create_decimal(figure)
-    return f"{float(upward):.6g}"
+    """Six digits, never less than the figure itself: a printed guarantee must not promise more.
+
+    The figure is what Python writes for it: 0.1 is printed as 0.1, although the double is a little
+    above.
+    """
+    upward = Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(figure)).normalize()
+    return f"{upward:f}" if -5 < upward.adjusted() < 6 else f"{upward:e}"
 
 
 def _figure(name: str, value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidInput(f"{name} must be a number, found {value!r}")
-    if not math.isfinite(value) or value < 0:
-        raise InvalidInput(f"{name} must be finite and at least 0, found {value}")
-    return float(value)
+    try:
+        figure = float(value) + 0.0  # no negative zero: equal guarantees are written alike
+    except OverflowError:
+        figure = math.inf
+    if not math.isfinite(figure) or figure < 0:
+        raise InvalidInput(f"{name} must be finite and at least 0, found {figure}")
+    return figure
 
 
 def _member(kind: type[_Enumeration], name: str, value: str) -> _Enumeration:

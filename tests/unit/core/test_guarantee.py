@@ -1,0 +1,287 @@
+"""Guarantees: what is refused, what is kept, and what is printed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+
+SOUND: dict[str, Any] = {
+    "epsilon": 1.5,
+    "delta": 1e-6,
+    "unit": ProtectedUnit.ROW,
+    "relation": Relation.BLANK_ONE,
+    "dataset": "clinic v3",
+    "against": (Adversary.PUBLIC,),
+    "computational": False,
+    "mechanism": "Laplace noise",
+    "composition": "one release",
+    "public_facts": ("number of rows: 10",),
+    "assumptions": ("running time is not observed",),
+}
+SUBNORMAL = 5e-324
+LARGEST = 1.7976931348623157e308
+
+
+def guarantee(**changes: Any) -> Guarantee:
+    return Guarantee(**(SOUND | changes))
+
+
+words = st.text(min_size=1, max_size=20).filter(str.strip)
+facts = st.lists(words, max_size=3).map(tuple)
+pairs = st.tuples(st.sampled_from(ProtectedUnit), st.sampled_from(Relation)).filter(
+    lambda pair: pair[0] is not ProtectedUnit.EXPLAINED_ROW or pair[1] is Relation.REPLACE_ONE
+)
+figures = st.floats(0, allow_infinity=False)
+
+
+@st.composite
+def guarantees(draw: st.DrawFn) -> Guarantee:
+    unit, relation = draw(pairs)
+    return Guarantee(
+        epsilon=draw(figures),
+        delta=draw(st.floats(0, 1, exclude_max=True)),
+        unit=unit,
+        relation=relation,
+        dataset=draw(words),
+        against=tuple(draw(st.lists(st.sampled_from(Adversary), min_size=1, max_size=4))),
+        computational=draw(st.booleans()),
+        mechanism=draw(words),
+        composition=draw(words),
+        public_facts=draw(facts),
+        assumptions=draw(facts),
+    )
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+NOT_WORDS = [None, "", "  ", 3, ["a"]]
+NOT_TEXTS = [None, "one text", [""], [3], {"a"}, [["a"]]]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(
+            (field, value)
+            for field in ("epsilon", "delta")
+            for value in (
+                math.nan,
+                math.inf,
+                -math.inf,
+                -1e-9,
+                True,
+                "1",
+                None,
+                10**400,
+                -(10**400),
+            )
+        ),
+        ("delta", 1),
+        ("delta", 1.5),
+        *(("unit", value) for value in (None, "rows", "", 1)),
+        *(("relation", value) for value in (None, "blank", "", 1)),
+        *(("against", value) for value in (*NOT_TEXTS, (), ["everybody"])),
+        *(("computational", value) for value in (None, 0, 1, "no")),
+        *((field, v) for field in ("dataset", "mechanism", "composition") for v in NOT_WORDS),
+        *((field, value) for field in ("public_facts", "assumptions") for value in NOT_TEXTS),
+    ],
+)
+def test_a_wrong_field_is_refused_and_named(field: str, value: object) -> None:
+    with pytest.raises(InvalidInput, match=field):
+        guarantee(**{field: value})
+
+
+@pytest.mark.parametrize(
+    "field", [name for name in SOUND if name not in ("public_facts", "assumptions")]
+)
+def test_no_field_that_matters_has_a_default(field: str) -> None:
+    with pytest.raises(TypeError, match=field):
+        Guarantee(**{name: value for name, value in SOUND.items() if name != field})
+
+
+@pytest.mark.parametrize("relation", [Relation.BLANK_ONE, Relation.ADD_OR_REMOVE_ONE])
+def test_an_explained_row_stands_against_any_other_row(relation: Relation) -> None:
+    with pytest.raises(Refused, match="use replace one"):
+        guarantee(unit=ProtectedUnit.EXPLAINED_ROW, relation=relation)
+
+
+def test_an_explained_row_can_be_protected_under_replace_one() -> None:
+    kept = guarantee(unit=ProtectedUnit.EXPLAINED_ROW, relation=Relation.REPLACE_ONE)
+    assert (kept.unit, kept.relation) == (ProtectedUnit.EXPLAINED_ROW, Relation.REPLACE_ONE)
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+def test_plain_values_become_their_types() -> None:
+    kept = guarantee(
+        epsilon=2,
+        delta=np.float64(0.25),
+        unit="user",
+        relation="replace one",
+        against=["other clients", "the public"],
+        assumptions=["a"],
+    )
+    assert type(kept.epsilon) is float
+    assert type(kept.delta) is float
+    assert kept.unit is ProtectedUnit.USER
+    assert kept.relation is Relation.REPLACE_ONE
+    assert kept.against == (Adversary.OTHER_CLIENTS, Adversary.PUBLIC)
+    assert kept.assumptions == ("a",)
+
+
+def test_a_list_that_is_changed_afterwards_changes_nothing() -> None:
+    given = ["a"]
+    kept = guarantee(assumptions=given)
+    given.append("b")
+    assert kept.assumptions == ("a",)
+
+
+@pytest.mark.parametrize("field", list(SOUND))
+def test_a_guarantee_is_frozen(field: str) -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(guarantee(), field, SOUND[field])
+
+
+@pytest.mark.parametrize(
+    ("field", "other"),
+    [
+        ("epsilon", 1.6),
+        ("delta", 0),
+        ("unit", "user"),
+        ("relation", "replace one"),
+        ("dataset", "clinic v4"),
+        ("against", ("other clients",)),
+        ("computational", True),
+        ("mechanism", "x"),
+        ("composition", "x"),
+        ("public_facts", ()),
+        ("assumptions", ()),
+    ],
+)
+def test_guarantees_that_differ_in_one_field_are_not_equal(field: str, other: object) -> None:
+    assert guarantee() == guarantee()
+    assert hash(guarantee()) == hash(guarantee())
+    assert guarantee(**{field: other}) != guarantee()
+
+
+def test_a_negative_zero_is_zero() -> None:
+    kept = guarantee(epsilon=-0.0, delta=-0.0)
+    assert math.copysign(1, kept.epsilon) == math.copysign(1, kept.delta) == 1
+    assert "-" not in str(kept).partition(")")[0]
+
+
+# --- as plain values ------------------------------------------------------------------------------
+
+
+@given(guarantees())
+def test_a_guarantee_survives_json_bit_for_bit(stated: Guarantee) -> None:
+    stored = json.loads(json.dumps(stated.to_dict(), allow_nan=False))
+    restored = Guarantee.from_dict(stored)
+    assert restored == stated
+    assert restored.epsilon.hex() == stated.epsilon.hex()
+    assert restored.delta.hex() == stated.delta.hex()
+    assert type(restored.unit) is ProtectedUnit
+    assert all(type(adversary) is Adversary for adversary in restored.against)
+
+
+def test_stored_words_never_change() -> None:
+    """The compatibility promise: these words are in files that people have."""
+    assert {str(unit) for unit in ProtectedUnit} == {"row", "explained row", "user", "client"}
+    assert {str(relation) for relation in Relation} == {
+        "blank one",
+        "replace one",
+        "add or remove one",
+    }
+    assert {str(adversary) for adversary in Adversary} == {
+        "the public",
+        "a server that sees single updates",
+        "a server that sees only sums of updates",
+        "other clients",
+    }
+    assert set(guarantee().to_dict()) == set(SOUND)
+
+
+@pytest.mark.parametrize("field", list(SOUND))
+def test_a_stored_guarantee_must_be_complete(field: str) -> None:
+    stored = guarantee().to_dict()
+    del stored[field]
+    with pytest.raises(InvalidInput, match=rf"missing \['{field}'\]"):
+        Guarantee.from_dict(stored)
+
+
+def test_a_stored_guarantee_with_an_unknown_field_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"unknown \['strength'\]"):
+        Guarantee.from_dict(guarantee().to_dict() | {"strength": 3})
+
+
+@pytest.mark.parametrize("stored", [None, [], "row", 3])
+def test_a_stored_guarantee_is_an_object(stored: Any) -> None:
+    with pytest.raises(InvalidInput, match="object"):
+        Guarantee.from_dict(stored)
+
+
+# --- as text --------------------------------------------------------------------------------------
+
+
+def printed_figures(stated: Guarantee) -> tuple[Decimal, Decimal]:
+    found = re.match(r"\(ε = (\S+), δ = (\S+)\) ", str(stated))
+    assert found, str(stated)
+    return Decimal(found[1]), Decimal(found[2])
+
+
+@given(figures, st.floats(0, 1, exclude_max=True))
+@example(1.0000001, 1.0000001e-5)
+@example(LARGEST, math.nextafter(1, 0))
+@example(2 * SUBNORMAL, 2 * SUBNORMAL)
+def test_printing_never_rounds_down_and_hardly_up(epsilon: float, delta: float) -> None:
+    printed = printed_figures(guarantee(epsilon=epsilon, delta=delta))
+    for shown, true in zip(printed, (epsilon, delta), strict=True):
+        assert float(shown) >= true
+        assert Decimal(repr(true)) <= shown <= Decimal(repr(true)) * Decimal("1.00001")
+
+
+@pytest.mark.parametrize(
+    ("figure", "text"),
+    [
+        (0, "0"),
+        (1, "1"),
+        (0.5, "0.5"),
+        (100, "100"),
+        (123456, "123456"),
+        (0.1, "0.1"),  # although the double nearest to 0.1 is above it
+        (0.1 + 0.2, "0.300001"),
+        (0.0001, "0.0001"),
+        (1e-5, "1e-5"),
+        (2**-17, "7.6294e-6"),
+        (2**30, "1.07375e+9"),
+    ],
+)
+def test_printed_figures_are_short(figure: float, text: str) -> None:
+    assert f"(ε = {text}, " in str(guarantee(epsilon=figure))
+
+
+@given(guarantees())
+def test_the_text_says_whom_and_how(stated: Guarantee) -> None:
+    text = str(stated)
+    for part in (stated.unit, stated.relation, repr(stated.dataset), *stated.against):
+        assert part in text
+    assert stated.mechanism in text
+    assert stated.composition in text
+
+
+@pytest.mark.parametrize("computational", [False, True])
+def test_the_text_says_when_it_holds_against_bounded_computers_only(computational: bool) -> None:
+    assert (", computational;" in str(guarantee(computational=computational))) is computational
