@@ -95,6 +95,11 @@ class Explanation:
         own.flags.writeable = False
         self._keep(name, own)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A deep copy, or one that came from another process, refuses to be written to as well."""
+        for name, value in state.items():
+            self._freeze(name, value) if isinstance(value, np.ndarray) else self._keep(name, value)
+
     # --- looking at parts -----------------------------------------------------------------------
 
     @property
@@ -276,7 +281,7 @@ class Explanation:
             f"{counted(rows, 'row')} × {counted(features, 'feature')} × "
             f"{counted(outputs, 'output')} ({shortened(self.output_names)})"
         )
-        heading = "largest attributions" if rows == 1 else "largest mean |attribution|"
+        heading = "largest attributions" if rows == outputs == 1 else "largest mean |attribution|"
         return "\n  ".join(
             ["Explanation", *promises, *notes, size, heading + ":", *self._largest()]
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -51,14 +52,18 @@ def base_values_for(given: ArrayLike, rows: int, outputs: int) -> BaseValues:
 
 
 def row_data_for(given: ArrayLike, shape: tuple[int, int]) -> RowData:
-    data = np.asarray(given)
-    if data.dtype.kind in "fiub":
-        data = data.astype(np.float64)
-    elif data.dtype.kind != "U":
+    try:
+        data = np.asarray(given)
+    except ValueError:
+        raise InvalidInput("data must have as many entries in every row") from None
+    if data.dtype.kind not in "fiubU":
         raise InvalidInput(f"data must be numbers or text, found {_kind(data)}")
     if data.shape != shape:
         raise InvalidInput(f"data must have shape (rows, features) = {shape}, found {data.shape}")
-    return data
+    if data.dtype.kind == "U":
+        # As wide as these texts need: the width must not tell of longer ones that are not here.
+        return np.array(data.tolist(), dtype=np.str_)
+    return data.astype(np.float64)
 
 
 def standard_errors_for(given: ArrayLike, shape: tuple[int, ...]) -> Attributions:
@@ -76,7 +81,7 @@ def distinct_names(field: str, given: Sequence[str], count: int) -> tuple[str, .
     names = all_of(str, field, given)
     if len(names) != count:
         raise InvalidInput(f"{field} must hold {count} names, found {len(names)}")
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = _repeated(names)
     if repeated:
         raise InvalidInput(f"{field} must all differ, found more than once: {repeated}")
     if not all(names):
@@ -84,28 +89,36 @@ def distinct_names(field: str, given: Sequence[str], count: int) -> tuple[str, .
     return names
 
 
+def _repeated(names: Iterable[str]) -> list[str]:
+    return sorted(name for name, times in Counter(names).items() if times > 1)
+
+
 def all_of(kind: type[Any], field: str, given: Sequence[Any]) -> tuple[Any, ...]:
-    if isinstance(given, str) or not all(isinstance(item, kind) for item in given):
+    items = tuple(given) if isinstance(given, Iterable) else (None,)
+    if isinstance(given, str) or not all(isinstance(item, kind) for item in items):
         raise InvalidInput(f"{field} must be a sequence of {kind.__name__}, found {given!r}")
-    return tuple(given)
+    return items
 
 
 def positions(
     axis: str, selection: Selection, size: int, names: tuple[str, ...]
 ) -> NDArray[np.intp]:
     """Turn any selection into positions along an axis."""
-    index: Any = selection
-    if isinstance(selection, (str, int, np.integer)):
-        index = [_named(axis, selection, names)]
-    elif not isinstance(selection, slice):
-        index = [_named(axis, item, names) for item in selection]
+    index = selection if isinstance(selection, slice) else _numbered(axis, selection, names)
     try:
         chosen: NDArray[np.intp] = np.arange(size)[index]
-    except IndexError as error:
+    except (IndexError, TypeError, ValueError) as error:
         raise InvalidInput(f"no such {axis}: {error}") from None
-    if chosen.size == 0:
-        raise InvalidInput(f"at least one {axis} must be chosen, found none")
+    if chosen.ndim != 1 or chosen.size == 0:
+        raise InvalidInput(f"at least one {axis} must be chosen, in a plain list, found {index}")
     return chosen
+
+
+def _numbered(axis: str, selection: Any, names: tuple[str, ...]) -> list[Any]:
+    items = selection.tolist() if isinstance(selection, np.ndarray) else selection
+    if isinstance(items, str) or not isinstance(items, Iterable):
+        items = [items]
+    return [_named(axis, item, names) for item in items]
 
 
 def _named(axis: str, item: Any, names: tuple[str, ...]) -> Any:
@@ -123,7 +136,7 @@ def group_members(
     members = {name: all_of(str, f"group {name!r}", group) for name, group in groups.items()}
     listed = [feature for group in members.values() for feature in group]
     unknown = sorted(set(listed) - set(features))
-    repeated = sorted({name for name in listed if listed.count(name) > 1})
+    repeated = _repeated(listed)
     if unknown:
         raise InvalidInput(f"groups must list features of the explanation, unknown: {unknown}")
     if repeated:
@@ -137,11 +150,11 @@ def shap_arrays(explanation: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[A
     """Values (rows, features, outputs), base values and data of a `shap.Explanation`.
 
     shap drops the axes of a single row and of a single output, so two axes may mean (rows,
-    features) or (features, outputs): the data, or else the feature names, tell which.
+    features) or (features, outputs): the data, or else the names, tell which.
     """
     values, base = np.asarray(explanation.values), np.asarray(explanation.base_values)
     data = None if explanation.data is None else np.asarray(explanation.data)
-    if values.ndim < 3 and _is_one_row(values, data, explanation.feature_names):
+    if values.ndim < 3 and _is_one_row(values, data, explanation):
         values, base = values[np.newaxis], base[np.newaxis]
         data = None if data is None else data[np.newaxis]
     if values.ndim == 2:
@@ -152,10 +165,14 @@ def shap_arrays(explanation: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[A
     return values, base, data
 
 
-def _is_one_row(values: NDArray[Any], data: NDArray[Any] | None, names: Any) -> bool:
+def _is_one_row(values: NDArray[Any], data: NDArray[Any] | None, explanation: Any) -> bool:
     if values.ndim == 1 or data is not None:
         return values.ndim == 1 or (data is not None and data.ndim == 1)
-    return names is not None and len(names) == values.shape[0] != values.shape[1]
+    features, outputs = values.shape
+    if features == outputs:  # shap names a single output by a bare text, several by a list
+        names = explanation.output_names
+        return names is not None and not isinstance(names, str) and len(names) == outputs > 1
+    return explanation.feature_names is not None and len(explanation.feature_names) == features
 
 
 def or_numbered(names: Any, stem: str, count: int) -> tuple[str, ...]:
