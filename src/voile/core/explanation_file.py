@@ -1,7 +1,8 @@
 """The file an `Explanation` is saved in: a plain zip of one JSON text and one .npy file an array.
 
-Nothing in it is executed when it is read. Members are stored uncompressed, so that what a file can
-make the reader allocate is bounded by its own size. Equal explanations give equal bytes.
+Nothing in it is executed when it is read. Members are stored uncompressed and side by side, so that
+what a file can make the reader allocate is bounded by its own size. Equal explanations give equal
+bytes.
 
 Compatibility promise: a file of version n is read by every later voile.
 """
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.atomic_file import replace_file
-from voile.core.errors import UnreadableFile, VoileError
+from voile.core.errors import InvalidInput, UnreadableFile, VoileError
 
 FORMAT = "voile explanation"
 VERSION = 1
@@ -30,11 +31,14 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's own origin of time: the bytes must not d
 
 def write(path: Path, labels: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Path:
     """Write labels and arrays; the file appears whole or not at all."""
-    head = {"format": FORMAT, "version": VERSION, **labels}
-    text = json.dumps(head, ensure_ascii=False, allow_nan=False, sort_keys=True)
+    head = {"format": FORMAT, "version": VERSION, "arrays": sorted(arrays), **labels}
+    try:
+        text = json.dumps(head, ensure_ascii=False, allow_nan=False, sort_keys=True).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{path}: names must be text that UTF-8 can hold: {error}") from None
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(zipfile.ZipInfo(_LABELS, _EPOCH), text.encode("utf-8"))
+        archive.writestr(zipfile.ZipInfo(_LABELS, _EPOCH), text)
         for name, array in arrays.items():
             member = io.BytesIO()
             np.lib.format.write_array(member, _little_endian(array), allow_pickle=False)
@@ -51,10 +55,15 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     if not zipfile.is_zipfile(io.BytesIO(content)):
         raise UnreadableFile(f"{path}: not a saved explanation, or cut short")
     with damaged(path), zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if sum(info.file_size for info in archive.infolist()) > len(content):
+            raise ValueError("its members overlap")
         members = {info.filename: _stored(archive, info) for info in archive.infolist()}
     labels = _labels(path, members.pop(_LABELS, b""))
     with damaged(path):
-        return labels, {_array_name(name): _array(member) for name, member in members.items()}
+        # The list is under a checksum, the directory of the zip is not: an entry could get lost.
+        if sorted(members) != [f"{name}.npy" for name in labels["arrays"]]:
+            raise ValueError(f"it should hold {labels['arrays']}, found {sorted(members)}")
+        return labels, {name: _array(members[f"{name}.npy"]) for name in labels["arrays"]}
 
 
 @contextmanager
@@ -62,8 +71,6 @@ def damaged(path: Path) -> Iterator[None]:
     """Whatever goes wrong inside while decoding is the file's fault, and is said so."""
     try:
         yield
-    except UnreadableFile:
-        raise
     except (
         VoileError, ValueError, KeyError, TypeError, EOFError, OSError, NotImplementedError,
         MemoryError, OverflowError, SyntaxError, RuntimeError, zipfile.BadZipFile,
@@ -74,7 +81,7 @@ def damaged(path: Path) -> Iterator[None]:
 def _labels(path: Path, text: bytes) -> dict[str, Any]:
     try:
         labels = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         labels = None
     if not isinstance(labels, dict) or labels.get("format") != FORMAT:
         raise UnreadableFile(f"{path}: a zip file, but not a saved explanation")
@@ -89,21 +96,15 @@ def _labels(path: Path, text: bytes) -> dict[str, Any]:
 
 def _stored(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     if info.compress_type != zipfile.ZIP_STORED:
-        raise UnreadableFile("a saved explanation holds uncompressed members only")
+        raise ValueError("a saved explanation holds uncompressed members only")
     return archive.read(info)
-
-
-def _array_name(member: str) -> str:
-    if not member.endswith(".npy"):
-        raise UnreadableFile(f"unexpected member {member!r}")
-    return member.removesuffix(".npy")
 
 
 def _array(member: bytes) -> NDArray[Any]:
     stream = io.BytesIO(member)
     array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
     if stream.read(1):
-        raise UnreadableFile("an array is followed by bytes that do not belong to it")
+        raise ValueError("an array is followed by bytes that do not belong to it")
     return array
 
 
