@@ -88,6 +88,7 @@ def rotate(
     *,
     witnesses: Sequence[RemoteWitness] = (),
     seen: bytes | None = None,
+    patience: float = PATIENCE,
 ) -> Published:
     """Record the new key in the log, and publish a checkpoint over that record signed with both.
 
@@ -102,7 +103,9 @@ def rotate(
         reason=reason,
     )
     storage.submit(lambda t: log.append(t, record))
-    return publish(storage, log, policy, [old, new], witnesses=witnesses, seen=seen)
+    return publish(
+        storage, log, policy, [old, new], witnesses=witnesses, seen=seen, patience=patience
+    )
 
 
 def latest_checkpoint(storage: Storage) -> bytes | None:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from voile.audit_log.canonical import Malformed, decode_flat, encode
+from voile.audit_log.canonical import Flat, Malformed, decode_flat, encode
 from voile.audit_log.commitments import COMMITTED, NONCE_SIZE
 from voile.audit_log.notes import LARGEST_NOTE, decimal, from_base64, hash_from_base64, to_base64
 
@@ -83,7 +83,12 @@ def _parts(extra: bytes) -> tuple[bytes, dict[str, bytes]]:
     record, _, rest = extra.partition(b"\n")
     if not rest.endswith(b"\n"):
         raise Malformed("expected a record and its nonces, a line each")
-    return record, {name: _nonce(name, value) for name, value in decode_flat(rest[:-1]).items()}
+    return record, parse_nonces(decode_flat(rest[:-1]))
+
+
+def parse_nonces(written: Flat) -> dict[str, bytes]:
+    """Nonces by name, as they are written in a receipt: in hexadecimal."""
+    return {name: _nonce(name, value) for name, value in written.items()}
 
 
 def _nonce(name: str, value: str | int) -> bytes:

@@ -217,7 +217,7 @@ def _record(content: bytes) -> tuple[Flat, str]:  # step 3
     kind, version = record.get("kind"), record.get("version")
     if not isinstance(kind, str) or not isinstance(version, int):
         raise _Failed("expected a kind and a version in the record")
-    return record, f"{kind}, version {version}"
+    return record, f"{kind[:80]!r}, version {version}"
 
 
 def _signed(steps: _Steps, content: Callable[[], bytes], policy: Policy) -> Checkpoint:

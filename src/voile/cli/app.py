@@ -11,7 +11,7 @@ import click
 import typer
 
 from voile._version import __version__
-from voile.cli import demo, schema
+from voile.cli import audit, demo, schema
 from voile.cli.output import ExitCode, print_error
 
 _TRACEBACK = "VOILE_TRACEBACK"
@@ -45,6 +45,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(schema.app, name="schema")
+app.add_typer(audit.app, name="audit")
 app.command("demo", epilog=demo.EPILOG)(demo.demo)
 
 

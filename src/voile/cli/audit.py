@@ -1,0 +1,422 @@
+"""`voile audit`: keep a tamper-evident log, prove what is in it, check proofs, be a witness."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from voile.cli.output import ExitCode, JsonOption, console, print_json
+
+if TYPE_CHECKING:
+    from voile.audit_log import AuditLog, Elsewhere, Policy, Report, SigningKey
+    from voile.core.storage import Storage
+
+app = typer.Typer(
+    help="Keep a tamper-evident log, prove what is in it, check proofs, be a witness.",
+    no_args_is_help=True,
+)
+
+DatabaseArgument = Annotated[
+    str, typer.Argument(metavar="DATABASE", help="A file, or postgresql://... of a server.")
+]
+KeyOption = Annotated[Path, typer.Option("--key", metavar="FILE", help="The signing key.")]
+PolicyOption = Annotated[
+    Path, typer.Option("--policy", metavar="FILE", help="Origin, keys and witnesses to trust.")
+]
+OutOption = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")]
+
+
+@app.command(epilog="Example: voile audit init log.db --origin example.org/clinic")
+def init(
+    database: DatabaseArgument,
+    origin: Annotated[str, typer.Option(help="The log's name, best a URL without https://.")],
+    key: KeyOption = Path("audit.key"),
+    policy: PolicyOption = Path("audit-policy.toml"),
+    witness_key: Annotated[
+        list[str] | None, typer.Option(metavar="VKEY", help="A witness to trust; repeatable.")
+    ] = None,
+    threshold: Annotated[int, typer.Option(help="How many witnesses must cosign.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Start a log: its key (made unless the file exists), its tables, its policy file."""
+    from voile.audit_log import PART, AuditLog, Policy
+    from voile.audit_log.notes import KeyKind, VerifierKey
+    from voile.core.atomic_file import replace_file
+    from voile.core.errors import InvalidInput
+    from voile.core.storage import open_storage
+
+    if policy.exists():
+        raise InvalidInput(f"{policy}: exists already; a policy is not overwritten")
+    with _as_invalid_input("witness-key"):
+        witnesses = tuple(VerifierKey.parse(text) for text in witness_key or [])
+    signer = _key(key, origin, KeyKind.LOG)
+    with _as_invalid_input("policy"):
+        rules = Policy(origin, (signer.verifier,), witnesses, threshold)
+    with open_storage(database, [PART]) as storage:
+        storage.submit(lambda t: AuditLog.create(t, origin))
+    replace_file(policy, str(rules).encode())
+    said = {"origin": origin, "log_key": str(signer.verifier), "key": str(key)}
+    _say(said | {"policy": str(policy)}, as_json=as_json)
+
+
+@app.command(epilog="Example: voile audit show log.db --last 5 --check")
+def show(
+    database: DatabaseArgument,
+    last: Annotated[int, typer.Option(min=0, help="How many of the last records to show.")] = 10,
+    check: Annotated[
+        bool, typer.Option("--check", help="Recompute the whole tree from the records.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show size, root, latest checkpoint and last records of a log."""
+    from voile.audit_log.publishing import check_stored, latest_checkpoint
+
+    with _open(database) as storage:
+        log = _log(storage)
+        head = check_stored(storage, log) if check else storage.submit(log.head)
+        first = max(0, head.size - last)
+        records = storage.submit(lambda t: log.records(t, first=first, limit=last)) if last else []
+        note = latest_checkpoint(storage)
+    said: dict[str, Any] = {"origin": log.origin, "size": head.size, "root": head.root.hex()}
+    said["checkpoint"] = None if note is None else note.decode()
+    if as_json:
+        shown = [{"index": first + n, **json.loads(r)} for n, r in enumerate(records)]
+        print_json(said | {"checked": check, "records": shown})
+        return
+    _say(said, as_json=False)
+    for number, record in enumerate(records, start=first):
+        typer.echo(f"{number:>8}  {json.dumps(json.loads(record))}")
+
+
+@app.command(epilog="Example: voile audit checkpoint log.db --witness https://w1.example/voile")
+def checkpoint(
+    database: DatabaseArgument,
+    key: KeyOption = Path("audit.key"),
+    policy: PolicyOption = Path("audit-policy.toml"),
+    witness: Annotated[
+        list[str] | None, typer.Option(metavar="URL", help="A witness to ask; repeatable.")
+    ] = None,
+    out: OutOption = Path("checkpoint.txt"),
+    rotate_to: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Go over to this key (made if missing), sign with both."),
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why the key is rotated.")] = "rotation",
+    patience: Annotated[float, typer.Option(min=0.1, help="Seconds for all witnesses.")] = 10.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Sign what the log holds, collect cosignatures as the policy asks, and publish it.
+
+    With --rotate-to, the new key is recorded in the log and added to the policy file, and this
+    checkpoint is signed with both keys; sign with the new one alone from then on.
+
+    If --out exists, the log must extend the checkpoint in it: keep that file away from the database
+    and a database that was set back is noticed here.
+    """
+    from voile.audit_log import RemoteWitness, SigningKey, publish, rotate
+    from voile.audit_log.notes import KeyKind
+    from voile.core.atomic_file import replace_file
+
+    rules, signer = _policy(policy), SigningKey.load(key)
+    seen = out.read_bytes() if out.exists() else None
+    asked: dict[str, Any] = {"witnesses": [RemoteWitness(url) for url in witness or []]}
+    asked |= {"seen": seen, "patience": patience}
+    with _open(database) as storage:
+        log = _log(storage)
+        if rotate_to is None:
+            published = publish(storage, log, rules, [signer], **asked)
+        else:
+            following = _key(rotate_to, log.origin, KeyKind.LOG)
+            rules = _with_key(rules, following)
+            replace_file(policy, str(rules).encode())
+            published = rotate(storage, log, rules, signer, following, reason, **asked)
+    replace_file(out, bytes(published.note))
+    said = {"size": published.checkpoint.size, "root": published.checkpoint.root.hex()}
+    answers = [str(answer) for answer in published.answers]
+    _say(said | {"witnesses": answers, "checkpoint": str(out)}, as_json=as_json)
+
+
+@app.command(epilog="Example: voile audit prove log.db 17 --nonces nonces.json --out 17.tlog-proof")
+def prove(
+    database: DatabaseArgument,
+    index: Annotated[int | None, typer.Argument(help="Number of a record, for a receipt.")] = None,
+    nonces: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="JSON with the nonces of the record.")
+    ] = None,
+    old: Annotated[int | None, typer.Option("--from", help="Size of an earlier tree.")] = None,
+    new: Annotated[int | None, typer.Option("--to", help="Size of a later tree.")] = None,
+    out: OutOption = Path("receipt.tlog-proof"),
+    as_json: JsonOption = False,
+) -> None:
+    """Write a receipt for a record, or a proof that one tree extends another (--from, --to)."""
+    from voile.audit_log import issue_receipt
+    from voile.audit_log.notes import to_base64
+    from voile.core.atomic_file import replace_file
+    from voile.core.errors import InvalidInput
+
+    if (index is None) == (old is None or new is None):
+        raise InvalidInput("expected the number of a record, or both --from and --to")
+    with _open(database) as storage:
+        log = _log(storage)
+        if index is not None:
+            content = bytes(issue_receipt(storage, log, index, _nonces(nonces)))
+        else:
+            assert old is not None
+            assert new is not None
+            smaller, larger = sorted((old, new))
+            path = storage.submit(lambda t: log.consistency_proof(t, smaller, larger))
+            content = "".join(f"{to_base64(item)}\n" for item in path).encode()
+    replace_file(out, content)
+    _say({"written": str(out), "bytes": len(content)}, as_json=as_json)
+
+
+@app.command(epilog="Example: voile audit verify 17.tlog-proof --answer explanation.voile")
+def verify(
+    proof: Annotated[Path, typer.Argument(help="A receipt, or the folder of an export.")],
+    policy: PolicyOption = Path("audit-policy.toml"),
+    query: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Canonical bytes of what was asked.")
+    ] = None,
+    answer: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The explanation, as it was saved.")
+    ] = None,
+    other: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", metavar="FILE", help="A checkpoint you have from elsewhere."),
+    ] = None,
+    consistency: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Proof between both, from `voile audit prove --from`."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a receipt or an export, offline; exit code 4 if a step fails.
+
+    Prints each step: checked, failed, or not checkable with what was handed in.
+    """
+    from voile.audit_log import verify_export, verify_receipt
+
+    rules = _policy(policy)
+    elsewhere = _elsewhere(other, consistency)
+    if proof.is_dir():
+        note, records = _read(proof / "checkpoint.txt"), _lines(proof / "records.jsonl")
+        report = verify_export(records, note, rules, elsewhere=elsewhere)
+    else:
+        report = verify_receipt(
+            _read(proof),
+            rules,
+            query=None if query is None else _read(query),
+            answer=None if answer is None else _answer(answer),
+            elsewhere=elsewhere,
+        )
+    if as_json:
+        print_json({"verified": report.verified, **asdict(report)})
+    else:
+        _print_report(report)
+    if not report.verified:
+        raise typer.Exit(ExitCode.VERIFICATION_FAILED)
+
+
+@app.command(epilog="Example: voile audit witness w.db --name w1.example/voile --policy log.toml")
+def witness(
+    database: DatabaseArgument,
+    policy: Annotated[
+        list[Path],
+        typer.Option(metavar="FILE", help="Policy of a log to watch (its keys); repeatable."),
+    ],
+    key: KeyOption = Path("witness.key"),
+    name: Annotated[str | None, typer.Option(help="Make a key with this name.")] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
+    as_json: JsonOption = False,
+) -> None:
+    """Cosign checkpoints of other people's logs, as long as they only grow (C2SP tlog-witness)."""
+    from voile.audit_log import SigningKey, Witness, serve
+    from voile.audit_log.notes import KeyKind
+    from voile.audit_log.witness import PART
+    from voile.core.storage import open_storage
+
+    rules = [_policy(path) for path in policy]
+    signer = SigningKey.load(key) if name is None else _key(key, name, KeyKind.WITNESS)
+    logs = {item.origin: item.log_keys for item in rules}
+    with open_storage(database, [PART]) as storage:
+        server = serve(Witness(storage, signer, logs), host, port)
+        said = {"url": server.url, "witness_key": str(signer.verifier), "logs": sorted(logs)}
+        _say(said, as_json=as_json, flush=True)
+        try:
+            server.serve_forever()
+        finally:
+            server.server_close()
+
+
+@app.command(epilog="Example: voile audit export log.db export && voile audit verify export")
+def export(
+    database: DatabaseArgument,
+    folder: Annotated[Path, typer.Argument(help="A new folder.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Write all records that the latest checkpoint covers, and the checkpoint, for others to check.
+
+    Records are public facts and commitments: the folder holds nothing protected.
+    """
+    from voile.audit_log.notes import Checkpoint, Note
+    from voile.audit_log.publishing import all_records, latest_checkpoint
+    from voile.core.atomic_file import disk_fault, replace_file
+    from voile.core.errors import InvalidInput
+
+    # The checkpoint is written last: a folder without one is an export that was not finished.
+    with _open(database) as storage:
+        log, note = _log(storage), latest_checkpoint(storage)
+        if note is None:
+            raise InvalidInput("nothing was published yet; `voile audit checkpoint` does it")
+        size = Checkpoint.parse(Note.parse(note).text).size
+        try:
+            folder.mkdir()
+            with (folder / "records.jsonl").open("wb") as stream:
+                stream.writelines(record + b"\n" for record in all_records(storage, log, size))
+        except OSError as error:
+            raise disk_fault(folder, error) from error
+    replace_file(folder / "checkpoint.txt", note)
+    _say({"folder": str(folder), "records": size}, as_json=as_json)
+
+
+# --- what the commands share ---------------------------------------------------------------------
+
+
+@contextmanager
+def _as_invalid_input(what: str) -> Iterator[None]:
+    """What the pure modules call malformed is, on a command line, bad input."""
+    from voile.audit_log.canonical import Malformed
+    from voile.core.errors import InvalidInput
+
+    try:
+        yield
+    except Malformed as error:
+        raise InvalidInput(f"{what}: {error}") from error
+
+
+def _open(database: str) -> Storage:
+    """Open a log that is there; a mistyped path must not become an empty database."""
+    from voile.audit_log import PART
+    from voile.core.errors import InvalidInput
+    from voile.core.storage import open_storage
+
+    path = database.removeprefix("sqlite:")
+    if "://" not in database and not Path(path).exists():
+        raise InvalidInput(f"{path}: there is no such database; `voile audit init` makes one")
+    return open_storage(database, [PART])
+
+
+def _log(storage: Storage) -> AuditLog:
+    from voile.audit_log import AuditLog
+
+    return storage.submit(AuditLog.open)
+
+
+def _key(path: Path, name: str, kind: Any) -> SigningKey:
+    """The key in this file, made if there is none; it must bear the name that is asked for."""
+    from voile.audit_log import SigningKey
+    from voile.core.errors import InvalidInput
+
+    if not path.exists():
+        SigningKey.generate(name, kind).save(path)
+    key = SigningKey.load(path)
+    if (key.name, key.kind) != (name, kind):
+        raise InvalidInput(f"{path}: holds a key of {key.name!r}, expected one of {name!r}")
+    return key
+
+
+def _with_key(policy: Policy, key: SigningKey) -> Policy:
+    if key.verifier in policy.log_keys:
+        return policy
+    return replace(policy, log_keys=(*policy.log_keys, key.verifier))
+
+
+def _policy(path: Path) -> Policy:
+    from voile.audit_log import Policy
+
+    with _as_invalid_input(str(path)):
+        return Policy.parse(_read(path).decode("utf-8", errors="replace"))
+
+
+def _read(path: Path) -> bytes:
+    from voile.core.errors import UnreadableFile
+
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """One after the other: a long log does not fit into memory."""
+    from voile.core.errors import UnreadableFile
+
+    try:
+        with path.open("rb") as stream:
+            for line in stream:
+                yield line.removesuffix(b"\n")
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _answer(path: Path) -> bytes:
+    """Canonical bytes of a saved explanation; any other file is taken as canonical bytes."""
+    content = _read(path)
+    if not content.startswith(b"PK"):
+        return content
+    from voile import Explanation
+    from voile.audit_log import explanation_bytes
+
+    return explanation_bytes(Explanation.load(path))
+
+
+def _nonces(path: Path | None) -> dict[str, bytes]:
+    if path is None:
+        return {}
+    from voile.audit_log.canonical import decode_flat
+    from voile.audit_log.receipt import parse_nonces
+
+    with _as_invalid_input(str(path)):
+        return parse_nonces(decode_flat(_read(path).strip()))
+
+
+def _elsewhere(other: Path | None, consistency: Path | None) -> Elsewhere | None:
+    from voile.audit_log import Elsewhere
+    from voile.core.errors import InvalidInput
+
+    if other is None:
+        if consistency is not None:
+            raise InvalidInput("--consistency needs the --checkpoint it leads to")
+        return None
+    return Elsewhere(_read(other), b"" if consistency is None else _read(consistency))
+
+
+def _say(said: dict[str, Any], *, as_json: bool, flush: bool = False) -> None:
+    if as_json:
+        print_json(said)
+    else:
+        for name, value in said.items():
+            shown = "\n".join(value) if isinstance(value, list) else value
+            typer.echo(f"{name + ':':<13} {'none' if shown in (None, '') else shown}")
+    if flush:
+        sys.stdout.flush()
+
+
+def _print_report(report: Report) -> None:
+    out = console()
+    styles = {"checked": "green", "failed": "bold red", "not checkable": "yellow"}
+    for step in report.steps:
+        line = f"{step.number:>2}  {step.outcome:<13}  {step.name:<13}  {step.detail}"
+        out.print(line, style=styles[step.outcome], soft_wrap=True)
+    counts = Counter(str(step.outcome) for step in report.steps)
+    said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    out.print(f"{'verified' if report.verified else 'NOT VERIFIED'}: {said}")
