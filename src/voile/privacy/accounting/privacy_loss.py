@@ -46,12 +46,12 @@ def _composed(leaves: frozenset[tuple[Leaf, int]]) -> Any:
 
 
 def _interval(leaves: list[tuple[Leaf, int]]) -> float:
-    """A grid a thousand times finer than the spread of the composed loss, as a power of two.
+    """A grid five hundred times finer than the spread of the composed loss, as a power of two.
 
     It depends on the events alone, so whoever calibrates and whoever checks read the same figure.
     """
     spread = math.sqrt(sum(times * _variance(leaf) for leaf, times in leaves))
-    return float(2.0 ** min(-8, max(-17, math.floor(math.log2(spread / 1000)))))
+    return float(2.0 ** min(-8, max(-17, math.floor(math.log2(spread / 500)))))
 
 
 def _variance(leaf: Leaf) -> float:

@@ -1,0 +1,162 @@
+"""The smallest noise for a target, measured by whatever will be charged.
+
+Calibrating against one measure and charging another wastes budget or overdraws it: noise that a
+privacy-loss distribution calibrates to (2, 1e-5) reads about 2.4 with four Rényi orders. So every
+function here takes the account: a filter that is open, or a total for a fixed plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from scipy.optimize import brentq
+
+from voile.core.errors import BudgetExceeded, InvalidInput
+from voile.core.guarantee import Relation
+from voile.privacy.accounting.accountants import PrivacyLoss
+from voile.privacy.accounting.conversion import check_target, gaussian_noise_multiplier
+from voile.privacy.accounting.filters import Filter
+from voile.privacy.events import Composed, Gaussian, PoissonSampled, PrivacyEvent, Repeated
+
+__all__ = [
+    "Stage",
+    "dp_sgd_noise",
+    "dp_sgd_noise_in",
+    "gaussian_noise_multiplier",
+    "laplace_noise_multiplier",
+    "smallest_noise_in",
+]
+
+EventOf = Callable[[float], PrivacyEvent]
+"""What is released, as a function of the noise multiplier; more noise must cost less."""
+
+_LEAST, _MOST = 1e-2, 1e6
+_PRECISION = 1e-4
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One run of DP-SGD.
+
+    Args:
+        sampling_rate: the probability with which each record is in a step.
+        steps: how many steps one record can be part of, over all its participations.
+        noise_share: this stage's noise multiplier over the common one; a stage with 2 is charged
+            less and learns less.
+    """
+
+    sampling_rate: float
+    steps: int
+    noise_share: float = 1.0
+
+    def event(self, noise_multiplier: float, relation: Relation) -> PrivacyEvent:
+        noise = Gaussian(noise_multiplier * self.noise_share)
+        return Repeated(PoissonSampled(noise, self.sampling_rate, relation), self.steps)
+
+
+def laplace_noise_multiplier(epsilon: float) -> float:
+    """The smallest Laplace noise multiplier for a pure epsilon."""
+    check_target(epsilon, 0.0, pure=True)
+    return 1 / epsilon
+
+
+def dp_sgd_noise(
+    stages: Sequence[Stage], *, epsilon: float, delta: float, relation: Relation
+) -> float:
+    """The common noise multiplier at which all stages together cost at most (epsilon, delta).
+
+    Measured as a fixed plan, by composing privacy-loss distributions: within 0.01 % of the smallest
+    noise that this measure allows, never below it.
+    """
+    check_target(epsilon, delta)
+    if not stages:
+        raise InvalidInput("at least one stage is needed")
+    return _dp_sgd_noise(tuple(stages), epsilon, delta, Relation(relation))
+
+
+@lru_cache(maxsize=512)
+def _dp_sgd_noise(
+    stages: tuple[Stage, ...], epsilon: float, delta: float, relation: Relation
+) -> float:
+    def excess(log_noise: float) -> float:
+        noise = math.exp(log_noise)
+        event = Composed(tuple(stage.event(noise, relation) for stage in stages))
+        return math.log(max(PrivacyLoss().compose(event).epsilon(delta), 1e-12) / epsilon)
+
+    return _root_on_the_safe_side(excess, _first_guess(stages, epsilon, delta))
+
+
+def dp_sgd_noise_in(account: Filter, stages: Sequence[Stage], *, relation: Relation) -> float:
+    """The same against an open filter: all stages fit what is left of it, and barely."""
+    return smallest_noise_in(
+        account,
+        lambda noise: Composed(tuple(stage.event(noise, relation) for stage in stages)),
+    )
+
+
+def smallest_noise_in(account: Filter, event_of: EventOf) -> float:
+    """The smallest noise multiplier whose event still fits an open filter."""
+    if not account.fits(event_of(_MOST)):
+        raise BudgetExceeded(
+            "nothing fits what is left of this budget, however large the noise",
+            remaining=account.remaining(),
+            requested=math.nan,
+        )
+    low, high = math.log(_LEAST), math.log(_MOST)
+    while high - low > _PRECISION:
+        middle = (low + high) / 2
+        low, high = (low, middle) if account.fits(event_of(math.exp(middle))) else (middle, high)
+    return math.exp(high)
+
+
+def _first_guess(stages: Sequence[Stage], epsilon: float, delta: float) -> float:
+    """By the central limit theorem many sampled steps look like one Gaussian release."""
+    wanted = 1 / gaussian_noise_multiplier(epsilon, delta)
+
+    def excess(log_noise: float) -> float:
+        total = sum(
+            stage.steps
+            * stage.sampling_rate**2
+            * math.expm1(min(100.0, (math.exp(log_noise) * stage.noise_share) ** -2))
+            for stage in stages
+        )
+        return 0.5 * math.log(total) - math.log(wanted)
+
+    low, high = math.log(_LEAST), math.log(_MOST)
+    return float(brentq(excess, low, high)) if excess(low) > 0 > excess(high) else 0.0
+
+
+def _root_on_the_safe_side(excess: Callable[[float], float], guess: float) -> float:
+    """Where `excess` falls to zero, by secants from a guess; the answer has excess ≤ 0."""
+    low, high = _bracket(excess, guess)
+    (x0, y0), (x1, y1) = low, high
+    while x1 - x0 > _PRECISION:
+        middle = x0 - y0 * (x1 - x0) / (y1 - y0)
+        # Aim a little to the safe side, so that the bracket closes from both ends.
+        middle = min(max(middle + _PRECISION / 4, x0 + _PRECISION / 2), x1 - _PRECISION / 2)
+        value = excess(middle)
+        if value > 0:
+            x0, y0 = middle, value
+        else:
+            x1, y1 = middle, value
+            if -value < _PRECISION / 2:
+                break
+    return math.exp(x1)
+
+
+def _bracket(
+    excess: Callable[[float], float], guess: float
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    step = 0.05
+    point = (guess, excess(guess))
+    while True:
+        beyond = point[0] + (step if point[1] > 0 else -step)
+        if abs(beyond) > 16:
+            raise InvalidInput("no noise multiplier between 1e-7 and 1e7 meets this target")
+        other = (beyond, excess(beyond))
+        if (other[1] > 0) != (point[1] > 0):
+            return (point, other) if point[1] > 0 else (other, point)
+        point, step = other, 2 * step

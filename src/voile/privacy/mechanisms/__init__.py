@@ -1,0 +1,30 @@
+"""Mechanisms: frozen data that say what they cost and draw exact noise.
+
+- noise on numbers: `Laplace`, `Gaussian`; on whole numbers: `DiscreteLaplace`, `DiscreteGaussian`
+- a choice by scores: `ExponentialMechanism`, `PeelingTopK`
+- a category or a set toward a third party: `RandomisedResponse`, `SubsetSelection`
+
+Each has `event()` (what it costs), `preview()` (what it will be like) and `randomise(...)`. None
+has a default sensitivity.
+"""
+
+from voile.privacy.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
+from voile.privacy.mechanisms.noise import Gaussian, Laplace
+from voile.privacy.mechanisms.parameters import WeakPrivacyWarning
+from voile.privacy.mechanisms.preview import ChoicePreview, NoisePreview
+from voile.privacy.mechanisms.response import RandomisedResponse, SubsetSelection
+from voile.privacy.mechanisms.selection import ExponentialMechanism, PeelingTopK
+
+__all__ = [
+    "ChoicePreview",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "ExponentialMechanism",
+    "Gaussian",
+    "Laplace",
+    "NoisePreview",
+    "PeelingTopK",
+    "RandomisedResponse",
+    "SubsetSelection",
+    "WeakPrivacyWarning",
+]

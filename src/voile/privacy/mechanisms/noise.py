@@ -1,0 +1,151 @@
+"""Noise on numbers: Laplace and Gaussian, on a fine grid, and their discrete forms on counts.
+
+Guarantees
+    1. `randomise` draws through OpenDP's exact samplers from the operating system's entropy.
+    2. `event()` states a cost that is not below that of what `randomise` does, the rounding of
+       the input to the sampler's grid included.
+    3. Nothing is drawn if anything about the call is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from voile.core import randomness
+from voile.core.errors import InvalidInput
+from voile.privacy import events
+from voile.privacy.accounting.conversion import gaussian_noise_multiplier
+from voile.privacy.mechanisms.parameters import (
+    checked_scale,
+    checked_shape,
+    checked_target,
+    checked_values,
+    measured_in,
+)
+from voile.privacy.mechanisms.preview import NoisePreview
+from voile.privacy.sensitivity import Norm, Sensitivity
+
+# The sampler rounds each value to a grid of at most 2⁻⁴⁰ of the noise: n values move by at most n
+# (l1) or √n (l2) steps, which is paid for with a little more noise.
+_GRID = 2.0**-40
+# The Gaussian theorem is about the continuous law; the sampler's law on that grid differs from it,
+# rounded, by less than this in total variation for each value (docs/guarantees/mechanisms.md).
+_GRID_DISTANCE = 2.0**-80
+# What floating point may have lost while computing the values, relative to their sensitivity.
+_MARGIN = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laplace:
+    """Laplace noise of this scale on every value; pure epsilon.
+
+    Args:
+        scale: of the noise.
+        sensitivity: in the l1 norm, of all values together.
+        shape: of what will be released.
+        bounds: what every value must lie in, if that was declared.
+    """
+
+    scale: float
+    sensitivity: Sensitivity
+    shape: tuple[int, ...]
+    bounds: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", checked_scale(self.scale))
+        object.__setattr__(self, "shape", checked_shape(self.shape))
+        measured_in(self.sensitivity, Norm.L1)
+
+    @classmethod
+    def calibrated(
+        cls,
+        sensitivity: Sensitivity,
+        *,
+        epsilon: float,
+        shape: tuple[int, ...],
+        bounds: tuple[float, float] | None = None,
+    ) -> Self:
+        """The smallest scale for a pure epsilon."""
+        checked_target(epsilon, 0.0, pure=True)
+        rounding = math.prod(checked_shape(shape)) * _GRID
+        if rounding >= epsilon / 2:
+            raise InvalidInput(f"epsilon = {epsilon:g} is below the accuracy of the sampler")
+        scale = sensitivity.value / (epsilon - rounding) * (1 + _MARGIN)
+        return cls(scale=scale, sensitivity=sensitivity, shape=shape, bounds=bounds)
+
+    def event(self) -> events.Laplace:
+        epsilon = randomness.laplace_epsilon(
+            self.scale, math.prod(self.shape), self.sensitivity.value
+        )
+        return events.Laplace(1 / epsilon)
+
+    def randomise(self, values: ArrayLike) -> NDArray[np.float64]:
+        return randomness.laplace(checked_values(values, self.shape, self.bounds), self.scale)
+
+    def preview(self) -> NoisePreview:
+        # P(|noise| > w) = e^(−w/b); P(difference of two > g) = e^(−g/b)(2 + g/b)/4.
+        gap = brentq(lambda g: math.exp(-g) * (2 + g) / 4 - 0.05, 0, 10)
+        return NoisePreview(
+            math.sqrt(2) * self.scale, math.log(20) * self.scale, float(gap) * self.scale
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian:
+    """Gaussian noise of this standard deviation on every value.
+
+    Args:
+        sigma: standard deviation of the noise.
+        sensitivity: in the l2 norm (or the l1 norm, which is never smaller), of all values.
+        shape: of what will be released.
+        bounds: what every value must lie in, if that was declared.
+    """
+
+    sigma: float
+    sensitivity: Sensitivity
+    shape: tuple[int, ...]
+    bounds: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", checked_scale(self.sigma))
+        object.__setattr__(self, "shape", checked_shape(self.shape))
+        measured_in(self.sensitivity, Norm.L2, Norm.L1)
+
+    @classmethod
+    def calibrated(
+        cls,
+        sensitivity: Sensitivity,
+        *,
+        epsilon: float,
+        delta: float,
+        shape: tuple[int, ...],
+        bounds: tuple[float, float] | None = None,
+    ) -> Self:
+        """The smallest noise for (epsilon, delta), by the analytic calibration at every epsilon."""
+        checked_target(epsilon, delta, pure=False)
+        size = math.prod(checked_shape(shape))
+        slack = size * (1 + math.exp(min(epsilon, 700.0))) * _GRID_DISTANCE
+        if slack >= delta / 2:
+            raise InvalidInput(f"delta = {delta:g} is below the accuracy of the sampler")
+        multiplier = gaussian_noise_multiplier(epsilon, delta - slack) * (1 + _MARGIN)
+        rounding = multiplier * math.sqrt(size) * _GRID
+        if rounding >= 0.5:
+            raise InvalidInput(f"epsilon = {epsilon:g} is below the accuracy of the sampler")
+        sigma = multiplier * sensitivity.value / (1 - rounding)
+        return cls(sigma=sigma, sensitivity=sensitivity, shape=shape, bounds=bounds)
+
+    def event(self) -> events.Gaussian:
+        rho = randomness.gaussian_rho(self.sigma, math.prod(self.shape), self.sensitivity.value)
+        return events.Gaussian(1 / math.sqrt(2 * rho))
+
+    def randomise(self, values: ArrayLike) -> NDArray[np.float64]:
+        return randomness.gaussian(checked_values(values, self.shape, self.bounds), self.sigma)
+
+    def preview(self) -> NoisePreview:
+        return NoisePreview(self.sigma, 1.959964 * self.sigma, 1.644854 * math.sqrt(2) * self.sigma)

@@ -1,0 +1,131 @@
+"""Choosing among candidates by their scores.
+
+Guarantees
+    1. The exponential mechanism names candidate i with probability proportional to
+       exp(epsilon·score_i/(2Δ)); peeling repeats it without the candidates already named.
+    2. All randomness is the operating system's, through exact samplers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+
+from voile.core.errors import InvalidInput
+from voile.privacy import events
+from voile.privacy.mechanisms.parameters import (
+    checked_scale,
+    checked_target,
+    checked_values,
+    measured_in,
+)
+from voile.privacy.mechanisms.preview import ChoicePreview
+from voile.privacy.sensitivity import Norm, Sensitivity
+from voile.privacy.sensitivity.bound import positive
+
+_ANY_NORM = (Norm.LINF, Norm.L2, Norm.L1)  # the largest coordinate is never above the other norms
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialMechanism:
+    """Names the candidate with the (nearly) highest score.
+
+    Args:
+        epsilon: of one choice; the privacy loss lies in an interval of this length.
+        sensitivity: of each score by itself.
+        candidates: how many there are.
+    """
+
+    epsilon: float
+    sensitivity: Sensitivity
+    candidates: int
+
+    def __post_init__(self) -> None:
+        checked_target(self.epsilon, 0.0, pure=True)
+        measured_in(self.sensitivity, *_ANY_NORM)
+        positive("candidates", self.candidates)
+
+    @property
+    def scale(self) -> float:
+        """Of the Gumbel noise that makes the largest noisy score the right choice."""
+        return 2 * self.sensitivity.value / self.epsilon
+
+    def event(self) -> events.BoundedRange:
+        return events.BoundedRange(self.epsilon)
+
+    def randomise(self, scores: ArrayLike) -> int:
+        checked = checked_values(scores, (self.candidates,), None)
+        return _peel(checked.tolist(), 1, self.scale)[0]
+
+    def preview(self) -> ChoicePreview:
+        return ChoicePreview(1 / self.candidates, self.scale * math.log(19))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeelingTopK:
+    """Names the k candidates with the (nearly) highest scores, best first.
+
+    Args:
+        k: how many are named.
+        epsilon_each: of one choice.
+        sensitivity: of each score by itself.
+        candidates: how many there are.
+    """
+
+    k: int
+    epsilon_each: float
+    sensitivity: Sensitivity
+    candidates: int
+
+    def __post_init__(self) -> None:
+        checked_target(self.epsilon_each, 0.0, pure=True)
+        measured_in(self.sensitivity, *_ANY_NORM)
+        if not 1 <= positive("k", self.k) <= positive("candidates", self.candidates):
+            raise InvalidInput(f"of {self.candidates} candidates {self.k} cannot be named")
+
+    @classmethod
+    def within_rho(cls, *, rho: float, k: int, sensitivity: Sensitivity, candidates: int) -> Self:
+        """All k choices together cost `rho`: epsilon²/8 each."""
+        each = math.sqrt(8 * checked_scale(rho) / positive("k", k))
+        return cls(k=k, epsilon_each=each, sensitivity=sensitivity, candidates=candidates)
+
+    @property
+    def scale(self) -> float:
+        return 2 * self.sensitivity.value / self.epsilon_each
+
+    def event(self) -> events.PrivacyEvent:
+        return events.Repeated(events.BoundedRange(self.epsilon_each), self.k)
+
+    def randomise(self, scores: ArrayLike) -> tuple[int, ...]:
+        checked = checked_values(scores, (self.candidates,), None)
+        return tuple(_peel(checked.tolist(), self.k, self.scale))
+
+    def preview(self) -> ChoicePreview:
+        return ChoicePreview(1 / self.candidates, self.scale * math.log(19))
+
+
+def _peel(scores: list[float], k: int, scale: float) -> list[int]:
+    return list(_selector(k, scale)(scores)) if len(scores) > k else _all(scores, k, scale)
+
+
+def _all(scores: list[float], k: int, scale: float) -> list[int]:
+    """Naming all of k candidates still tells their order; the last one needs no choice."""
+    if k == 1:
+        return [0]
+    first = list(_selector(k - 1, scale)(scores))
+    return first + [i for i in range(k) if i not in first]
+
+
+@lru_cache(maxsize=256)
+def _selector(k: int, scale: float) -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    # With this measure OpenDP adds Gumbel noise: the exponential mechanism, peeled k times.
+    measure = dp.zero_concentrated_divergence()
+    return dp.m.make_noisy_top_k(domain, dp.linf_distance(T=float), measure, k=k, scale=scale)
