@@ -154,7 +154,7 @@ def shap_arrays(explanation: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[A
     """
     values, base = np.asarray(explanation.values), np.asarray(explanation.base_values)
     data = None if explanation.data is None else np.asarray(explanation.data)
-    if values.ndim < 3 and _is_one_row(values, data, explanation):
+    if 1 <= values.ndim <= 2 and _is_one_row(values, data, explanation):
         values, base = values[np.newaxis], base[np.newaxis]
         data = None if data is None else data[np.newaxis]
     if values.ndim == 2:

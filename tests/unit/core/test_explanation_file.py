@@ -35,7 +35,14 @@ PROMISE = Guarantee(
     public_facts=("number of rows: 10",),
     assumptions=("silos are disjoint",),
 )
-COMPLETE = Explanation(
+
+
+def explain(**parts: Any) -> Explanation:
+    """Any array-like will do at run time."""
+    return Explanation(**parts)
+
+
+COMPLETE = explain(
     values=np.arange(1.0, 9.0).reshape(2, 2, 2) / 3,
     base_values=[[0.5, -0.0], [1e-300, 7]],
     feature_names=("age", "größe"),
@@ -45,7 +52,7 @@ COMPLETE = Explanation(
     guarantees=(PROMISE,),
     notes=("sum of attributions",),
 )
-PLAIN = Explanation(values=[[1.0, 2.0]], base_values=3, feature_names=("a", "b"))
+PLAIN = explain(values=[[1.0, 2.0]], base_values=3, feature_names=("a", "b"))
 
 
 @st.composite
@@ -67,7 +74,7 @@ def explanations(draw: st.DrawFn) -> Explanation:
         st.floats(0, allow_infinity=False),
         st.floats(0, 1, exclude_max=True),
     )
-    return Explanation(
+    return explain(
         values=draw(hnp.arrays(float, shape, elements=finite)),
         base_values=draw(hnp.arrays(float, (rows, outputs), elements=finite)),
         feature_names=draw(st.lists(names, min_size=features, max_size=features, unique=True)),
@@ -127,25 +134,23 @@ def test_saving_replaces(tmp_path: Path) -> None:
     [
         (COMPLETE, COMPLETE[:]),
         (
-            Explanation(
-                values=np.ones((1, 2), np.float32), base_values=0, feature_names=["a", "b"]
-            ),
-            Explanation(values=[[1, 1]], base_values=[0.0], feature_names=np.array(["a", "b"])),  # type: ignore[arg-type]
+            explain(values=np.ones((1, 2), np.float32), base_values=0, feature_names=["a", "b"]),
+            explain(values=[[1, 1]], base_values=[0.0], feature_names=np.array(["a", "b"])),
         ),
         (
-            Explanation(
+            explain(
                 values=[[1]], base_values=0, feature_names=["a"], data=np.array([["x"]], ">U9")
             ),
-            Explanation(values=[[1]], base_values=0, feature_names=["a"], data=[["x"]]),
+            explain(values=[[1]], base_values=0, feature_names=["a"], data=[["x"]]),
         ),
         (
-            Explanation(
+            explain(
                 values=[[1]],
                 base_values=0,
                 feature_names=["a"],
                 guarantees=[Guarantee.from_dict(PROMISE.to_dict() | {"delta": -0.0, "epsilon": 1})],
             ),
-            Explanation(
+            explain(
                 values=[[1]],
                 base_values=0,
                 feature_names=["a"],
@@ -188,7 +193,7 @@ def test_the_bytes_of_version_one_never_change(tmp_path: Path) -> None:
 
 
 def test_a_file_without_data_holds_none(tmp_path: Path) -> None:
-    with_data = Explanation(
+    with_data = explain(
         values=[[1.0, 2.0]], base_values=3, feature_names=("a", "b"), data=[["secret", "secret"]]
     )
     assert b"s\0\0\0e\0\0\0c" in saved(with_data, tmp_path / "x")
@@ -199,7 +204,7 @@ def test_a_file_without_data_holds_none(tmp_path: Path) -> None:
 
 
 def test_names_that_no_file_can_hold_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
-    odd = Explanation(values=[[1]], base_values=0, feature_names=["\ud800"])
+    odd = explain(values=[[1]], base_values=0, feature_names=["\ud800"])
     with pytest.raises(InvalidInput, match="UTF-8"):
         odd.save(tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
