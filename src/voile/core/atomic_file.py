@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 from voile.core.errors import StorageFault, StorageFull, StorageReadOnly
@@ -17,36 +17,38 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o644) -> Path:
     """Put `content` at `path`: durable when this returns, untouched if it raises.
 
     The bytes go to a neighbour first, are forced to the disk, and take the name in one step; then
-    the folder is forced too, because a rename lives in the folder.
+    the folder is forced too, because a rename lives in the folder. Only if the disk breaks in this
+    last step is the new file there, whole, and an error raised as well.
+
+    Args:
+        path: the file.
+        content: all of its bytes.
+        mode: its permissions at most; the umask takes away from them as usual.
     """
     try:
-        _write_beside(path, content, mode)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _write_beside(path, content, mode)
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except OSError as error:
         raise disk_fault(path, error) from error
     return path
 
 
 def _write_beside(path: Path, content: bytes, mode: int) -> None:
-    descriptor, neighbour = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    neighbour = path.parent / f".{path.name[:40]}.{secrets.token_hex(8)}"
+    descriptor = os.open(neighbour, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            os.fchmod(stream.fileno(), mode)
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(neighbour).replace(path)
+        neighbour.replace(path)
     except BaseException:
-        Path(neighbour).unlink(missing_ok=True)
+        neighbour.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def disk_fault(path: Path, error: OSError) -> StorageFault:
