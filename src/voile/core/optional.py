@@ -16,9 +16,9 @@ def optional(module: str, *, extra: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
-            raise
         package = module.partition(".")[0]
+        if error.name != package:
+            raise
         raise MissingDependency(
             f"this needs the package {package!r}, which is not installed; "
             f"install it with: pip install 'voile[{extra}]'",
