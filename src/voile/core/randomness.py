@@ -87,7 +87,10 @@ def gaussian(values: ArrayLike, scale: float) -> NDArray[np.float64]:
 
 
 def _with_noise(law: str, values: ArrayLike, scale: float) -> NDArray[np.float64]:
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput("noise is added to an array of numbers") from None
     if not array.size or not np.isfinite(array).all():
         raise InvalidInput("noise is added to finite numbers, at least one of them")
     if not math.isfinite(scale) or scale <= 0:
