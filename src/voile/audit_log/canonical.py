@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from json.encoder import encode_basestring as _quoted
 from typing import Any, Final, NoReturn, TypeAlias
 
 Canonical: TypeAlias = str | int | list["Canonical"] | dict[str, "Canonical"]
@@ -19,6 +20,9 @@ Flat: TypeAlias = dict[str, str | int]
 """An object without lists or objects inside: what a record is."""
 
 LARGEST_INTEGER: Final = 2**53 - 1
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+)
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 _DEPTH = 8
 
@@ -30,10 +34,20 @@ class Malformed(ValueError):
 def encode(value: Canonical) -> bytes:
     """The canonical bytes of a value; `Malformed` if it has none."""
     _check(value, _DEPTH)
-    text = json.dumps(
-        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
-    )
-    return text.encode("utf-8")
+    return _utf8(_ENCODER.encode(value))
+
+
+def encode_flat(value: Flat) -> bytes:
+    """The same bytes for an object of strings and integers with sound keys, in half the time."""
+    parts = []
+    for key in sorted(value):
+        item = value[key]
+        if type(item) is str:
+            parts.append(f'"{key}":{_quoted(item)}')
+        else:
+            _check_integer(item)  # type: ignore[arg-type]  # strings are done
+            parts.append(f'"{key}":{item}')
+    return _utf8("{" + ",".join(parts) + "}")
 
 
 def decode(content: bytes) -> Canonical:
@@ -69,10 +83,9 @@ def _check(value: Any, depth: int) -> None:
     if depth == 0:
         raise Malformed(f"expected at most {_DEPTH} levels of lists and objects, found more")
     if type(value) is str:
-        _check_text(value)
+        pass  # half of a surrogate pair is noticed when it is encoded
     elif type(value) is int:
-        if abs(value) > LARGEST_INTEGER:
-            raise Malformed(f"expected an integer of at most 53 bits, found {value.bit_length()}")
+        _check_integer(value)
     elif type(value) is list:
         for item in value:
             _check(item, depth - 1)
@@ -85,9 +98,14 @@ def _check(value: Any, depth: int) -> None:
         raise Malformed(f"expected strings and integers only, found {type(value).__name__}")
 
 
-def _check_text(text: str) -> None:
+def _check_integer(value: int) -> None:
+    if abs(value) > LARGEST_INTEGER:
+        raise Malformed(f"expected an integer of at most 53 bits, found {value.bit_length()}")
+
+
+def _utf8(text: str) -> bytes:
     try:
-        text.encode("utf-8")
+        return text.encode("utf-8")
     except UnicodeEncodeError:
         raise Malformed("expected text, found half of a surrogate pair") from None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from voile.audit_log.canonical import Malformed
-from voile.audit_log.merkle import HASH_SIZE, Edge, Hash, grow, leaf_hash, root_of
+from voile.audit_log.merkle import HASH_SIZE, Hash, grow, leaf_hash, root_of
 from voile.audit_log.notes import check_name
 from voile.audit_log.records import Record, canonical_bytes
 from voile.audit_log.tree import (
@@ -114,15 +114,15 @@ class AuditLog:
         if head.origin != self.origin:
             raise InvalidInput(f"this database holds the log {head.origin!r}, not {self.origin!r}")
         leaf = leaf_hash(content)
-        edge, completed = grow(head.size, _split(head.edge), leaf)
+        edge, completed = grow(head.size, head.edge, leaf)
         transaction.insert(LEAVES, Leaf(head.size, content, b"".join(completed)))
-        transaction.replace(HEADS, Head(_HEAD, self.origin, head.size + 1, b"".join(edge)))
+        transaction.replace(HEADS, Head(_HEAD, self.origin, head.size + 1, edge))
         return Appended(head.size, leaf)
 
     def head(self, transaction: Transaction) -> TreeHead:
         """Size and root as they are now."""
         head = _head(transaction)
-        return TreeHead(head.size, root_of(_split(head.edge)))
+        return TreeHead(head.size, root_of(head.edge))
 
     def record(self, transaction: Transaction, index: int) -> bytes:
         """The canonical bytes of one record."""
@@ -177,16 +177,11 @@ def _leaf(transaction: Transaction, number: int) -> Leaf:
 
 
 def _range_hash(transaction: Transaction, part: Range) -> Hash:
-    return root_of(
-        tuple(_node(transaction, level, place) for level, place in complete_subtrees(*part))
-    )
+    nodes = complete_subtrees(*part)
+    return root_of(b"".join(_node(transaction, level, place) for level, place in nodes))
 
 
 def _node(transaction: Transaction, level: int, position: int) -> Hash:
     last_leaf = ((position + 1) << level) - 1
     start = HASH_SIZE * level
     return _leaf(transaction, last_leaf).hashes[start : start + HASH_SIZE]
-
-
-def _split(edge: bytes) -> Edge:
-    return tuple(edge[start : start + HASH_SIZE] for start in range(0, len(edge), HASH_SIZE))

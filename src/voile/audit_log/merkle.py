@@ -15,9 +15,9 @@ from typing import Final, TypeAlias
 
 Hash: TypeAlias = bytes
 """32 bytes."""
-Edge: TypeAlias = tuple[Hash, ...]
-"""Roots of the complete subtrees of a tree, from left (largest) to right: one for each 1 bit of its
-size. With the size it is all one needs to append, and to know the root."""
+Edge: TypeAlias = bytes
+"""Roots of the complete subtrees of a tree joined, from left (largest) to right: one for each 1 bit
+of its size. With the size it is all one needs to append, and to know the root."""
 
 HASH_SIZE: Final = 32
 EMPTY_ROOT: Final = hashlib.sha256(b"").digest()
@@ -36,20 +36,22 @@ def grow(size: int, edge: Edge, leaf: Hash) -> tuple[Edge, list[Hash]]:
 
     Appending is adding one to a binary number: each carry joins two complete subtrees.
     """
-    left, completed = list(edge), [leaf]
+    completed = [leaf]
     while size & 1:
-        completed.append(node_hash(left.pop(), completed[-1]))
+        leaf = node_hash(edge[-HASH_SIZE:], leaf)
+        edge = edge[:-HASH_SIZE]
+        completed.append(leaf)
         size >>= 1
-    return (*left, completed[-1]), completed
+    return edge + leaf, completed
 
 
 def root_of(edge: Edge) -> Hash:
     """The root of the tree with this edge (RFC 9162, 2.1.1)."""
     if not edge:
         return EMPTY_ROOT
-    root = edge[-1]
-    for left in reversed(edge[:-1]):
-        root = node_hash(left, root)
+    root = edge[-HASH_SIZE:]
+    for start in range(len(edge) - 2 * HASH_SIZE, -1, -HASH_SIZE):
+        root = node_hash(edge[start : start + HASH_SIZE], root)
     return root
 
 

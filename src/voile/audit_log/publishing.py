@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from voile.audit_log.canonical import Malformed
 from voile.audit_log.keys import SigningKey
 from voile.audit_log.log import CHECKPOINTS, AuditLog, PublishedCheckpoint, TreeHead
-from voile.audit_log.merkle import Edge, grow, is_consistent, leaf_hash, root_of
+from voile.audit_log.merkle import grow, is_consistent, leaf_hash, root_of
 from voile.audit_log.notes import BadSignature, Checkpoint, Note
 from voile.audit_log.policy import Policy
 from voile.audit_log.receipt import Receipt
@@ -156,7 +156,7 @@ def all_records(storage: Storage, log: AuditLog, size: int) -> Iterator[bytes]:
 def check_stored(storage: Storage, log: AuditLog) -> TreeHead:
     """Recompute the whole tree from the records; `VerificationFailed` if the database disagrees."""
     head = storage.submit(log.head)
-    size, edge = 0, Edge(())
+    size, edge = 0, b""
     for record in all_records(storage, log, head.size):
         edge, _ = grow(size, edge, leaf_hash(record))
         size += 1

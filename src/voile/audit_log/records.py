@@ -180,12 +180,14 @@ def canonical_bytes(record: Record) -> bytes:
     """The bytes that are hashed into the log."""
     columns = _columns_of(record)
     flat: Flat = {"kind": record.kind, "version": record.version}
-    for name, hint in columns.items():
-        value = getattr(record, name)
-        if value is not None or NoneType not in hint:
-            flat[name] = _written(name, value, hint)
+    for name, value in vars(record).items():
+        kind = type(value)
+        if kind not in columns[name]:
+            raise _wrong_type(name, kind, columns[name])
+        if kind is not NoneType:
+            flat[name] = value if kind is str or kind is int else _written(name, value)
     try:
-        content = canonical.encode(dict(flat))
+        content = canonical.encode_flat(flat)
     except Malformed as error:
         raise InvalidInput(f"{record.kind}: {error}") from None
     if len(content) > LARGEST_RECORD:
@@ -217,20 +219,18 @@ def decode_record(content: bytes) -> Record:
     return record
 
 
-def _written(name: str, value: object, hint: frozenset[type]) -> str | int:
-    if type(value) not in hint:
-        names = " or ".join(sorted(kind.__name__ for kind in hint))
-        raise InvalidInput(f"field {name!r} holds {names}, found {type(value).__name__}")
-    if isinstance(value, bytes):
-        if len(value) != HASH_SIZE:
-            raise InvalidInput(f"field {name!r} holds {HASH_SIZE} bytes, found {len(value)}")
-        return value.hex()
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise InvalidInput(f"field {name!r} holds a finite number, found {value}")
-        return value.hex()
-    assert isinstance(value, str | int)
-    return value
+def _written(name: str, value: bytes | float) -> str:
+    """Digests and numbers in hexadecimal: no bit is lost, nobody has to agree on decimals."""
+    if isinstance(value, bytes) and len(value) != HASH_SIZE:
+        raise InvalidInput(f"field {name!r} holds {HASH_SIZE} bytes, found {len(value)}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidInput(f"field {name!r} holds a finite number, found {value}")
+    return value.hex()
+
+
+def _wrong_type(name: str, found: type, expected: frozenset[type]) -> InvalidInput:
+    names = " or ".join(sorted(kind.__name__ for kind in expected))
+    return InvalidInput(f"field {name!r} holds {names}, found {found.__name__}")
 
 
 def _read(name: str, value: str | int, hint: frozenset[type]) -> object:

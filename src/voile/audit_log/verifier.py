@@ -32,7 +32,7 @@ from typing import Final, NoReturn, TypeVar
 
 from voile.audit_log import commitments
 from voile.audit_log.canonical import Flat, Malformed, decode_flat
-from voile.audit_log.merkle import Edge, grow, is_consistent, is_included, leaf_hash, root_of
+from voile.audit_log.merkle import grow, is_consistent, is_included, leaf_hash, root_of
 from voile.audit_log.notes import (
     BadSignature,
     Checkpoint,
@@ -273,7 +273,7 @@ def _included(receipt: Receipt, signed: Checkpoint) -> tuple[None, str]:  # step
 
 
 def _tree(records: Iterable[bytes]) -> tuple[tuple[int, bytes], str]:  # step 3, of an export
-    size, edge = 0, Edge(())
+    size, edge = 0, b""
     for record in records:
         try:
             _record(record)

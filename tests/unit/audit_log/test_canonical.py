@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voile.audit_log.canonical import LARGEST_INTEGER, Malformed, decode, decode_flat, encode
+from voile.audit_log.canonical import (
+    LARGEST_INTEGER,
+    Malformed,
+    decode,
+    decode_flat,
+    encode,
+    encode_flat,
+)
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 SCALARS = st.text(st.characters(exclude_categories=["Cs"])) | st.integers(
@@ -26,6 +33,17 @@ def test_what_is_encoded_comes_back(value: object) -> None:
     content = encode(value)  # type: ignore[arg-type]
     assert decode(content) == value
     assert json.loads(content) == value
+
+
+@given(st.dictionaries(NAMES, SCALARS, max_size=6))
+def test_the_quick_way_for_flat_objects_writes_the_same(value: dict[str, str | int]) -> None:
+    assert encode_flat(value) == encode(dict(value))
+
+
+def test_the_quick_way_refuses_what_the_other_refuses() -> None:
+    for bad in (2**53, "\ud800"):
+        with pytest.raises(Malformed):
+            encode_flat({"a": bad})
 
 
 @given(st.dictionaries(NAMES, SCALARS, max_size=4))
