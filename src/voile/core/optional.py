@@ -13,10 +13,10 @@ def optional(module: str, *, extra: str) -> Any:
 
     Only the absence of the package itself is translated; an error inside it is passed on as it is.
     """
+    package = module.partition(".")[0]
     try:
-        return import_module(module)
+        import_module(package)
     except ModuleNotFoundError as error:
-        package = module.partition(".")[0]
         if error.name != package:
             raise
         raise MissingDependency(
@@ -24,3 +24,4 @@ def optional(module: str, *, extra: str) -> Any:
             f"install it with: pip install 'voile[{extra}]'",
             name=package,
         ) from error
+    return import_module(module)
