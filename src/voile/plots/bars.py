@@ -14,6 +14,7 @@ from voile.plots.style import INK, LOWERS, PALETTE, QUIET, RAISES, new_figure, w
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.container import BarContainer
     from matplotlib.figure import Figure
 
 
@@ -33,15 +34,24 @@ def bar(explanation: Explanation, *, most: int = 12) -> Figure:
     bars = _measure(explanation, most)
     count, outputs = bars.lengths.shape
     figure, axes = new_figure(7.5, 1.5 + 0.34 * count * max(1.0, 0.6 * outputs))
-    for output in range(outputs):
-        _draw_output(axes, bars, output, explanation)
-    axes.set_yticks(range(count), bars.names)
+    drawn = [_draw_output(axes, bars, output) for output in range(outputs)]
+    axes.set_yticks(range(count), bars.names, parse_math=False)
     axes.set_ylim(count - 0.4, -0.6)
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_xlabel(bars.meaning, color=INK)
     axes.margins(x=0.14)
     if outputs > 1:
-        axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=min(outputs, 4))
+        # Handed over by hand: of labels found by itself, matplotlib hides those that begin with _.
+        legend = axes.legend(
+            drawn,
+            explanation.output_names,
+            frameon=False,
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=min(outputs, 4),
+        )
+        for text in legend.get_texts():
+            text.set_parse_math(False)
     write_promise(figure, explanation)
     return figure
 
@@ -74,7 +84,7 @@ def _measure(explanation: Explanation, most: int) -> _Bars:
     return _Bars(names, lengths, errors, signed, what if signed else f"mean |{what}|")
 
 
-def _draw_output(axes: Axes, bars: _Bars, output: int, explanation: Explanation) -> None:
+def _draw_output(axes: Axes, bars: _Bars, output: int) -> BarContainer:
     count, outputs = bars.lengths.shape
     thickness = 0.72 / outputs
     places = np.arange(count) + (output - (outputs - 1) / 2) * thickness
@@ -83,17 +93,17 @@ def _draw_output(axes: Axes, bars: _Bars, output: int, explanation: Explanation)
     if outputs == 1 and bars.signed:
         colours = [RAISES if length > 0 else LOWERS for length in lengths]
     errors = None if bars.errors is None else bars.errors[:, output]
-    axes.barh(
+    drawn = axes.barh(
         places,
         lengths,
         height=thickness,
         color=colours,
         xerr=errors,
         error_kw={"ecolor": QUIET, "elinewidth": 1.0, "capsize": 2},
-        label=explanation.output_names[output],
     )
     if outputs == 1:
         _write_lengths(axes, places, lengths, errors, bars.signed)
+    return drawn
 
 
 def _write_lengths(
