@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -168,39 +167,6 @@ def test_output_to_a_plain_terminal(schema: Path, tmp_path: Path) -> None:
     run = voile("schema", "check", schema, data, env=environment)
     assert run.returncode == 4
     assert r"m\xe4nnlich" in run.stdout
-
-
-# --- voile demo -----------------------------------------------------------------------------------
-
-
-def test_demo_as_json(tmp_path: Path) -> None:
-    run = voile("demo", "--output", tmp_path / "out", "--json")
-    assert run.returncode == 0
-    result = json.loads(run.stdout)
-    assert result["output"] == str(tmp_path / "out")
-    assert all(Path(file).is_file() for file in result["files"])
-
-
-def test_demo_keeps_its_progress_out_of_the_json(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    def run(output: Path) -> SimpleNamespace:
-        print("working")
-        return SimpleNamespace(saved=output / "x", figure=1)
-
-    from voile.cli import main
-
-    monkeypatch.setitem(sys.modules, "voile.workflows.demo", SimpleNamespace(run=run))
-    for form in ([], ["--json"]):
-        with pytest.raises(SystemExit) as left:
-            main(["demo", "--output", str(tmp_path), *form])
-        assert left.value.code == 0
-        out, err = capsys.readouterr()
-        if form:
-            assert json.loads(out) == {"output": str(tmp_path), "files": [str(tmp_path / "x")]}
-            assert err == "working\n"
-        else:
-            assert (out, err) == ("working\n", "")
 
 
 # --- errors ---------------------------------------------------------------------------------------
