@@ -20,13 +20,17 @@ from scipy.optimize import brentq
 from voile.core import randomness
 from voile.core.errors import InvalidInput
 from voile.privacy import events
-from voile.privacy.accounting.conversion import gaussian_noise_multiplier
+from voile.privacy.accounting.conversion import check_target, gaussian_noise_multiplier
 from voile.privacy.mechanisms.parameters import (
-    checked_scale,
+    MARGIN,
+    checked_bounds,
+    checked_noise,
     checked_shape,
     checked_target,
     checked_values,
     measured_in,
+    number,
+    warn_if_weak,
 )
 from voile.privacy.mechanisms.preview import NoisePreview
 from voile.privacy.sensitivity import Norm, Sensitivity
@@ -37,8 +41,6 @@ _GRID = 2.0**-40
 # The Gaussian theorem is about the continuous law; the sampler's law on that grid differs from it,
 # rounded, by less than this in total variation for each value (docs/guarantees/mechanisms.md).
 _GRID_DISTANCE = 2.0**-80
-# What floating point may have lost while computing the values, relative to their sensitivity.
-_MARGIN = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +60,11 @@ class Laplace:
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", checked_scale(self.scale))
+        sensitivity = measured_in(self.sensitivity, Norm.L1)
+        object.__setattr__(self, "scale", checked_noise(self.scale, sensitivity))
         object.__setattr__(self, "shape", checked_shape(self.shape))
-        measured_in(self.sensitivity, Norm.L1)
+        object.__setattr__(self, "bounds", checked_bounds(self.bounds))
+        warn_if_weak(sensitivity.value / self.scale, 0.0)
 
     @classmethod
     def calibrated(
@@ -72,11 +76,12 @@ class Laplace:
         bounds: tuple[float, float] | None = None,
     ) -> Self:
         """The smallest scale for a pure epsilon."""
-        checked_target(epsilon, 0.0, pure=True)
+        check_target(number("epsilon", epsilon), 0.0, pure=True)
+        measured_in(sensitivity, Norm.L1)
         rounding = math.prod(checked_shape(shape)) * _GRID
         if rounding >= epsilon / 2:
             raise InvalidInput(f"epsilon = {epsilon:g} is below the accuracy of the sampler")
-        scale = sensitivity.value / (epsilon - rounding) * (1 + _MARGIN)
+        scale = sensitivity.value / (epsilon - rounding) * (1 + MARGIN)
         return cls(scale=scale, sensitivity=sensitivity, shape=shape, bounds=bounds)
 
     def event(self) -> events.Laplace:
@@ -113,9 +118,10 @@ class Gaussian:
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", checked_scale(self.sigma))
+        sensitivity = measured_in(self.sensitivity, Norm.L2, Norm.L1)
+        object.__setattr__(self, "sigma", checked_noise(self.sigma, sensitivity))
         object.__setattr__(self, "shape", checked_shape(self.shape))
-        measured_in(self.sensitivity, Norm.L2, Norm.L1)
+        object.__setattr__(self, "bounds", checked_bounds(self.bounds))
 
     @classmethod
     def calibrated(
@@ -128,12 +134,15 @@ class Gaussian:
         bounds: tuple[float, float] | None = None,
     ) -> Self:
         """The smallest noise for (epsilon, delta), by the analytic calibration at every epsilon."""
-        checked_target(epsilon, delta, pure=False)
+        epsilon, delta = checked_target(epsilon, delta, pure=False)
+        measured_in(sensitivity, Norm.L2, Norm.L1)
         size = math.prod(checked_shape(shape))
         slack = size * (1 + math.exp(min(epsilon, 700.0))) * _GRID_DISTANCE
         if slack >= delta / 2:
-            raise InvalidInput(f"delta = {delta:g} is below the accuracy of the sampler")
-        multiplier = gaussian_noise_multiplier(epsilon, delta - slack) * (1 + _MARGIN)
+            raise InvalidInput(
+                f"delta = {delta:g} at epsilon = {epsilon:g} is below the accuracy of the sampler"
+            )
+        multiplier = gaussian_noise_multiplier(epsilon, delta - slack) * (1 + MARGIN)
         rounding = multiplier * math.sqrt(size) * _GRID
         if rounding >= 0.5:
             raise InvalidInput(f"epsilon = {epsilon:g} is below the accuracy of the sampler")

@@ -3,38 +3,77 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from voile.core import randomness
 from voile.core.errors import InvalidInput
 from voile.privacy.accounting.conversion import check_target
 from voile.privacy.sensitivity import Norm, Sensitivity
+
+_NUMBERS: Final = (int, float, np.integer, np.floating)
+_LEAST_RATIO: Final = 2.0**-300
+_MOST_VALUES: Final = 2**31
+_EXACT: Final = 2**53
+
+# What floating point may have lost while computing the values, relative to their sensitivity.
+MARGIN: Final = 1e-9
 
 
 class WeakPrivacyWarning(UserWarning):
     """The parameters are valid, but promise little."""
 
 
-def checked_target(epsilon: float, delta: float, *, pure: bool) -> None:
+def checked_target(epsilon: float, delta: float, *, pure: bool) -> tuple[float, float]:
     """Refuse what is no target; warn about one that promises little. Public facts only."""
-    check_target(epsilon, delta, pure=pure)
+    target = number("epsilon", epsilon), number("delta", delta)
+    check_target(*target, pure=pure)
+    warn_if_weak(*target)
+    return target
+
+
+def warn_if_weak(epsilon: float, delta: float) -> None:
+    """Say so at the caller's line, outside of voile."""
     if epsilon > 10:
         warnings.warn(
             f"epsilon = {epsilon:g}: somebody who sees the release may become e^{epsilon:g} times "
             "surer of one record; above 10 the formal promise is close to none",
             WeakPrivacyWarning,
-            stacklevel=3,
+            stacklevel=_callers() + 1,
         )
     if delta > 1e-3:
         warnings.warn(
             f"delta = {delta:g}: such a promise allows publishing each record with probability "
             "delta; choose delta well below one over the number of records",
             WeakPrivacyWarning,
-            stacklevel=3,
+            stacklevel=_callers() + 1,
         )
+
+
+def _callers() -> int:
+    """How many frames above the caller of this function the first one outside of voile is."""
+    frame, depth = sys._getframe(1), 0
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("voile."):
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
+def number(name: str, value: float) -> float:
+    """A finite number; neither a truth value nor text that looks like one."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, _NUMBERS):
+        raise InvalidInput(f"{name} must be a number, found {value!r}")
+    try:
+        figure = float(value)
+    except OverflowError:
+        figure = math.inf
+    if not math.isfinite(figure):
+        raise InvalidInput(f"{name} must be finite, found {figure}")
+    return figure
 
 
 def measured_in(sensitivity: Sensitivity, *allowed: Norm) -> Sensitivity:
@@ -53,16 +92,57 @@ def measured_in(sensitivity: Sensitivity, *allowed: Norm) -> Sensitivity:
 
 
 def checked_scale(scale: float) -> float:
-    if isinstance(scale, bool) or not math.isfinite(scale) or scale <= 0:
-        raise InvalidInput(f"the scale of noise must be finite and above 0, found {scale}")
-    return float(scale)
+    """The scale of noise, in the range in which the sampler's grid and its sums are floats."""
+    figure = number("the scale of noise", scale)
+    if not randomness.SMALLEST_SCALE <= figure <= randomness.LARGEST_SCALE:
+        raise InvalidInput(
+            "the scale of noise must be above 0, and between 2^-1000 and 2^1000, found "
+            f"{figure}; measure the values in another unit"
+        )
+    return figure
+
+
+def checked_noise(scale: float, sensitivity: Sensitivity) -> float:
+    """A scale whose ratio to the sensitivity can be accounted for."""
+    figure = checked_scale(scale)
+    if not _LEAST_RATIO <= figure / sensitivity.value <= 1 / _LEAST_RATIO:
+        raise InvalidInput(
+            f"noise of scale {figure:g} for a sensitivity of {sensitivity.value:g} is outside of "
+            "what can be accounted for"
+        )
+    return figure
 
 
 def checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    sizes = tuple(shape)
-    if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in sizes):
+    try:
+        sizes = tuple(shape)
+    except TypeError:
+        raise InvalidInput(f"a shape is a tuple of whole numbers, found {shape!r}") from None
+    if any(isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1 for n in sizes):
         raise InvalidInput(f"a shape consists of whole numbers of at least 1, found {shape!r}")
-    return sizes
+    whole = tuple(int(n) for n in sizes)
+    if math.prod(whole) > _MOST_VALUES:
+        raise InvalidInput(f"at most {_MOST_VALUES} values are released at once, found {shape!r}")
+    return whole
+
+
+def checked_bounds(bounds: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Two finite numbers in order: a bound that is not a number would let everything through."""
+    if bounds is None:
+        return None
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise InvalidInput(f"bounds are a lower and an upper number, found {bounds!r}")
+    lower, upper = number("the lower bound", bounds[0]), number("the upper bound", bounds[1])
+    if lower >= upper:
+        raise InvalidInput(f"bounds must be in order, found {bounds!r}")
+    return lower, upper
+
+
+def as_array(values: ArrayLike) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):
+        raise InvalidInput("expected an array of numbers, found something else") from None
 
 
 def checked_values(
@@ -73,9 +153,12 @@ def checked_values(
     These errors are for wrong calls. Whoever releases protected values clamps them beforehand: an
     error that depends on a protected value is a leak.
     """
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiub" or array.shape != shape:
+    array = as_array(values)
+    if array.dtype.kind not in "fiu" or array.dtype.itemsize > 8 or array.shape != shape:
         raise InvalidInput(f"expected numbers of shape {shape}, found {array.dtype} {array.shape}")
+    if array.dtype.kind != "f" and (array.min() < -_EXACT or array.max() > _EXACT):
+        # Rounding them would move two neighbours apart by more than their sensitivity.
+        raise InvalidInput("whole numbers beyond ±2^53 are not floats; use a discrete mechanism")
     numbers = array.astype(np.float64)
     if not np.isfinite(numbers).all():
         raise InvalidInput("expected finite values, found NaN or infinity")

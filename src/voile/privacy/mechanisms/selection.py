@@ -2,7 +2,8 @@
 
 Guarantees
     1. The exponential mechanism names candidate i with probability proportional to
-       exp(epsilon·score_i/(2Δ)); peeling repeats it without the candidates already named.
+       exp(epsilon·score_i/(2Δ)); peeling repeats it without the candidates already named. Epsilon
+       is 1e-9 smaller than declared, for what floating point lost in the scores.
     2. All randomness is the operating system's, through exact samplers.
 """
 
@@ -18,6 +19,8 @@ from numpy.typing import ArrayLike
 from voile.core.errors import InvalidInput
 from voile.privacy import events
 from voile.privacy.mechanisms.parameters import (
+    MARGIN,
+    checked_noise,
     checked_scale,
     checked_target,
     checked_values,
@@ -45,14 +48,15 @@ class ExponentialMechanism:
     candidates: int
 
     def __post_init__(self) -> None:
-        checked_target(self.epsilon, 0.0, pure=True)
-        measured_in(self.sensitivity, *_ANY_NORM)
+        epsilon, _ = checked_target(self.epsilon, 0.0, pure=True)
+        object.__setattr__(self, "epsilon", epsilon)
+        checked_noise(_scale(measured_in(self.sensitivity, *_ANY_NORM), epsilon), self.sensitivity)
         positive("candidates", self.candidates)
 
     @property
     def scale(self) -> float:
         """Of the Gumbel noise that makes the largest noisy score the right choice."""
-        return 2 * self.sensitivity.value / self.epsilon
+        return _scale(self.sensitivity, self.epsilon)
 
     def event(self) -> events.BoundedRange:
         return events.BoundedRange(self.epsilon)
@@ -82,20 +86,21 @@ class PeelingTopK:
     candidates: int
 
     def __post_init__(self) -> None:
-        checked_target(self.epsilon_each, 0.0, pure=True)
-        measured_in(self.sensitivity, *_ANY_NORM)
+        epsilon, _ = checked_target(self.epsilon_each, 0.0, pure=True)
+        object.__setattr__(self, "epsilon_each", epsilon)
+        checked_noise(_scale(measured_in(self.sensitivity, *_ANY_NORM), epsilon), self.sensitivity)
         if not 1 <= positive("k", self.k) <= positive("candidates", self.candidates):
             raise InvalidInput(f"of {self.candidates} candidates {self.k} cannot be named")
 
     @classmethod
     def within_rho(cls, *, rho: float, k: int, sensitivity: Sensitivity, candidates: int) -> Self:
-        """All k choices together cost `rho`: epsilon²/8 each."""
-        each = math.sqrt(8 * checked_scale(rho) / positive("k", k))
+        """All k choices together cost `rho` and no more: epsilon²/8 each."""
+        each = math.sqrt(8 * checked_scale(rho) / positive("k", k)) * (1 - 1e-15)
         return cls(k=k, epsilon_each=each, sensitivity=sensitivity, candidates=candidates)
 
     @property
     def scale(self) -> float:
-        return 2 * self.sensitivity.value / self.epsilon_each
+        return _scale(self.sensitivity, self.epsilon_each)
 
     def event(self) -> events.PrivacyEvent:
         return events.Repeated(events.BoundedRange(self.epsilon_each), self.k)
@@ -105,7 +110,11 @@ class PeelingTopK:
         return tuple(_peel(checked.tolist(), self.k, self.scale))
 
     def preview(self) -> ChoicePreview:
-        return ChoicePreview(1 / self.candidates, self.scale * math.log(19))
+        return ChoicePreview(self.k / self.candidates, self.scale * math.log(19))
+
+
+def _scale(sensitivity: Sensitivity, epsilon: float) -> float:
+    return 2 * sensitivity.value / epsilon * (1 + MARGIN)
 
 
 def _peel(scores: list[float], k: int, scale: float) -> list[int]:
@@ -126,6 +135,7 @@ def _selector(k: int, scale: float) -> Any:
 
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
-    # With this measure OpenDP adds Gumbel noise: the exponential mechanism, peeled k times.
+    # With this measure OpenDP's choice has the law of the largest score with Gumbel noise: the
+    # exponential mechanism (by rejection, in rational numbers), peeled k times.
     measure = dp.zero_concentrated_divergence()
     return dp.m.make_noisy_top_k(domain, dp.linf_distance(T=float), measure, k=k, scale=scale)
