@@ -16,11 +16,18 @@ from scipy.special import ndtri
 
 from voile.core.errors import InvalidInput
 from voile.privacy import events
-from voile.privacy.mechanisms.parameters import checked_scale, checked_shape, measured_in
+from voile.privacy.mechanisms.parameters import (
+    as_array,
+    checked_noise,
+    checked_shape,
+    measured_in,
+    warn_if_weak,
+)
 from voile.privacy.mechanisms.preview import NoisePreview
 from voile.privacy.sensitivity import Norm, Sensitivity
 
 _LARGEST = 2**62
+_WIDE = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +39,10 @@ class DiscreteLaplace:
     shape: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", checked_scale(self.scale))
+        sensitivity = _whole(measured_in(self.sensitivity, Norm.L1))
+        object.__setattr__(self, "scale", checked_noise(self.scale, sensitivity))
         object.__setattr__(self, "shape", checked_shape(self.shape))
-        _whole(measured_in(self.sensitivity, Norm.L1))
+        warn_if_weak(sensitivity.value / self.scale, 0.0)
 
     def event(self) -> events.PureDp:
         cost = _laplace(math.prod(self.shape), self.scale).map(int(self.sensitivity.value))
@@ -46,11 +54,10 @@ class DiscreteLaplace:
         return np.array(noisy, dtype=np.int64).reshape(self.shape)
 
     def preview(self) -> NoisePreview:
-        decay = math.exp(-1 / self.scale)
-        deviation = math.sqrt(2 * decay) / (1 - decay)
-        return _rounded_up(
-            deviation, self.scale * math.log(20), 1.644854 * math.sqrt(2) * deviation
-        )
+        # P(|noise| > w) = 2·decay^(w+1)/(1 + decay) ≤ decay^w.
+        decay, rest = math.exp(-1 / self.scale), -math.expm1(-1 / self.scale)
+        half_width = math.ceil(self.scale * math.log(20))
+        return NoisePreview(math.sqrt(2 * decay) / rest, half_width, _laplace_gap(self.scale))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +69,9 @@ class DiscreteGaussian:
     shape: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", checked_scale(self.sigma))
+        sensitivity = measured_in(self.sensitivity, Norm.L2, Norm.L1)
+        object.__setattr__(self, "sigma", checked_noise(self.sigma, sensitivity))
         object.__setattr__(self, "shape", checked_shape(self.shape))
-        measured_in(self.sensitivity, Norm.L2, Norm.L1)
 
     def event(self) -> events.Zcdp:
         cost = _gaussian(math.prod(self.shape), self.sigma).map(self.sensitivity.value)
@@ -76,22 +83,62 @@ class DiscreteGaussian:
         return np.array(noisy, dtype=np.int64).reshape(self.shape)
 
     def preview(self) -> NoisePreview:
-        # The variance of the discrete law is never above sigma².
-        spread = float(ndtri(0.975)) * self.sigma
-        return _rounded_up(self.sigma, spread, 1.644854 * math.sqrt(2) * self.sigma)
+        # P(noise > w) ≤ P(normal > w) for whole w: the sum over k > w of exp(−k²/(2·sigma²)) is at
+        # most the integral from w, the sum over all k at least the whole integral (Poisson).
+        half_width = math.ceil(float(ndtri(0.975)) * self.sigma)
+        return NoisePreview(_gaussian_deviation(self.sigma), half_width, _gaussian_gap(self.sigma))
 
 
-def _rounded_up(deviation: float, half_width: float, gap: float) -> NoisePreview:
-    return NoisePreview(deviation, math.ceil(half_width), math.ceil(gap))
+def _laplace_gap(scale: float) -> int:
+    """The smallest g with P(difference of two ≥ g) ≤ 5 %: a tie keeps no order."""
+    decay, rest = math.exp(-1 / scale), -math.expm1(-1 / scale)
+    # P(difference = m) = (rest/(1 + decay))²·decay^m·(m + (1 + decay²)/(1 − decay²)), summed up.
+    ties = (1 + decay**2) / (rest * (1 + decay))
+
+    def lost(gap: int) -> float:
+        tail = (gap + ties) * rest + decay
+        return math.exp(-gap / scale) * tail / (1 + decay) ** 2
+
+    low, high = 0, 2 + math.ceil(4 * scale)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if lost(middle) <= 0.05 else (middle, high)
+    return high
 
 
-def _whole(sensitivity: Sensitivity) -> None:
-    if sensitivity.value != int(sensitivity.value):
+def _gaussian_deviation(sigma: float) -> float:
+    if sigma > _WIDE:  # equal to sigma in every digit of a float
+        return sigma
+    steps, masses = _gaussian_law(sigma)
+    return math.sqrt(float(masses @ steps**2))
+
+
+def _gaussian_gap(sigma: float) -> int:
+    """The smallest g with P(difference of two ≥ g) ≤ 5 %: a tie keeps no order."""
+    if sigma > _WIDE:  # the difference is a discrete Gaussian too, whose tail sums are convex
+        return math.ceil(float(ndtri(0.95)) * math.sqrt(2) * sigma + 0.5)
+    steps, masses = _gaussian_law(sigma)
+    difference = np.convolve(masses, masses)[steps.size :]  # of 1, 2, 3, ...
+    lost = np.cumsum(difference[::-1])[::-1]
+    return 1 + int(np.argmax(np.append(lost, 0.0) <= 0.05))
+
+
+def _gaussian_law(sigma: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    reach = 2 + math.ceil(40 * sigma)
+    steps = np.arange(-reach, reach + 1, dtype=np.float64)
+    with np.errstate(over="ignore"):  # to infinity, of which the exponential is 0
+        masses = np.exp(-0.5 * (steps / sigma) ** 2)
+    return steps, masses / masses.sum()
+
+
+def _whole(sensitivity: Sensitivity) -> Sensitivity:
+    if sensitivity.value != int(sensitivity.value) or sensitivity.value > _LARGEST:
         raise InvalidInput(f"whole numbers move by whole steps, found {sensitivity.value}")
+    return sensitivity
 
 
 def _whole_values(values: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    array = np.asarray(values)
+    array = as_array(values)
     if array.dtype.kind not in "iu" or array.shape != shape:
         raise InvalidInput(
             f"expected whole numbers of shape {shape}, found {array.dtype} {array.shape}"
