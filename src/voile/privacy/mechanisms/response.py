@@ -1,9 +1,10 @@
 """Saying a category, or a set of items, with a grain of salt.
 
 Guarantees
-    1. Both are exactly (epsilon, 0)-differentially private for *any* two inputs: nothing about the
-       record has to be bounded, so they suit the unit "explained row".
+    1. Both are (epsilon, 0)-differentially private for *any* two inputs: nothing about the record
+       has to be bounded, so they suit the unit "explained row".
     2. All randomness is the operating system's, through exact samplers.
+    3. Nothing but the named set leaves: not even the order in which Python would list it.
 """
 
 from __future__ import annotations
@@ -12,17 +13,27 @@ import math
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy import events
 from voile.privacy.mechanisms.parameters import checked_target
 from voile.privacy.mechanisms.preview import ChoicePreview
 from voile.privacy.sensitivity.bound import positive
+
+# How far below e^epsilon the odds of the truth are kept: a thousand times what floating point can
+# lose in them, and a thousandth of the smallest epsilon, so that neither the truth is too likely
+# nor anything else.
+_HAIR: Final = 1e-12
+_LEAST_EPSILON: Final = 1e-9
+_MOST_CATEGORIES: Final = 2**16
+_MOST_ITEMS: Final = 2**16
+_MOST_NAMED: Final = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,15 +46,18 @@ class RandomisedResponse:
     relation: Relation
 
     def __post_init__(self) -> None:
-        checked_target(self.epsilon, 0.0, pure=True)
-        if positive("categories", self.categories) < 2:
-            raise InvalidInput("randomised response needs at least two categories")
+        _check_common(self)
+        if not 2 <= positive("categories", self.categories) <= _MOST_CATEGORIES:
+            raise InvalidInput(
+                f"randomised response needs 2 to {_MOST_CATEGORIES} categories, "
+                f"found {self.categories}"
+            )
 
     @property
     def truth(self) -> float:
         """The probability of the true category, rounded down by a hair."""
         others = (self.categories - 1) * math.exp(-self.epsilon)
-        return (1 - 1e-12) / (1 + others)
+        return (1 - _HAIR) / (1 + others)
 
     def event(self) -> events.PureDp:
         return events.PureDp(self.epsilon)
@@ -73,55 +87,108 @@ class SubsetSelection:
     relation: Relation
 
     def __post_init__(self) -> None:
-        checked_target(self.epsilon, 0.0, pure=True)
+        _check_common(self)
         if not 1 <= positive("k", self.k) < positive("items", self.items):
             raise InvalidInput(f"a set of {self.k} out of {self.items} items tells nothing")
+        if self.items > _MOST_ITEMS or self.k > _MOST_NAMED:
+            raise InvalidInput(
+                f"at most {_MOST_NAMED} out of {_MOST_ITEMS} items are named, "
+                f"found {self.k} out of {self.items}"
+            )
 
     @property
     def threshold(self) -> int:
-        return max(range(1, self.k + 1), key=self.expected_overlap)
+        return _plan(self.epsilon, self.items, self.k)[0]
 
     def expected_overlap(self, threshold: int) -> float:
         """How many items the answer shares with the truth on average, at a threshold."""
-        near = self._near(threshold)
-        counts = self._counts()
-        inside = sum(j * counts[j] for j in range(threshold, self.k + 1))
-        outside = sum(j * counts[j] for j in range(threshold))
-        far = sum(counts[:threshold])
-        near_mean = inside / sum(counts[threshold:])
-        return near * near_mean + (1 - near) * (outside / far if far else 0.0)
+        weights = _weights(self.epsilon, self.items, self.k, threshold)
+        return float(Fraction(sum(j * w for j, w in enumerate(weights)), sum(weights)))
 
     def event(self) -> events.PureDp:
         return events.PureDp(self.epsilon)
 
     def randomise(self, truth: Collection[int]) -> frozenset[int]:
-        chosen = frozenset(truth)
-        if len(chosen) != self.k or not all(item in range(self.items) for item in chosen):
-            raise InvalidInput(f"expected {self.k} different items out of {self.items}")
-        threshold, counts = self.threshold, self._counts()
-        near = bool(_coin(self._near(threshold))(True))
-        overlaps = range(threshold, self.k + 1) if near else range(threshold)
-        overlap = _weighted({j: counts[j] for j in overlaps if counts[j]})
+        chosen = _check_set(truth, self.k, self.items)
+        _, weights = _plan(self.epsilon, self.items, self.k)
+        overlap = _weighted(weights)
         others = sorted(set(range(self.items)) - chosen)
-        return frozenset(_sample(sorted(chosen), overlap) + _sample(others, self.k - overlap))
+        named = _sample(sorted(chosen), overlap) + _sample(others, self.k - overlap)
+        # Python lists numbers that share a slot of the hash table in the order of their insertion:
+        # true items first, if they were not sorted here.
+        return frozenset(sorted(named))
 
     def preview(self) -> ChoicePreview:
         return ChoicePreview(self.expected_overlap(self.threshold) / self.k, None)
 
-    def _counts(self) -> list[int]:
-        """How many sets share exactly j items with the truth."""
-        return [
-            math.comb(self.k, j) * math.comb(self.items - self.k, self.k - j)
-            for j in range(self.k + 1)
-        ]
 
-    def _near(self, threshold: int) -> float:
-        """The probability of a set at or above the threshold, rounded down by a hair."""
-        counts = self._counts()
-        near, far = sum(counts[threshold:]), sum(counts[:threshold])
-        if not far:
-            return 1.0
-        return (1 - 1e-12) / (1 + far / near * math.exp(-self.epsilon))
+@lru_cache(maxsize=256)
+def _plan(epsilon: float, items: int, k: int) -> tuple[int, tuple[int, ...]]:
+    """The threshold that shares the most items on average, and the weight of each overlap."""
+
+    def mean_overlap(threshold: int) -> Fraction:
+        weights = _weights(epsilon, items, k, threshold)
+        return Fraction(sum(j * w for j, w in enumerate(weights)), sum(weights))
+
+    threshold = max(range(1, k + 1), key=mean_overlap)
+    return threshold, _weights(epsilon, items, k, threshold)
+
+
+def _weights(epsilon: float, items: int, k: int, threshold: int) -> tuple[int, ...]:
+    """How often an overlap of 0, 1, ..., k is said: how many sets have it, times their odds.
+
+    Whole numbers, so that the odds of two sets are exactly `_odds` or 1, in every direction.
+    """
+    odds = _odds(epsilon)
+    return tuple(
+        count * (odds.numerator if j >= threshold else odds.denominator)
+        for j, count in enumerate(_counts(items, k))
+    )
+
+
+@lru_cache(maxsize=256)
+def _counts(items: int, k: int) -> tuple[int, ...]:
+    """How many sets share exactly j items with the truth."""
+    return tuple(math.comb(k, j) * math.comb(items - k, k - j) for j in range(k + 1))
+
+
+def _odds(epsilon: float) -> Fraction:
+    """e^epsilon, rounded down by a hair; 1 at least."""
+    return Fraction(math.exp(min(epsilon, 700.0))) * (1 - Fraction(_HAIR))
+
+
+def _check_common(mechanism: RandomisedResponse | SubsetSelection) -> None:
+    epsilon, _ = checked_target(mechanism.epsilon, 0.0, pure=True)
+    if epsilon < _LEAST_EPSILON:
+        raise InvalidInput(f"epsilon = {epsilon:g} is below the accuracy of the sampler")
+    object.__setattr__(mechanism, "epsilon", epsilon)
+    try:
+        object.__setattr__(mechanism, "unit", ProtectedUnit(mechanism.unit))
+        object.__setattr__(mechanism, "relation", Relation(mechanism.relation))
+    except ValueError as error:
+        raise InvalidInput(f"a unit and a relation must be stated: {error}") from None
+    if (
+        mechanism.unit is ProtectedUnit.EXPLAINED_ROW
+        and mechanism.relation is not Relation.REPLACE_ONE
+    ):
+        raise Refused(
+            "for an explained row any row stands against any other: the relation must be "
+            f"{Relation.REPLACE_ONE!s}, found {mechanism.relation!s}"
+        )
+
+
+def _check_set(truth: Collection[int], k: int, items: int) -> frozenset[int]:
+    wanted = f"expected {k} different items out of 0 to {items - 1}"
+    try:
+        named = list(truth)
+    except TypeError:
+        raise InvalidInput(f"{wanted}, found {type(truth).__name__}") from None
+    if any(isinstance(item, bool) or not isinstance(item, (int, np.integer)) for item in named):
+        raise InvalidInput(f"{wanted}, found something other than whole numbers")
+    chosen = frozenset(int(item) for item in named)
+    if not len(named) == len(chosen) == k or not all(0 <= item < items for item in chosen):
+        raise InvalidInput(wanted)
+    return chosen
 
 
 def _check_category(category: int, categories: int) -> None:
@@ -139,25 +206,13 @@ def _response(categories: int, truth: float) -> Any:
     return dp.m.make_randomized_response(list(range(categories)), truth)
 
 
-@lru_cache(maxsize=256)
-def _coin(probability: float) -> Any:
-    """True with this probability, when asked with True."""
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    if probability < 0.5:  # OpenDP's coin says the truth more often than not
-        honest = dp.m.make_randomized_response_bool(1 - probability)
-        return lambda answer: not honest(answer)
-    return dp.m.make_randomized_response_bool(probability)
-
-
-def _weighted(weights: dict[int, int]) -> int:
-    """A key with probability proportional to its whole-numbered weight, exactly."""
-    left = secrets.randbelow(sum(weights.values()))
-    for key, weight in weights.items():
+def _weighted(weights: tuple[int, ...]) -> int:
+    """A position with probability proportional to its whole-numbered weight, exactly."""
+    left = secrets.randbelow(sum(weights))
+    for position, weight in enumerate(weights):
         left -= weight
         if left < 0:
-            return key
+            return position
     raise AssertionError("the weights add up to more than was drawn")
 
 
