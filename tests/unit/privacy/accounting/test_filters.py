@@ -1,0 +1,134 @@
+"""Filters: adaptive spending that never passes the bound fixed at opening."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.privacy.strategies import concentrated, sampled
+from voile import Relation
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused
+from voile.privacy.accounting import (
+    Filter,
+    Plan,
+    Renyi,
+    RenyiFilter,
+    ZeroConcentrated,
+    ZeroConcentratedFilter,
+)
+from voile.privacy.accounting.conversion import gaussian_noise_multiplier
+from voile.privacy.events import Gaussian, Leaf, PoissonSampled, PureDp, Repeated
+
+QUERY = Gaussian(gaussian_noise_multiplier(0.1, 1e-5))
+FILTERS: dict[str, Callable[[float, float], Filter]] = {
+    "zcdp": ZeroConcentratedFilter,
+    "order 14": lambda epsilon, delta: RenyiFilter(epsilon, delta, (14,)),
+    "four orders": lambda epsilon, delta: RenyiFilter(epsilon, delta, (13, 14, 15, 16)),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "granted"), [("zcdp", 101), ("order 14", 101), ("four orders", 88)]
+)
+def test_how_many_queries_a_filter_grants(name: str, granted: int) -> None:
+    account = FILTERS[name](1.36, 1e-5)
+    assert account.how_many(QUERY) == granted
+    for _ in range(granted):
+        account = account.spend(QUERY)
+    assert not account.fits(QUERY)
+    with pytest.raises(BudgetExceeded) as caught:
+        account.spend(QUERY)
+    assert caught.value.requested > caught.value.remaining >= 0
+
+
+def test_two_orders_grant_94() -> None:
+    assert RenyiFilter(1.36, 1e-5, (13, 14)).how_many(QUERY) == 94
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@settings(max_examples=60, deadline=None)
+@given(events=st.lists(concentrated, max_size=40), epsilon=st.floats(0.2, 8))
+def test_whatever_is_granted_reads_below_the_promise(
+    name: str, events: list[Leaf], epsilon: float
+) -> None:
+    """Greedy spending: everything granted, composed by the plain accountant, keeps the promise."""
+    account = FILTERS[name](epsilon, 1e-6)
+    concentrated_total, renyi_total = ZeroConcentrated(), Renyi(orders=(13, 14, 15, 16))
+    for event in events:
+        if account.fits(event):
+            account = account.spend(event)
+            concentrated_total = concentrated_total.compose(event)
+            renyi_total = renyi_total.compose(event)
+    total = concentrated_total if name == "zcdp" else renyi_total
+    assert total.epsilon(1e-6) <= epsilon * (1 + 1e-9)
+    assert 0 <= account.remaining() <= 1
+
+
+@pytest.mark.parametrize("name", ["order 14", "four orders"])
+@given(event=sampled)
+def test_renyi_filters_hold_sampled_noise(name: str, event: PoissonSampled) -> None:
+    account = FILTERS[name](50.0, 1e-6)
+    if account.fits(event):
+        assert account.spend(event).remaining() <= account.remaining()
+
+
+def test_a_concentrated_filter_refuses_sampled_noise() -> None:
+    with pytest.raises(Refused, match="no finite rho"):
+        ZeroConcentratedFilter(1.0, 1e-5).fits(
+            PoissonSampled(Gaussian(1.0), 0.1, Relation.BLANK_ONE)
+        )
+
+
+def test_many_small_charges_never_slip_below_their_true_sum() -> None:
+    """Plain floating-point sums of 0.1 fall behind; the filter rounds up."""
+    account = ZeroConcentratedFilter(30.0, 1e-5)
+    charge = PureDp(math.sqrt(0.002))
+    for _ in range(1000):
+        account = account.spend(charge)
+    from fractions import Fraction
+
+    from voile.privacy.accounting.curves import rho
+
+    assert Fraction(account.spent) >= 1000 * Fraction(rho(charge))
+
+
+def test_spending_leaves_the_filter_as_it_was() -> None:
+    account = ZeroConcentratedFilter(1.0, 1e-5)
+    account.spend(QUERY)
+    assert account.spent == 0.0
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.0, 1e-5), (-1.0, 1e-5), (math.nan, 1e-5), (1.0, 0.0), (1.0, 1.0)]
+)
+def test_a_promise_that_is_none_is_refused(epsilon: float, delta: float) -> None:
+    for new in FILTERS.values():
+        with pytest.raises(InvalidInput):
+            new(epsilon, delta)
+
+
+@pytest.mark.parametrize("orders", [(), (1.0,), (2, 2)])
+def test_orders_must_be_different_and_above_one(orders: tuple[float, ...]) -> None:
+    with pytest.raises(InvalidInput):
+        RenyiFilter(1.0, 1e-5, orders)
+
+
+class TestPlan:
+    STAGE = Repeated(PoissonSampled(Gaussian(4.336), 0.256, Relation.BLANK_ONE), 40)
+
+    def test_a_plan_that_fits_says_what_it_needs(self) -> None:
+        plan = Plan((self.STAGE, self.STAGE), 1.51, 1e-3)
+        assert plan.needed() == pytest.approx(1.50, abs=0.01)
+
+    def test_a_plan_that_does_not_fit_is_refused(self) -> None:
+        with pytest.raises(BudgetExceeded, match="needs epsilon") as caught:
+            Plan((self.STAGE,) * 3, 1.8, 1e-3)
+        assert caught.value.requested > caught.value.remaining == 1.8
+
+    def test_an_empty_plan_is_refused(self) -> None:
+        with pytest.raises(InvalidInput):
+            Plan((), 1.0, 1e-5)

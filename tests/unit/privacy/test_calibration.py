@@ -1,0 +1,128 @@
+"""The smallest noise: never too little, hardly ever too much, by the measure that is charged."""
+
+from __future__ import annotations
+
+import dp_accounting
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from voile import Relation
+from voile.core.errors import BudgetExceeded, InvalidInput
+from voile.privacy.accounting import (
+    Plan,
+    PrivacyLoss,
+    RenyiFilter,
+    ZeroConcentratedFilter,
+)
+from voile.privacy.calibration import (
+    Stage,
+    dp_sgd_noise,
+    dp_sgd_noise_in,
+    laplace_noise_multiplier,
+    smallest_noise_in,
+)
+from voile.privacy.events import Composed, Gaussian
+
+BLANK = Relation.BLANK_ONE
+
+
+def read(stages: list[Stage], noise: float, delta: float, relation: Relation = BLANK) -> float:
+    event = Composed(tuple(stage.event(noise, relation) for stage in stages))
+    return PrivacyLoss().compose(event).epsilon(delta)
+
+
+@pytest.mark.parametrize(
+    ("stages", "epsilon", "delta"),
+    [
+        ([Stage(0.256, 40)], 1.0, 1e-3),
+        ([Stage(0.256, 40)] * 3, 1.91, 1e-3),
+        ([Stage(0.01, 5000)], 2.0, 1e-5),
+        ([Stage(0.05, 500), Stage(0.1, 300, 2.0)], 8.0, 1e-6),
+        ([Stage(1.0, 1)], 0.1, 1e-5),
+        ([Stage(0.5, 3)], 20.0, 1e-7),
+    ],
+)
+def test_the_noise_meets_the_target_and_a_little_less_does_not(
+    stages: list[Stage], epsilon: float, delta: float
+) -> None:
+    noise = dp_sgd_noise(stages, epsilon=epsilon, delta=delta, relation=BLANK)
+    assert read(stages, noise, delta) <= epsilon
+    assert read(stages, noise * 0.999, delta) > epsilon
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.floats(0.005, 1), st.integers(1, 500), st.floats(0.3, 8))
+def test_any_target_is_met(rate: float, steps: int, epsilon: float) -> None:
+    noise = dp_sgd_noise([Stage(rate, steps)], epsilon=epsilon, delta=1e-5, relation=BLANK)
+    assert read([Stage(rate, steps)], noise, 1e-5) <= epsilon
+
+
+def test_it_agrees_with_dp_accountings_own_search() -> None:
+    theirs = dp_accounting.calibrate_dp_mechanism(
+        dp_accounting.pld.PLDAccountant,
+        lambda z: dp_accounting.SelfComposedDpEvent(
+            dp_accounting.PoissonSampledDpEvent(0.256, dp_accounting.GaussianDpEvent(z)), 80
+        ),
+        2.0,
+        1e-5,
+        dp_accounting.ExplicitBracketInterval(2.0, 10.0),
+        tol=1e-3,
+    )
+    ours = dp_sgd_noise([Stage(0.256, 80)], epsilon=2.0, delta=1e-5, relation=BLANK)
+    assert ours == pytest.approx(theirs, rel=1e-3)
+
+
+def test_replacing_needs_more_noise_than_blanking() -> None:
+    blank = dp_sgd_noise([Stage(0.1, 50)], epsilon=2.0, delta=1e-5, relation=BLANK)
+    replaced = dp_sgd_noise(
+        [Stage(0.1, 50)], epsilon=2.0, delta=1e-5, relation=Relation.REPLACE_ONE
+    )
+    assert replaced > 1.5 * blank
+    assert read([Stage(0.1, 50)], replaced, 1e-5, Relation.REPLACE_ONE) <= 2.0
+
+
+def test_what_was_calibrated_as_a_plan_is_accepted_as_a_plan() -> None:
+    stages = [Stage(0.2, 60), Stage(0.3, 20)]
+    noise = dp_sgd_noise(stages, epsilon=2.0, delta=1e-5, relation=BLANK)
+    Plan(tuple(stage.event(noise, BLANK) for stage in stages), 2.0, 1e-5)
+
+
+def test_a_filter_is_filled_but_not_overfilled() -> None:
+    account = RenyiFilter(2.0, 1e-5, (6, 8, 10, 12))
+    stages = [Stage(0.256, 40)] * 2
+    noise = dp_sgd_noise_in(account, stages, relation=BLANK)
+    event = Composed(tuple(stage.event(noise, BLANK) for stage in stages))
+    assert account.fits(event)
+    assert account.spend(event).remaining() < 1e-3
+    plan = dp_sgd_noise(stages, epsilon=2.0, delta=1e-5, relation=BLANK)
+    assert noise > plan  # a filter pays for being adaptive
+
+
+def test_a_release_is_calibrated_to_what_is_left() -> None:
+    account = ZeroConcentratedFilter(1.0, 1e-5).spend(Gaussian(10.0))
+    noise = smallest_noise_in(account, Gaussian)
+    assert account.fits(Gaussian(noise))
+    assert not account.fits(Gaussian(noise * 0.999))
+
+
+def test_an_empty_budget_fits_no_noise() -> None:
+    account = ZeroConcentratedFilter(1.0, 1e-5)
+    full = account.spend(Gaussian(smallest_noise_in(account, Gaussian) * (1 + 1e-12)))
+    for _ in range(60):
+        if not full.fits(Gaussian(1e6)):
+            break
+        full = full.spend(Gaussian(smallest_noise_in(full, Gaussian)))
+    with pytest.raises(BudgetExceeded, match="however large"):
+        smallest_noise_in(full, Gaussian)
+
+
+def test_laplace() -> None:
+    assert laplace_noise_multiplier(0.5) == 2.0
+    with pytest.raises(InvalidInput):
+        laplace_noise_multiplier(0.0)
+
+
+def test_no_stage_is_refused() -> None:
+    with pytest.raises(InvalidInput):
+        dp_sgd_noise([], epsilon=1.0, delta=1e-5, relation=BLANK)
