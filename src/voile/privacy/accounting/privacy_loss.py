@@ -48,10 +48,15 @@ def _composed(leaves: frozenset[tuple[Leaf, int]]) -> Any:
 def _interval(leaves: list[tuple[Leaf, int]]) -> float:
     """A grid five hundred times finer than the spread of the composed loss, as a power of two.
 
-    It depends on the events alone, so whoever calibrates and whoever checks read the same figure.
+    Rounding adds up over many steps, so their number refines it further. Rare but large losses (noise that is small, seldom sampled) would make such a grid too long; it
+    has at most 2¹⁴ points for a single event. It depends on the events alone, so whoever
+    calibrates and whoever checks read the same figure.
     """
     spread = math.sqrt(sum(times * _variance(leaf) for leaf, times in leaves))
-    return float(2.0 ** min(-8, max(-17, math.floor(math.log2(spread / 500)))))
+    steps = sum(times for _, times in leaves)
+    longest = max(_largest(leaf) for leaf, _ in leaves)
+    finest = max(spread / 500 / max(1, math.sqrt(steps / 500)), longest / 2**14, 2.0**-17)
+    return float(2.0 ** math.ceil(math.log2(min(finest, max(2.0**-8, longest / 2**14)))))
 
 
 def _variance(leaf: Leaf) -> float:
@@ -70,6 +75,22 @@ def _variance(leaf: Leaf) -> float:
                 "Zcdp names no noise law, so it has no privacy-loss distribution; account for it "
                 "with ZeroConcentrated or Renyi"
             )
+
+
+def _largest(leaf: Leaf) -> float:
+    """About the largest privacy loss that has any weight; it only sets the grid."""
+    match leaf:
+        case Gaussian(multiplier):
+            return 8 / multiplier
+        case PoissonSampled(Gaussian(multiplier), probability):
+            exponent = (16 * multiplier + 1) / (2 * multiplier**2)
+            return math.log1p(probability * math.expm1(min(exponent, 700.0)))
+        case Laplace(multiplier):
+            return 1 / multiplier
+        case PureDp(value) | BoundedRange(value) | ApproximateDp(value, _):
+            return value
+        case Zcdp():
+            raise AssertionError("refused when the spread was measured")
 
 
 @lru_cache(maxsize=256)
