@@ -48,9 +48,10 @@ def _composed(leaves: frozenset[tuple[Leaf, int]]) -> Any:
 def _interval(leaves: list[tuple[Leaf, int]]) -> float:
     """A grid five hundred times finer than the spread of the composed loss, as a power of two.
 
-    Rounding adds up over many steps, so their number refines it further. Rare but large losses (noise that is small, seldom sampled) would make such a grid too long; it
-    has at most 2¹⁴ points for a single event. It depends on the events alone, so whoever
-    calibrates and whoever checks read the same figure.
+    Rounding adds up over many steps, so their number refines it further. Rare but large losses
+    (noise that is small, seldom sampled) would make such a grid too long: a single event gets at
+    most 2¹⁴ points. The grid depends on the events alone, so whoever calibrates and whoever checks
+    read the same figure.
     """
     spread = math.sqrt(sum(times * _variance(leaf) for leaf, times in leaves))
     steps = sum(times for _, times in leaves)
