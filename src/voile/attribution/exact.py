@@ -1,0 +1,159 @@
+"""Exact Shapley values: every coalition, every background row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.attribution.coalitions import members, shapley_share
+from voile.attribution.game import Game, output_names
+from voile.attribution.inputs import Columns
+from voile.attribution.pairs import blocks
+from voile.attribution.players import Groups, Players
+from voile.attribution.settings import Speed
+from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
+from voile.core.schema import Schema
+from voile.models import CoalitionModel, Rows
+
+MOST_PLAYERS: Final = 20
+
+
+@dataclass(frozen=True, eq=False)
+class ExactShapley:
+    """Interventional Shapley values without sampling error, for up to 20 players.
+
+    2^k model evaluations for each (row, background row) pair with k differing players.
+
+    Args:
+        model: anything that `voile.models.wrap` takes.
+        background: the rows that absent players take their values from.
+        groups: features that act together as one player.
+        schema: reads DataFrames of raw values and category names.
+        feature_names: one per column, where neither data nor model know them.
+        speed: batch size, short cuts, progress; changes no value.
+    """
+
+    model: Any
+    background: Any
+    _: KW_ONLY
+    groups: Groups | None = None
+    schema: Schema | None = None
+    feature_names: Sequence[str] | None = None
+    speed: Speed = field(default_factory=Speed)
+    game: Game = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        game = Game.of(
+            self.model,
+            self.background,
+            groups=self.groups,
+            schema=self.schema,
+            feature_names=self.feature_names,
+            speed=self.speed,
+        )
+        check_player_count(game.players.count)
+        object.__setattr__(self, "game", game)
+
+    def __call__(self, X: Any) -> Explanation:  # noqa: N803
+        rows, game = self.game.read(X)
+        once = Distinct.of(rows, game)
+        outputs = game.background_outputs.shape[1]
+        values = np.zeros((len(once.rows), game.players.count, outputs))
+        for block in blocks(game, once.rows, once.background):
+            share = shapley_share(block.worths, block.active.shape[1], block.high)
+            share *= once.weights[block.background][np.newaxis, :, np.newaxis]
+            np.add.at(values, (block.row[:, np.newaxis], block.active), share.swapaxes(0, 1))
+        return game.explanation(rows, values[once.place])
+
+
+@dataclass(frozen=True, eq=False)
+class SurrogateShapley:
+    """Exact Shapley values of a surrogate that answers for coalitions itself, without background.
+
+    Args:
+        surrogate: a `CoalitionModel`; its players are its features.
+        feature_names: one per column, where the surrogate does not know them.
+        speed: batch size and progress.
+    """
+
+    surrogate: CoalitionModel
+    _: KW_ONLY
+    feature_names: Sequence[str] | None = None
+    speed: Speed = field(default_factory=Speed)
+
+    def __call__(self, X: Any) -> Explanation:  # noqa: N803
+        columns = Columns.known(
+            given=self.feature_names,
+            schema=None,
+            model_names=self.surrogate.feature_names,
+            model_width=None,
+            example=X,
+        )
+        rows = columns.read(X, "X")
+        names = columns.settled(X, rows).names or ()
+        check_player_count(len(names))
+        explained = [self._explain(row, len(names)) for row in rows]
+        return Explanation(
+            values=np.stack([values for values, _ in explained]),
+            base_values=np.stack([base for _, base in explained]),
+            feature_names=names,
+            output_names=output_names(self.surrogate, explained[0][0].shape[1]),
+            data=rows,
+        )
+
+    def _explain(
+        self, row: NDArray[np.float64], players: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        low = min(players, self.speed.batch_rows.bit_length() - 1)
+        values: Any = 0.0
+        base: Any = None
+        present = np.empty((1 << low, players), dtype=np.bool_)
+        present[:, :low] = members(low).T > 0
+        repeated = np.broadcast_to(row, present.shape).copy()
+        for high in range(1 << (players - low)):
+            present[:, low:] = [bool(high >> t & 1) for t in range(players - low)]
+            worths = self.surrogate.predict_present(repeated, present)[:, np.newaxis]
+            base = worths[0, 0].copy() if high == 0 else base
+            values = values + shapley_share(worths, players, high)[:, 0]
+        return values, base
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct:
+    """The rows and background rows that have to be looked at, each once.
+
+    Args:
+        rows: distinct rows.
+        place: for each row that was asked for, its place among them.
+        background: distinct background rows.
+        weights: the share of the background that each of them stands for.
+    """
+
+    rows: Rows
+    place: NDArray[np.intp]
+    background: Rows
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, rows: Rows, game: Game) -> Distinct:
+        total = len(game.background)
+        if not game.speed.short_cuts.duplicate_rows:
+            even = np.full(total, 1 / total)
+            return cls(rows, np.arange(len(rows)), game.background, even)
+        few, place = np.unique(rows, axis=0, return_inverse=True)
+        background, counts = np.unique(game.background, axis=0, return_counts=True)
+        return cls(few, place.reshape(-1), background, counts / total)
+
+
+def check_player_count(players: int) -> None:
+    """2^20 coalitions take seconds for each background row; beyond that, sample."""
+    if players > MOST_PLAYERS:
+        raise InvalidInput(
+            f"exact values need 2^players evaluations and are offered up to {MOST_PLAYERS} "
+            f"players, found {players}; use KernelShapley or PermutationShapley, or form groups"
+        )

@@ -1,0 +1,142 @@
+"""The game behind interventional Shapley values.
+
+A coalition of players keeps the values of the explained row; the others take theirs from a
+background row. The worth of a coalition is the model's output, averaged over the background. So the
+game of a row is the mean of *single-baseline* games, one for each background row, and so are its
+Shapley values: everything in this package works on (row, background row) pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.attribution.inputs import Columns
+from voile.attribution.players import Groups, Players
+from voile.attribution.settings import Speed
+from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
+from voile.core.explanation_checks import or_numbered
+from voile.core.schema import Schema
+from voile.models import Model, Outputs, Rows, wrap
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """A model, the background rows, and who plays.
+
+    Args:
+        model: what is explained.
+        columns: which features there are.
+        background: shape (m, d).
+        players: who plays.
+        speed: how the work is cut up.
+    """
+
+    model: Model
+    columns: Columns
+    background: Rows
+    players: Players
+    speed: Speed
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        background: Any,
+        *,
+        groups: Groups | None,
+        schema: Schema | None,
+        feature_names: Sequence[str] | None,
+        speed: Speed,
+    ) -> Game:
+        """Check everything that can be checked before a row is explained."""
+        if background is None:
+            raise InvalidInput("this method needs background rows: pass some rows of typical data")
+        wrapped = model if _is_model(model) else wrap(model)
+        columns = Columns.known(
+            given=feature_names,
+            schema=schema,
+            model_names=wrapped.feature_names,
+            model_width=getattr(wrapped, "width", None),
+            example=background,
+        )
+        rows = columns.read(background, "the background")
+        named = columns.settled(background, rows)
+        # While nobody has named the features, the explained DataFrame may still do so.
+        players = Players.of(named.names or (), groups)
+        return cls(wrapped, columns if groups is None else named, rows, players, speed)
+
+    def read(self, given: Any) -> tuple[Rows, Game]:
+        """Rows to explain, and this game with the names they brought along."""
+        if self.columns.width is None:
+            width = Columns(self.columns.names, self.background.shape[1], self.columns.schema)
+        else:
+            width = self.columns
+        rows = width.read(given, "X")
+        named = width.settled(given, rows)
+        if named.names == self.players.names or not self.players.single:
+            return rows, self
+        players = Players(named.names or (), self.players.owner)
+        game = Game(self.model, named, self.background, players, self.speed)
+        if "background_outputs" in self.__dict__:
+            game.__dict__["background_outputs"] = self.background_outputs
+        return rows, game
+
+    def outputs(self, rows: Rows) -> Outputs:
+        """Predictions, in batches."""
+        size = self.speed.batch_rows
+        if len(rows) <= size:
+            return self.model.predict(rows)
+        return np.concatenate(
+            [self.model.predict(rows[start : start + size]) for start in range(0, len(rows), size)]
+        )
+
+    @cached_property
+    def background_outputs(self) -> Outputs:
+        """The outputs of the background rows, shape (m, outputs)."""
+        return self.outputs(self.background)
+
+    @property
+    def base(self) -> NDArray[np.float64]:
+        """The worth of the empty coalition, shape (outputs,)."""
+        mean: NDArray[np.float64] = self.background_outputs.mean(axis=0)
+        return mean
+
+    def explanation(
+        self,
+        rows: Rows,
+        values: NDArray[np.float64],
+        *,
+        errors: NDArray[np.float64] | None = None,
+        base: NDArray[np.float64] | None = None,
+        names: tuple[str, ...] | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> Explanation:
+        """Values of shape (rows, players, outputs) with everything that belongs to them."""
+        keeps_data = names is None and self.players.single
+        return Explanation(
+            values=values,
+            base_values=self.base if base is None else base,
+            feature_names=self.players.names if names is None else names,
+            output_names=output_names(self.model, values.shape[2]),
+            data=rows if keeps_data else None,
+            standard_errors=errors,
+            notes=notes,
+        )
+
+
+def output_names(model: Any, count: int) -> tuple[str, ...]:
+    """The model's names for its outputs, or numbers."""
+    return or_numbered(model.output_names, "output", count)
+
+
+def _is_model(candidate: Any) -> bool:
+    return (
+        isinstance(candidate, Model) and hasattr(candidate, "outputs") and not callable(candidate)
+    )

@@ -1,0 +1,65 @@
+"""What makes explaining faster or slower, and changes nothing else.
+
+Kept apart from every setting that changes the values: a reviewer sees at once which is which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from voile.core.errors import InvalidInput
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the number of rows explained so far and the number of all rows."""
+
+
+@dataclass(frozen=True)
+class ShortCuts:
+    """Model evaluations that are left out because their result is known already.
+
+    With them the running time depends on which values occur in the rows. Whoever lets others
+    observe it and protects those rows uses `CONSTANT_WORK`.
+
+    Args:
+        equal_players: a player with the same value in row and background row contributes nothing;
+            the coalitions are formed of the others.
+        duplicate_rows: rows, and background rows, that occur several times are computed once.
+        duplicate_inputs: model inputs that arise in several coalitions are evaluated once; applied
+            to data with few distinct values.
+    """
+
+    equal_players: bool = True
+    duplicate_rows: bool = True
+    duplicate_inputs: bool = True
+
+
+CONSTANT_WORK: Final = ShortCuts(
+    equal_players=False, duplicate_rows=False, duplicate_inputs=False
+)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How the work is cut up.
+
+    Args:
+        batch_rows: how many rows the model is given at once. A few thousand keep the activations of
+            a small network in the processor's cache; larger batches suit models with a high cost
+            per call. Memory grows with it.
+        short_cuts: which evaluations may be left out.
+        progress: told how far the work is; see `voile.attribution.progress_line`.
+    """
+
+    batch_rows: int = 4096
+    short_cuts: ShortCuts = field(default_factory=ShortCuts)
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        if self.batch_rows < 1:
+            raise InvalidInput(f"batch_rows must be at least 1, found {self.batch_rows}")
+
+    def report(self, done: int, total: int) -> None:
+        if self.progress is not None:
+            self.progress(done, total)

@@ -1,0 +1,44 @@
+"""Models, whatever made them, behind one protocol.
+
+Wrap what you have:
+    `wrap` takes scikit-learn estimators, torch modules, ONNX files and sessions, XGBoost and
+    LightGBM, and any callable; the result is a `WrappedModel`. `WrappedModel.only` keeps some of
+    the outputs.
+
+Say where outputs lie (a guarantee needs it):
+    `Simplex` (derived for classifiers), `Box`, `Unbounded`; all are an `OutputSet`. Outputs outside
+    are clamped and counted in `WrappedModel.diagnostics`, which never leaves its owner.
+
+Load one by name:
+    `load_model("model.onnx")`, `load_model("package.module:object")`; pickles are refused.
+
+Write an adapter of your own:
+    anything that satisfies `Model` is one; `DifferentiableModel` for gradient methods,
+    `CoalitionModel` for surrogates that know absent features. `digest_of` gives it an identity.
+"""
+
+from voile.models.digests import digest_of
+from voile.models.loading import load_file, load_model
+from voile.models.outputs import Box, Outputs, OutputSet, Simplex, Unbounded
+from voile.models.protocol import CoalitionModel, DifferentiableModel, Model, Presence, Rows
+from voile.models.wrapped import Diagnostics, WrappedModel
+from voile.models.wrapping import wrap
+
+__all__ = [
+    "Box",
+    "CoalitionModel",
+    "Diagnostics",
+    "DifferentiableModel",
+    "Model",
+    "OutputSet",
+    "Outputs",
+    "Presence",
+    "Rows",
+    "Simplex",
+    "Unbounded",
+    "WrappedModel",
+    "digest_of",
+    "load_file",
+    "load_model",
+    "wrap",
+]

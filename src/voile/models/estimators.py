@@ -1,0 +1,81 @@
+"""scikit-learn estimators, and gradient boosting from XGBoost and LightGBM if it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from voile.core.optional import optional
+from voile.models.digests import digest_of
+from voile.models.outputs import OutputSet, Simplex, Unbounded
+from voile.models.protocol import Rows
+from voile.models.wrapped import Forward, WrappedModel
+
+
+def is_estimator(source: Any) -> bool:
+    """Anything with scikit-learn's manners: XGBClassifier and LGBMRegressor have them too."""
+    return hasattr(source, "get_params") and hasattr(source, "predict")
+
+
+def is_booster(source: Any) -> bool:
+    """The native models of XGBoost and LightGBM."""
+    home = type(source).__module__.partition(".")[0]
+    return home in ("xgboost", "lightgbm") and type(source).__name__ == "Booster"
+
+
+def wrap_estimator(source: Any) -> WrappedModel:
+    names = getattr(source, "feature_names_in_", None)
+    columns = None if names is None else tuple(str(name) for name in names)
+    classes: Any = getattr(source, "classes_", None)
+    probable = hasattr(source, "predict_proba") and classes is not None
+    outputs: OutputSet = Simplex() if probable else Unbounded()
+    return WrappedModel(
+        forward=_with_columns(source.predict_proba if probable else source.predict, columns),
+        identity=lambda: digest_of(source),
+        width=_width(source),
+        feature_names=columns,
+        output_names=tuple(str(label) for label in classes) if probable else None,
+        outputs=outputs,
+        source=source,
+    )
+
+
+def wrap_booster(source: Any) -> WrappedModel:
+    if type(source).__module__.startswith("xgboost"):
+        matrix = optional("xgboost", extra="explain").DMatrix
+        names = tuple(source.feature_names) if source.feature_names else None
+
+        def forward(rows: Rows) -> Any:
+            return source.predict(matrix(rows, feature_names=source.feature_names))
+
+        return WrappedModel(
+            forward=forward,
+            identity=lambda: digest_of(bytes(source.save_raw("json"))),
+            feature_names=names,
+            source=source,
+        )
+    return WrappedModel(
+        forward=source.predict,
+        identity=lambda: digest_of(source.model_to_string()),
+        feature_names=tuple(source.feature_name()),
+        source=source,
+    )
+
+
+def _width(source: Any) -> int | None:
+    try:
+        width = source.n_features_in_
+    except AttributeError:  # a pipeline whose first step does not know
+        return None
+    return int(width)
+
+
+def _with_columns(predict: Callable[[Any], Any], columns: tuple[str, ...] | None) -> Forward:
+    """What was fitted on a DataFrame gets a DataFrame: a pipeline may choose columns by name."""
+    if columns is None:
+        return predict
+    frame = optional("pandas", extra="explain").DataFrame
+    names = list(columns)
+    return lambda rows: np.asarray(predict(frame(rows, columns=names, copy=False)))

@@ -1,0 +1,116 @@
+"""Models by name, for the command line: an ONNX file or `package.module:object`.
+
+A pickle runs whatever code its author put into it while it is being read, and joblib and
+`torch.save` files are pickles: they are refused by what they contain, whatever their name.
+"""
+
+from __future__ import annotations
+
+import pickletools
+import zipfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from voile.core.errors import InvalidInput, Refused, UnreadableFile
+from voile.models.onnx_files import load_onnx
+from voile.models.wrapped import WrappedModel
+
+_COMPRESSED: Final = {  # joblib writes any of these around its pickle
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x5d\x00\x00": "lzma",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"\x78\x01": "zlib",
+    b"\x78\x5e": "zlib",
+    b"\x78\x9c": "zlib",
+    b"\x78\xda": "zlib",
+}
+_NAMES: Final = {".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt", ".bin", ".sav"}
+_WAY_OUT: Final = (
+    "export the model to ONNX (skl2onnx, torch.onnx.export), or import it from your own code with "
+    "package.module:object"
+)
+
+
+def load_model(reference: str) -> Any:
+    """What `reference` names: the path of an ONNX file, or an object in an importable module.
+
+    Importing a module runs it, too; but it is code that was installed as code.
+    """
+    module, colon, name = reference.partition(":")
+    if colon and not Path(reference).exists() and module.replace(".", "").isidentifier():
+        return _imported(module, name)
+    return load_file(Path(reference))
+
+
+def load_file(path: Path) -> WrappedModel:
+    """An ONNX file, whatever its name; pickles in any wrapping are refused."""
+    kind = _pickle_inside(path)
+    if kind is not None:
+        raise Refused(
+            f"{path}: this is a {kind}; reading it would run any code that somebody put into it. "
+            f"Instead, {_WAY_OUT}"
+        )
+    return load_onnx(path)
+
+
+def _imported(module: str, name: str) -> Any:
+    try:
+        found: Any = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise InvalidInput(f"there is no module {error.name!r} to import {name!r} from") from error
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise InvalidInput(f"the module {module!r} has no object {name!r}")
+        found = getattr(found, part)
+    return found
+
+
+def _pickle_inside(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
+    for magic, name in _COMPRESSED.items():
+        if head.startswith(magic):
+            return f"{name}-compressed file, as joblib writes them around a pickle"
+    if zipfile.is_zipfile(path):
+        return _zip_kind(path)
+    if _begins_as_pickle(head):
+        return "pickle (joblib and old torch.save files are pickles, too)"
+    if path.suffix.lower() in _NAMES and not _begins_as_onnx(head):
+        return f"file named {path.suffix!r}, as pickles are"
+    return None
+
+
+def _zip_kind(path: Path) -> str:
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+    if any(name.endswith("data.pkl") for name in names):
+        return "torch.save file, which holds a pickle"
+    return "zip file, not an ONNX model (torch.save and numpy files are zips that may hold pickles)"
+
+
+def _begins_as_pickle(head: bytes) -> bool:
+    """Protocol 2 and later begin with an opcode of their own; older ones parse as opcodes.
+
+    An ONNX file is a protobuf that begins with its version (0x08), which is no pickle opcode.
+    """
+    if head[:1] == b"\x80":
+        return True
+    try:
+        for number, _ in enumerate(pickletools.genops(head)):
+            if number >= 3:
+                return True
+    except Exception:
+        return False
+    return bool(head)
+
+
+def _begins_as_onnx(head: bytes) -> bool:
+    return head[:1] == b"\x08"

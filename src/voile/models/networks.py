@@ -1,0 +1,70 @@
+"""torch modules: batched predictions and input gradients in the module's own precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from voile.core.optional import optional
+from voile.models.digests import digest_of
+from voile.models.protocol import Rows
+from voile.models.wrapped import WrappedModel
+
+
+def is_network(source: Any) -> bool:
+    """Looks at the ancestry by name, so that torch is not imported to ask."""
+    return any(
+        kind.__module__.startswith("torch.nn") and kind.__name__ == "Module"
+        for kind in type(source).__mro__
+    )
+
+
+def wrap_network(source: Any) -> WrappedModel:
+    """Training mode would make predictions random and change running means: it is refused.
+
+    Switching it off here would change somebody else's object.
+    """
+    torch = optional("torch", extra="torch")
+    first = next(iter(source.parameters()), None)
+    dtype, device = (torch.float32, "cpu") if first is None else (first.dtype, first.device)
+
+    def tensor(rows: Rows) -> Any:
+        # torch.tensor copies, so the module cannot write into the caller's rows.
+        return torch.tensor(rows, dtype=dtype, device=device)
+
+    def forward(rows: Rows) -> Any:
+        _refuse_training(source)
+        with torch.inference_mode():
+            return source(tensor(rows)).cpu().double().numpy()
+
+    def backward(rows: Rows, output: int) -> Any:
+        _refuse_training(source)
+        inputs = tensor(rows).requires_grad_(True)
+        answers = source(inputs)
+        chosen = answers if answers.ndim == 1 else answers[:, output]
+        # Rows do not influence each other, so the gradient of the sum holds each row's own.
+        (found,) = torch.autograd.grad(chosen.sum(), inputs)
+        return found.cpu().double().numpy()
+
+    return WrappedModel(
+        forward=forward,
+        backward=backward,
+        identity=lambda: _identity(source),
+        source=source,
+    )
+
+
+def _refuse_training(source: Any) -> None:
+    from voile.core.errors import InvalidInput
+
+    if source.training:
+        raise InvalidInput("the module is in training mode; call `module.eval()` first")
+
+
+def _identity(source: Any) -> str:
+    """The structure as torch prints it, the class, and every parameter and buffer."""
+    state = {name: np.asarray(value.cpu()) for name, value in source.state_dict().items()}
+    kinds = [f"{type(m).__module__}.{type(m).__qualname__}" for m in source.modules()]
+    code = getattr(type(source).forward, "__code__", None)
+    return digest_of([repr(source), kinds, code, state])

@@ -1,0 +1,158 @@
+"""The one adapter: a forward function, checked and clamped, with an identity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from threading import Lock
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from voile.core.errors import InvalidInput
+from voile.models.outputs import Outputs, OutputSet, Unbounded
+from voile.models.protocol import Rows
+
+Forward: TypeAlias = Callable[[Rows], Any]
+"""Rows (n, d) to anything that numpy reads as (n, outputs) or (n,)."""
+Backward: TypeAlias = Callable[[Rows, int], Any]
+"""Rows (n, d) and an output to its derivatives (n, d)."""
+
+
+class Diagnostics:
+    """What happened inside a model, for its owner only: these counts depend on the data."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.rows = 0
+        self.clamped = 0
+        self.not_finite = 0
+
+    def count(self, *, rows: int, clamped: int, not_finite: int) -> None:
+        with self._lock:
+            self.rows += rows
+            self.clamped += clamped
+            self.not_finite += not_finite
+
+    def __repr__(self) -> str:
+        return (
+            f"Diagnostics(rows={self.rows}, clamped={self.clamped}, not_finite={self.not_finite})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrappedModel:
+    """A model as the rest of voile sees it; made by `wrap`.
+
+    Args:
+        forward: the predictions.
+        identity: gives the digest; called once, when it is first asked for.
+        backward: the gradients, if the model has them.
+        width: how many features it takes, where that is known.
+        feature_names, output_names, outputs: see `Model`.
+        source: what was wrapped, for methods that need it itself.
+        total: outputs that are not finite become the centre of the output set instead of an error.
+    """
+
+    forward: Forward
+    identity: Callable[[], str]
+    backward: Backward | None = None
+    width: int | None = None
+    feature_names: tuple[str, ...] | None = None
+    output_names: tuple[str, ...] | None = None
+    outputs: OutputSet = field(default_factory=Unbounded)
+    source: object = None
+    total: bool = False
+    diagnostics: Diagnostics = field(default_factory=Diagnostics, repr=False, compare=False)
+
+    def predict(self, rows: Rows) -> Outputs:
+        """Finite outputs inside the declared set, shape (n, outputs)."""
+        given = self._outputs(rows)
+        finite = np.isfinite(given)
+        not_finite = 0
+        if not finite.all():
+            not_finite = int((~finite).any(axis=1).sum())
+            given = self._without_gaps(given, finite, not_finite)
+        inside, clamped = self.outputs.clamp(given)
+        self.diagnostics.count(rows=len(rows), clamped=clamped, not_finite=not_finite)
+        return inside
+
+    def _outputs(self, rows: Rows) -> Outputs:
+        if self.width is not None and rows.shape[1] != self.width:
+            raise InvalidInput(
+                f"the model takes {self.width} features, found rows with {rows.shape[1]}"
+            )
+        found = np.asarray(self.forward(rows))
+        if found.dtype.kind not in "fiub":
+            raise InvalidInput(f"the model must return numbers, found an array of {found.dtype}")
+        if found.ndim == 1:
+            found = found[:, np.newaxis]
+        expected = len(self.output_names) if self.output_names else None
+        if (
+            found.ndim != 2
+            or len(found) != len(rows)
+            or found.shape[1] != (expected or max(found.shape[1], 1))
+        ):
+            raise InvalidInput(
+                f"for {len(rows)} rows the model must return an array of shape "
+                f"({len(rows)}, {expected or 'outputs'}), found {found.shape}"
+            )
+        return found.astype(np.float64, copy=False)
+
+    def _without_gaps(self, values: Outputs, finite: Any, count: int) -> Outputs:
+        if not self.total:
+            raise InvalidInput(
+                f"the model returned NaN or infinity for {count} of {len(values)} rows; "
+                "check its inputs (scaling, missing values), or use `model.made_total()` to put "
+                "the centre of the declared output set in their place"
+            )
+        broken = ~finite.all(axis=1)
+        return np.where(broken[:, np.newaxis], self.outputs.centre(values.shape[1]), values)
+
+    @property
+    def has_gradient(self) -> bool:
+        return self.backward is not None
+
+    def gradient(self, rows: Rows, output: int) -> Rows:
+        """The derivative of one output, before any clamping, with respect to each feature."""
+        if self.backward is None:
+            raise InvalidInput(
+                "this model has no gradients; wrap a torch module, or pass `gradient=` to `wrap`"
+            )
+        found = np.asarray(self.backward(rows, output), dtype=np.float64)
+        if found.shape != rows.shape or not np.isfinite(found).all():
+            raise InvalidInput(
+                f"the gradient must be finite and of shape {rows.shape}, found {found.shape}"
+            )
+        return found
+
+    @cached_property
+    def digest(self) -> str:
+        return self.identity()
+
+    def only(self, *names: str) -> WrappedModel:
+        """The same model with some of its outputs, for example one class of a classifier."""
+        known = self.output_names or ()
+        unknown = [name for name in names if name not in known]
+        if unknown or not names:
+            raise InvalidInput(
+                f"choose at least one of the outputs {list(known)}, found {list(names)}; "
+                "outputs are named by `wrap(model, output_names=...)`"
+            )
+        places = tuple(known.index(name) for name in names)
+        forward, backward, whole = self.forward, self.backward, self.digest
+        return replace(
+            self,
+            forward=lambda rows: np.asarray(forward(rows))[:, list(places)],
+            backward=None
+            if backward is None
+            else lambda rows, output: backward(rows, places[output]),
+            identity=lambda: f"{whole}/{','.join(map(str, places))}",
+            output_names=names,
+            outputs=self.outputs.selected(places),
+        )
+
+    def made_total(self) -> WrappedModel:
+        """The same model without errors about values: gaps become the centre of the output set."""
+        return replace(self, total=True)

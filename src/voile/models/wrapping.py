@@ -1,0 +1,120 @@
+"""`wrap`: one adapter around whatever predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voile.core.errors import InvalidInput
+from voile.core.schema import Schema
+from voile.models.digests import digest_of
+from voile.models.estimators import is_booster, is_estimator, wrap_booster, wrap_estimator
+from voile.models.loading import load_file
+from voile.models.networks import is_network, wrap_network
+from voile.models.onnx_files import is_session, wrap_session
+from voile.models.outputs import OutputSet
+from voile.models.protocol import Rows
+from voile.models.wrapped import Backward, WrappedModel
+
+
+def wrap(
+    model: Any,
+    *,
+    outputs: OutputSet | None = None,
+    output_names: Sequence[str] | None = None,
+    gradient: Backward | None = None,
+    digest: str | None = None,
+    schema: Schema | None = None,
+) -> WrappedModel:
+    """Make a model of a scikit-learn estimator, a torch module, ONNX, boosting, or any callable.
+
+    Args:
+        model: an estimator, `torch.nn.Module`, onnxruntime session, the path of an ONNX file, an
+            XGBoost or LightGBM booster, a callable from rows (n, d) to (n,) or (n, outputs), or
+            something wrapped before.
+        outputs: where its outputs lie; derived for classifiers with probabilities. Outputs outside
+            are clamped and counted in `diagnostics`.
+        output_names: one name per output.
+        gradient: for a callable, the derivative of output k: `(rows, k) -> (n, d)`.
+        digest: what identifies it, where that cannot be computed.
+        schema: for an estimator fitted on raw values: rows are turned back into a DataFrame of
+            them (category names instead of positions) before they are handed over.
+    """
+    wrapped = _dispatch(model)
+    if schema is not None:
+        wrapped = _on_raw_values(wrapped, schema)
+    changes: dict[str, Any] = {}
+    if outputs is not None:
+        changes["outputs"] = outputs
+    if output_names is not None:
+        changes["output_names"] = _names(output_names, wrapped.output_names)
+    if gradient is not None:
+        changes["backward"] = gradient
+    if digest is not None:
+        changes["identity"] = lambda: digest
+    return replace(wrapped, **changes) if changes else wrapped
+
+
+def _dispatch(model: Any) -> WrappedModel:
+    if isinstance(model, WrappedModel):
+        return model
+    if isinstance(model, str | Path):
+        return load_file(Path(model))
+    for fits, adapter in _ADAPTERS:
+        if fits(model):
+            return adapter(model)
+    raise InvalidInput(
+        "expected a scikit-learn estimator, a torch module, an ONNX session or file, a booster or "
+        f"a callable, found {type(model).__name__}"
+    )
+
+
+def _wrap_callable(model: Callable[[Rows], Any]) -> WrappedModel:
+    return WrappedModel(forward=model, identity=lambda: digest_of(model), source=model)
+
+
+_ADAPTERS: list[tuple[Callable[[Any], bool], Callable[[Any], WrappedModel]]] = [
+    (is_network, wrap_network),
+    (is_session, wrap_session),
+    (is_booster, wrap_booster),
+    (is_estimator, wrap_estimator),
+    (callable, _wrap_callable),
+]
+
+
+def _names(given: Sequence[str], derived: tuple[str, ...] | None) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(name, str) and name for name in names) or len(set(names)) != len(names):
+        raise InvalidInput(f"output_names must be different texts, found {list(names)}")
+    if not names or (derived is not None and len(derived) != len(names)):
+        raise InvalidInput(
+            f"the model has {len(derived or ())} outputs, found {len(names)} output_names"
+        )
+    return names
+
+
+def _on_raw_values(wrapped: WrappedModel, schema: Schema) -> WrappedModel:
+    if not is_estimator(wrapped.source):
+        raise InvalidInput("`schema=` is for estimators fitted on a DataFrame of raw values")
+    from voile.core.optional import optional
+
+    source: Any = wrapped.source
+    frame = optional("pandas", extra="explain").DataFrame
+    predict = source.predict_proba if wrapped.output_names else source.predict
+    columns = list(wrapped.feature_names or schema.feature_names)
+    if set(columns) != set(schema.feature_names):
+        raise InvalidInput(
+            f"the model was fitted on {columns}, the schema declares {list(schema.feature_names)}"
+        )
+    inner = wrapped.identity
+    return replace(
+        wrapped,
+        forward=lambda rows: np.asarray(predict(frame(schema.table(rows))[columns])),
+        identity=lambda: digest_of([inner(), schema.digest]),
+        feature_names=schema.feature_names,
+        width=len(schema.feature_names),
+    )
