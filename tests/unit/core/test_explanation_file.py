@@ -235,7 +235,7 @@ def test_a_changed_byte_never_gives_another_explanation(tmp_path: Path) -> None:
     content = saved(PLAIN, path)
     refused = 0
     for place in range(len(content)):
-        for change in (0x01, 0x20, 0x80, 0xFF):
+        for change in (0x01, 0xFF):
             damaged = bytearray(content)
             damaged[place] ^= change
             path.write_bytes(damaged)
@@ -245,7 +245,7 @@ def test_a_changed_byte_never_gives_another_explanation(tmp_path: Path) -> None:
                 refused += 1
             else:
                 assert loaded == PLAIN, (place, change)
-    assert refused > 0.8 * 4 * len(content)
+    assert refused > 0.8 * 2 * len(content)
 
 
 def test_every_changed_bit_of_an_array_is_noticed(tmp_path: Path) -> None:
