@@ -41,6 +41,8 @@ _GRID = 2.0**-40
 # The Gaussian theorem is about the continuous law; the sampler's law on that grid differs from it,
 # rounded, by less than this in total variation for each value (docs/guarantees/mechanisms.md).
 _GRID_DISTANCE = 2.0**-80
+# A cost is stated as a reciprocal; the last digit must not be rounded to its favour.
+_DOWN = 1 - 2.0**-51
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +90,7 @@ class Laplace:
         epsilon = randomness.laplace_epsilon(
             self.scale, math.prod(self.shape), self.sensitivity.value
         )
-        return events.Laplace(1 / epsilon)
+        return events.Laplace(1 / epsilon * _DOWN)
 
     def randomise(self, values: ArrayLike) -> NDArray[np.float64]:
         return randomness.laplace(checked_values(values, self.shape, self.bounds), self.scale)
@@ -151,7 +153,7 @@ class Gaussian:
 
     def event(self) -> events.Gaussian:
         rho = randomness.gaussian_rho(self.sigma, math.prod(self.shape), self.sensitivity.value)
-        return events.Gaussian(1 / math.sqrt(2 * rho))
+        return events.Gaussian(1 / math.sqrt(2 * rho) * _DOWN)
 
     def randomise(self, values: ArrayLike) -> NDArray[np.float64]:
         return randomness.gaussian(checked_values(values, self.shape, self.bounds), self.sigma)
