@@ -199,7 +199,13 @@ class TestRotation:
 
 
 class TestExports:
-    RECORDS = 20
+    def test_a_size_that_the_records_do_not_have_shows(self, small: SmallLog) -> None:
+        """Signed by the log itself: the right root with a wrong size."""
+        records = small.storage.submit(small.log.records)
+        root = small.storage.submit(small.log.head).root
+        text = Checkpoint(ORIGIN, 21, root).text
+        note = Note(text, (LOG_KEY.sign(text),))
+        assert failed(verify_export(records, bytes(note), policy(0))) == "inclusion"
 
     def test_a_whole_log_verifies(self, small: SmallLog) -> None:
         records = small.storage.submit(small.log.records)
