@@ -12,7 +12,8 @@ A tour, by what you want to do:
 - be a witness for somebody else's log: `Witness`, `serve`
 
 Names are loaded when they are first used: the verifier works without the writing side and without
-a database.
+a database. It and what it stands on import nothing else of voile; what they refuse is a ValueError
+(`Malformed`, `BadSignature`), as `InvalidInput` of the writing side is too.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from voile.audit_log.commitments import Commitment
-    from voile.audit_log.digests import array_digest, explanation_bytes, published_round_hash
+    from voile.audit_log.digests import (
+        array_digest,
+        explanation_bytes,
+        guarantees_digest,
+        published_round_hash,
+    )
     from voile.audit_log.keys import SigningKey
     from voile.audit_log.log import PART, Appended, AuditLog, TreeHead
     from voile.audit_log.policy import Policy
@@ -54,7 +60,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "commitments": ["Commitment"],
-    "digests": ["array_digest", "explanation_bytes", "published_round_hash"],
+    "digests": ["array_digest", "explanation_bytes", "guarantees_digest", "published_round_hash"],
     "keys": ["SigningKey"],
     "log": ["PART", "Appended", "AuditLog", "TreeHead"],
     "policy": ["Policy"],
@@ -107,6 +113,7 @@ __all__ = [
     "canonical_bytes",
     "decode_record",
     "explanation_bytes",
+    "guarantees_digest",
     "issue_receipt",
     "publish",
     "published_round_hash",
