@@ -33,4 +33,4 @@ def consistent_with_total(
     if not all(math.isfinite(figure) for figure in figures) or sigma <= 0 or total_sigma < 0:
         raise InvalidInput("expected a finite total, sigma above 0 and total_sigma of at least 0")
     missing = total - values.sum()
-    return values + missing * sigma**2 / (values.size * sigma**2 + total_sigma**2)
+    return np.asarray(values + missing * sigma**2 / (values.size * sigma**2 + total_sigma**2))

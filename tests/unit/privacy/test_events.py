@@ -30,7 +30,7 @@ from voile.privacy.events import (
 )
 
 # Written by version 0.1.0. Never edit a line of this: a new version adds lines.
-STORED = {
+STORED: dict[str, PrivacyEvent] = {
     '{"kind": "gaussian", "noise_multiplier": 1.5}': Gaussian(1.5),
     '{"kind": "laplace", "noise_multiplier": 2.0}': Laplace(2.0),
     '{"kind": "pure", "epsilon": 0.5}': PureDp(0.5),
