@@ -13,7 +13,7 @@ from voile.attribution.coalitions import members, shapley_share
 from voile.attribution.game import Game, output_names
 from voile.attribution.inputs import Columns
 from voile.attribution.pairs import blocks
-from voile.attribution.players import Groups, Players
+from voile.attribution.players import Groups
 from voile.attribution.settings import Speed
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation

@@ -6,6 +6,7 @@ Errors here may depend on the data: nothing in this package promises privacy.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,6 +42,7 @@ class Columns:
         example: Any = None,
     ) -> Columns:
         """From whoever knows the features best: the caller, the schema, the data, the model."""
+        names: tuple[str, ...] | None
         if given is not None:
             names = _distinct(given)
         elif schema is not None:
@@ -58,10 +60,8 @@ class Columns:
 
     def read(self, given: Any, what: str) -> Rows:
         """A new C-ordered float array of shape (n, d): finite, with at least one row."""
-        if is_table(given):
-            rows = self._from_table(given, what)
-        else:
-            rows = self._from_array(given, what)
+        read = self._from_table if is_table(given) else self._from_array
+        rows = read(given, what)
         if not len(rows):
             raise InvalidInput(f"{what} must have at least one row, found none")
         finite = np.isfinite(rows)
@@ -154,10 +154,8 @@ def _distinct(given: Sequence[str]) -> tuple[str, ...]:
 def _numeric(column: Any, name: str, what: str) -> Rows:
     array = np.asarray(column)
     if array.dtype.kind == "O":  # pandas' nullable numbers arrive like this
-        try:
+        with suppress(TypeError, ValueError):
             array = array.astype(np.float64)
-        except (TypeError, ValueError):
-            pass
     if array.ndim != 1 or array.dtype.kind not in "fiub":
         raise InvalidInput(
             f"column {name!r} of {what} must hold numbers, found {array.dtype}; "

@@ -9,7 +9,7 @@ serves all of them, and the worths come out in the order that the Shapley weight
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,13 +18,18 @@ from numpy.typing import NDArray
 
 from voile.attribution.coalitions import Worths
 from voile.attribution.game import Game
+from voile.attribution.grid import Grid
 from voile.attribution.players import Players
 from voile.models import Rows
 
 Places: TypeAlias = NDArray[np.intp]
+Pairs: TypeAlias = tuple[Places, Places, Places]
+"""Rows, background rows and differing players (pairs, k) of pairs with the same k."""
 
 # How many (row, background row) pairs are laid out at once: a few dozen bytes each.
 PAIRS_AT_ONCE = 1 << 17
+# How many inputs are numbered at once on data with few distinct values, about.
+INPUTS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,22 +53,46 @@ class Block:
 
 def blocks(game: Game, rows: Rows, background: Rows) -> Iterator[Block]:
     """All coalitions of all pairs in which at least one player differs."""
+    grid = Grid.of(rows, background) if game.speed.short_cuts.duplicate_inputs else None
+    pairs = _pairs(game, rows, background)
+    if grid is not None:
+        for chunk in _chunks(pairs):
+            yield from _blocks_on_grid(game, grid, chunk)
+    else:
+        for row, other, active in pairs:
+            yield from _blocks_of(game, rows, background, row, other, active)
+    game.speed.report(len(rows), len(rows))
+
+
+def _pairs(game: Game, rows: Rows, background: Rows) -> Iterator[Pairs]:
     together = max(1, PAIRS_AT_ONCE // len(background))
     for start in range(0, len(rows), together):
-        chunk = rows[start : start + together]
-        for row, other, active in _by_player_count(game, chunk, background):
-            for block in _blocks_of(game, chunk, background, row, other, active):
-                yield Block(block.row + start, *_rest(block))
-        game.speed.report(min(start + together, len(rows)), len(rows))
+        game.speed.report(start, len(rows))
+        for row, other, active in _by_player_count(
+            game, rows[start : start + together], background
+        ):
+            yield row + start, other, active
 
 
-def _rest(block: Block) -> tuple[Places, Places, int, Worths]:
-    return block.background, block.active, block.high, block.worths
+def _chunks(pairs: Iterable[Pairs]) -> Iterator[list[Pairs]]:
+    """Pairs cut and put together so that a chunk has about `INPUTS_AT_ONCE` inputs."""
+    chunk: list[Pairs] = []
+    inputs = 0
+    for row, other, active in pairs:
+        k = active.shape[1]
+        step = max(1, INPUTS_AT_ONCE >> k)
+        for start in range(0, len(row), step):
+            part = slice(start, start + step)
+            chunk.append((row[part], other[part], active[part]))
+            inputs += len(row[part]) << k
+            if inputs >= INPUTS_AT_ONCE:
+                yield chunk
+                chunk, inputs = [], 0
+    if chunk:
+        yield chunk
 
 
-def _by_player_count(
-    game: Game, rows: Rows, background: Rows
-) -> Iterator[tuple[Places, Places, Places]]:
+def _by_player_count(game: Game, rows: Rows, background: Rows) -> Iterator[Pairs]:
     """Pairs grouped by how many players differ."""
     players = game.players.count
     if game.speed.short_cuts.equal_players:
@@ -97,6 +126,17 @@ def _blocks_of(
             yield Block(row[part], other[part], active[part], high, worths)
 
 
+def _blocks_on_grid(game: Game, grid: Grid, chunk: list[Pairs]) -> Iterator[Block]:
+    """The same blocks; each distinct input of the chunk is evaluated once."""
+    keys = [grid.keys(game.players, row, other, active) for row, other, active in chunk]
+    inputs, place = grid.distinct(np.concatenate([key.ravel() for key in keys]))
+    outputs = game.outputs(inputs)
+    end = np.cumsum([key.size for key in keys])
+    for (row, other, active), key, stop in zip(chunk, keys, end, strict=True):
+        worths = outputs[place[stop - key.size : stop]].reshape(*key.shape, -1)
+        yield Block(row, other, active, 0, worths)
+
+
 def composites(
     players: Players, rows: Rows, background: Rows, active: Places, low: int, high: int
 ) -> NDArray[np.float64]:
@@ -104,22 +144,26 @@ def composites(
     pairs, features = rows.shape
     inputs = np.empty((1 << low, pairs, features))
     inputs[0] = background
+    put = _put_same if pairs == 1 or (active[1:] == active[0]).all() else _put_each
     for t in range(low, active.shape[1]):
         if high >> (t - low) & 1:
-            _put(inputs[:1], rows, players, active[:, t])
+            put(inputs[:1], rows, players, active[:, t])
     for t in range(low):
         half = 1 << t
         inputs[half : 2 * half] = inputs[:half]
-        _put(inputs[half : 2 * half], rows, players, active[:, t])
+        put(inputs[half : 2 * half], rows, players, active[:, t])
     return inputs
 
 
-def _put(inputs: NDArray[np.float64], rows: Rows, players: Players, who: Places) -> None:
-    """Give one player of each pair the values of the explained row."""
-    if (who == who[0]).all():
-        for feature in np.flatnonzero(players.owner == who[0]):
-            inputs[:, :, feature] = rows[:, feature]
-    elif players.single:
+def _put_same(inputs: NDArray[np.float64], rows: Rows, players: Players, who: Places) -> None:
+    """Give one player, the same in all pairs, the values of the explained rows."""
+    for feature in players.features[who[0]]:
+        inputs[:, :, feature] = rows[:, feature]
+
+
+def _put_each(inputs: NDArray[np.float64], rows: Rows, players: Players, who: Places) -> None:
+    """Give one player, another in each pair, the values of the explained rows."""
+    if players.single:
         pairs = np.arange(len(who))
         inputs[:, pairs, who] = rows[pairs, who]
     else:

@@ -49,8 +49,17 @@ class Players:
         return self.count == len(self.owner)
 
     @cached_property
+    def features(self) -> tuple[tuple[int, ...], ...]:
+        """For each player the places of its features."""
+        return tuple(
+            tuple(int(f) for f in np.flatnonzero(self.owner == player))
+            for player in range(self.count)
+        )
+
+    @cached_property
     def _belongs(self) -> NDArray[np.float64]:
-        return (self.owner[:, np.newaxis] == np.arange(self.count)).astype(np.float64)
+        belongs: NDArray[np.bool_] = self.owner[:, np.newaxis] == np.arange(self.count)
+        return belongs.astype(np.float64)
 
     def any_feature(self, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """For flags per feature (..., features), whether one of a player's is set."""

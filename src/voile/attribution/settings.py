@@ -35,9 +35,7 @@ class ShortCuts:
     duplicate_inputs: bool = True
 
 
-CONSTANT_WORK: Final = ShortCuts(
-    equal_players=False, duplicate_rows=False, duplicate_inputs=False
-)
+CONSTANT_WORK: Final = ShortCuts(equal_players=False, duplicate_rows=False, duplicate_inputs=False)
 
 
 @dataclass(frozen=True)

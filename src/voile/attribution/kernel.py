@@ -1,0 +1,128 @@
+"""Shapley values by regression on sampled coalitions, one regression for each background row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.attribution.designs import designs, smallest_design
+from voile.attribution.game import Game
+from voile.attribution.players import Groups
+from voile.attribution.sampling import (
+    Effort,
+    Evaluations,
+    GameEstimates,
+    explain,
+    paired_responses,
+)
+from voile.attribution.settings import Speed
+from voile.core.explanation import Explanation
+from voile.core.schema import Schema
+from voile.models import Outputs
+
+
+@dataclass(frozen=True, eq=False)
+class KernelShapley:
+    """Paired, efficiency-constrained regression with coalitions drawn by leverage.
+
+    Exact for models without interactions of more than two players, and for every model once the
+    effort covers all coalitions. Otherwise the estimates have a bias that is small against their
+    standard error; `PermutationShapley` has none. Any number of players.
+
+    Args:
+        model: anything that `voile.models.wrap` takes.
+        background: the rows that absent players take their values from.
+        effort: `Evaluations` or `Tolerance`.
+        seed: which random numbers; the same seed gives the same explanation.
+        groups: features that act together as one player.
+        schema: reads DataFrames of raw values and category names.
+        feature_names: one per column, where neither data nor model know them.
+        speed: batch size and progress; changes no value.
+    """
+
+    model: Any
+    background: Any
+    _: KW_ONLY
+    effort: Effort = field(default_factory=Evaluations)
+    seed: int = 0
+    groups: Groups | None = None
+    schema: Schema | None = None
+    feature_names: Sequence[str] | None = None
+    speed: Speed = field(default_factory=Speed)
+    game: Game = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        game = Game.of(
+            self.model,
+            self.background,
+            groups=self.groups,
+            schema=self.schema,
+            feature_names=self.feature_names,
+            speed=self.speed,
+        )
+        object.__setattr__(self, "game", game)
+
+    def __call__(self, X: Any) -> Explanation:  # noqa: N803
+        return explain(self.game, X, Regressions(self.seed), self.effort, self.seed)
+
+
+@dataclass(frozen=True)
+class Regressions:
+    """A weighted least-squares fit of the paired responses of each background row.
+
+    In every game of single effects and pairwise interactions r(S) = Σ_S φ − Σ_rest φ holds without
+    error, so the residuals come from interactions of three and more players only.
+    """
+
+    seed: int
+
+    def smallest(self, players: int) -> int:
+        return 2 * smallest_design(players)
+
+    def estimate(
+        self,
+        game: Game,
+        row: NDArray[np.float64],
+        output: Outputs,
+        chosen: NDArray[np.intp],
+        evaluations: int,
+        draw: np.random.Generator,
+    ) -> GameEstimates:
+        players, games = game.players.count, len(chosen)
+        gap = output - game.background_outputs[chosen]
+        even = np.repeat(gap[:, np.newaxis] / players, players, axis=1)
+        if players == 1:
+            return GameEstimates(even, np.zeros_like(even), 1)
+        # The same designs serve all rows, dealt to the background rows anew for each.
+        plan = designs(players, evaluations // 2, games, self.seed)
+        deal = draw.permutation(games)
+        coalitions, solve, slack = plan.coalitions[deal], plan.solve[deal], plan.slack[deal]
+        responses = paired_responses(game, row, game.background[chosen], coalitions)
+        # What an even split of f(x) − f(b) explains is known; the rest adds up to zero.
+        surplus = (2 * plan.sizes - players)[:, np.newaxis] / players
+        target = responses - surplus * gap[:, np.newaxis]
+        fitted = _product(solve, target)
+        residual = target - 2 * _product(plan.memberships[deal], fitted)
+        # A sampled coalition pulls the fit towards itself. Leaving it out divides its residual by
+        # the slack 1 − h; this is the jackknife, for the values and for their variance. Coalitions
+        # that are in every design (chance 0) are not random and have no part in it.
+        left_out = residual / slack[..., np.newaxis]
+        chance = plan.chance[:, np.newaxis]
+        values = even + fitted + _product(solve, chance * (left_out - residual))
+        variances = _product(solve**2, chance * left_out**2)
+        return GameEstimates(values, variances, max(1, plan.random - players))
+
+
+def _product(matrices: NDArray[np.float64], columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Many small matrix products; below some size, calling BLAS costs more than multiplying."""
+    if matrices[0].size > 4096 or columns.shape[2] > 4:
+        return matrices @ columns
+    parts = [
+        np.einsum("gij,gj->gi", matrices, columns[:, :, output])
+        for output in range(columns.shape[2])
+    ]
+    return np.stack(parts, axis=2)

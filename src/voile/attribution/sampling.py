@@ -1,0 +1,227 @@
+"""What sampled methods share: how much work to spend, and what the result is worth.
+
+The Shapley values of a row are the mean, over the background rows b, of those of its games against
+single background rows. A sampled method estimates the values φ_b of some of these games, each with
+coalitions of its own. Coalitions that are independent between background rows are what makes this
+cheap: their errors average out, where coalitions shared by all background rows (the usual way)
+repeat the same error in every game.
+
+With g of m background rows chosen without replacement, f = g/m, S² the variance of the estimates
+between them and W_b the variance of each estimate around φ_b, the variance of the mean is estimated
+without bias by (two-stage sampling)
+
+    (1 − f)·S²/g + f·mean(W_b)/g.
+
+Standard errors are widened from the normal to Student's distribution, so that ±1.96 of them is a
+95% interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.attribution.game import Game
+from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
+from voile.models import Outputs, Rows
+
+Values: TypeAlias = NDArray[np.float64]
+"""Shape (games, players, outputs)."""
+
+FEWEST_BACKGROUND_ROWS = 12
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """Spend about this many model evaluations on each row."""
+
+    count: int = 20_000
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise InvalidInput(f"at least one evaluation must be spent, found {self.count}")
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Spend until every standard error of a row is below this, or `at_most` evaluations.
+
+    A row that needed more than `at_most` is marked in the notes of its explanation.
+    """
+
+    standard_error: float
+    at_most: int = 2_000_000
+
+    def __post_init__(self) -> None:
+        if not self.standard_error > 0 or self.at_most < 1:
+            raise InvalidInput(
+                "a tolerance needs a standard error above 0 and at least one evaluation, "
+                f"found {self.standard_error} and {self.at_most}"
+            )
+
+
+Effort: TypeAlias = Evaluations | Tolerance
+
+
+@dataclass(frozen=True, eq=False)
+class GameEstimates:
+    """Estimated values of some single-baseline games, shape (games, players, outputs).
+
+    Args:
+        values: the estimates.
+        variances: how far each is expected to be off, squared.
+        freedom: how many degrees of freedom the variances of one game have.
+    """
+
+    values: Values
+    variances: Values
+    freedom: int
+
+
+class Sampler(Protocol):
+    """One way of drawing coalitions."""
+
+    def smallest(self, players: int) -> int:
+        """The evaluations that one background row takes at least."""
+
+    def estimate(
+        self,
+        game: Game,
+        row: NDArray[np.float64],
+        output: Outputs,
+        chosen: NDArray[np.intp],
+        evaluations: int,
+        draw: np.random.Generator,
+    ) -> GameEstimates:
+        """Values of `row` against the chosen background rows, `evaluations` on each.
+
+        `output` is the prediction of the row, shape (outputs,).
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Values of one row, shape (players, outputs), and their variances."""
+
+    values: NDArray[np.float64]
+    variances: NDArray[np.float64]
+
+    @property
+    def worst(self) -> float:
+        return float(np.sqrt(self.variances.max()))
+
+
+def explain(game: Game, given: Any, sampler: Sampler, effort: Effort, seed: int) -> Explanation:
+    """Explain rows one after the other, each with random numbers of its own."""
+    rows, game = game.read(given)
+    predictions = game.outputs(rows)
+    estimates, late = [], 0
+    for place, (row, output) in enumerate(zip(rows, predictions, strict=True)):
+        game.speed.report(place, len(rows))
+        draw = np.random.default_rng([seed, place])
+
+        def once(
+            evaluations: int,
+            row: NDArray[np.float64] = row,
+            output: Outputs = output,
+            draw: np.random.Generator = draw,
+        ) -> Estimate:
+            return _estimate(game, row, output, sampler, evaluations, draw)
+
+        estimate = once(effort.count) if isinstance(effort, Evaluations) else _until(effort, once)
+        late += isinstance(effort, Tolerance) and estimate.worst > effort.standard_error
+        estimates.append(estimate)
+    game.speed.report(len(rows), len(rows))
+    notes = (f"tolerance not reached for {late} of {len(rows)} rows",) if late else ()
+    return game.explanation(
+        rows,
+        np.stack([estimate.values for estimate in estimates]),
+        errors=np.sqrt(np.stack([estimate.variances for estimate in estimates])),
+        notes=notes,
+    )
+
+
+def _until(tolerance: Tolerance, once: Callable[[int], Estimate]) -> Estimate:
+    """Rounds of growing effort, each as long as the error of the last one suggests.
+
+    Only the last round counts: its length was fixed before its own errors were seen, so stopping
+    does not favour rounds that look precise by chance. All others together cost less than it.
+    """
+    effort = min(2_000, tolerance.at_most)
+    estimate = once(effort)
+    while estimate.worst > tolerance.standard_error and effort < tolerance.at_most:
+        ratio = (estimate.worst / tolerance.standard_error) ** 2  # variance falls like 1/effort
+        effort = min(int(effort * min(max(1.2 * ratio, 2), 4)), tolerance.at_most)
+        estimate = once(effort)
+    return estimate
+
+
+def _estimate(
+    game: Game,
+    row: NDArray[np.float64],
+    output: Outputs,
+    sampler: Sampler,
+    evaluations: int,
+    draw: np.random.Generator,
+) -> Estimate:
+    total = len(game.background)
+    each = sampler.smallest(game.players.count)
+    # As many background rows as the evaluations allow, but never so few that the variance between
+    # them cannot be estimated.
+    count = min(total, max(evaluations // max(each, 1), FEWEST_BACKGROUND_ROWS))
+    chosen = np.arange(total) if count == total else draw.choice(total, count, replace=False)
+    found = sampler.estimate(game, row, output, chosen, max(each, evaluations // count), draw)
+    # Each game's values add up to f(x) − f(b). The mean of f over all background rows is known, so
+    # the difference is no reason for an error: it is shared out evenly, as in a projection.
+    gap = game.background_outputs[chosen] - game.base
+    values = found.values + (gap / game.players.count)[:, np.newaxis]
+    variances, freedom = _variance(values, found, total)
+    return Estimate(values.mean(axis=0), variances * _student(freedom) ** 2)
+
+
+def _variance(values: Values, found: GameEstimates, total: int) -> tuple[NDArray[np.float64], int]:
+    count = len(values)
+    fraction = count / total
+    variance = fraction * found.variances.mean(axis=0) / count
+    if count == total:
+        return variance, count * found.freedom
+    return variance + (1 - fraction) * values.var(axis=0, ddof=1) / count, count - 1
+
+
+def _student(freedom: int) -> float:
+    """How much wider a 95% interval of Student's distribution is than one of the normal."""
+    from scipy.special import ndtri, stdtrit
+
+    return float(stdtrit(max(freedom, 1), 0.975) / ndtri(0.975))
+
+
+def paired_responses(
+    game: Game, row: NDArray[np.float64], chosen: Rows, coalitions: NDArray[np.bool_]
+) -> Values:
+    """v_b(S) − v_b(complement of S) for coalitions (games, n, players), shape (games, n, outputs).
+
+    The difference is blind to everything that is even under complement; what remains of single
+    effects and of pairwise interactions is linear in the membership.
+    """
+    games, count, _ = coalitions.shape
+    together = max(1, game.speed.batch_rows // (2 * count))
+    parts = []
+    for start in range(0, games, together):
+        part = slice(start, start + together)
+        # Coalition first, games side by side: the innermost loops then run over whole rows of
+        # games instead of the few features of one, which makes them several times faster.
+        inside = np.ascontiguousarray(game.players.features_of(coalitions[part]).swapaxes(0, 1))
+        size, width = inside.shape[1], inside.shape[2]
+        flags = inside.reshape(count, size * width)
+        mine, other = np.tile(row, size), chosen[part].reshape(-1)
+        inputs = np.empty((2, count, size * width))
+        inputs[0] = np.where(flags, mine, other)
+        inputs[1] = np.where(flags, other, mine)
+        worths = game.outputs(inputs.reshape(-1, width)).reshape(2, count, size, -1)
+        parts.append((worths[0] - worths[1]).swapaxes(0, 1))
+    return np.concatenate(parts)
