@@ -365,6 +365,20 @@ def test_a_witness_that_is_down_is_named_and_asked_again_next_time(
         assert publish_with(storage, log, 1, [url]).checkpoint.size == 10
 
 
+def test_a_flood_is_not_read_to_its_end(storage: Storage, log: AuditLog) -> None:
+    sent, everything = [0], 256 * 1024 * 1024
+
+    def flood(handler: BaseHTTPRequestHandler, _: bytes) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        while sent[0] < everything:
+            sent[0] += handler.wfile.write(b"x" * 65536)
+
+    with answering(flood) as url, pytest.raises(NotWitnessed, match="does not verify"):
+        publish_with(storage, log, 1, [url])
+    assert sent[0] < everything / 4
+
+
 def test_one_witness_asked_twice_counts_once(storage: Storage, log: AuditLog) -> None:
     with honest(WITNESS_KEYS[0]) as url, pytest.raises(NotWitnessed, match="1 of 3"):
         publish_with(storage, log, 2, [url, url, url + "/"])
