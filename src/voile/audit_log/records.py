@@ -35,6 +35,9 @@ class Release:
         epsilon, delta, unit, relation, dataset, mechanism: the headline of what is promised.
         guarantees: digest of all guarantees in full (`digests.guarantees_digest`).
         query, answer: commitments.
+        event: what was charged, as JSON text, or `sha256:` and its digest where that is too long.
+        cost: what it costs in the measure of the account's tree, numbers in hexadecimal. With the
+            records of opening and renewal, all totals can be recomputed from the log alone.
     """
 
     kind: ClassVar[str] = "release"
@@ -52,6 +55,8 @@ class Release:
     guarantees: bytes
     query: bytes
     answer: bytes
+    event: str | None = None
+    cost: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +75,13 @@ class Refusal:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetOpened:
-    """An account came into being. `parent` is absent for one that stands alone."""
+    """An account came into being. `parent` is absent for one that stands alone.
+
+    Args:
+        composition: how charges add up: a filter and its measure, or a plan.
+        children: whether accounts below it are charged one after the other or in parallel.
+        cost: what a plan costs the accounts above it, paid at once.
+    """
 
     kind: ClassVar[str] = "budget opened"
     version: ClassVar[int] = 1
@@ -82,11 +93,17 @@ class BudgetOpened:
     relation: str
     dataset: str
     parent: str | None = None
+    composition: str | None = None
+    children: str | None = None
+    cost: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetRenewed:
-    """An account got a new budget: somebody decided that, and said why."""
+    """An account got a new budget: somebody decided that, and said why.
+
+    `cost` is what a plan that runs once more costs the accounts above it.
+    """
 
     kind: ClassVar[str] = "budget renewed"
     version: ClassVar[int] = 1
@@ -96,6 +113,7 @@ class BudgetRenewed:
     epsilon: float
     delta: float
     reason: str
+    cost: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,7 @@ from voile.core.errors import InvalidInput
 HASH = bytes(range(32))
 RECORDS: list[Record] = [
     release(),
+    replace(release(), event='{"kind":"gaussian","noise_multiplier":4.0}', cost="0x1.0p-5"),
     Refusal(time=1, account="a", reason="budget exceeded", epsilon=1.0, delta=0.0, query=HASH),
     Refusal(time=1, account="a", reason="budget exceeded", epsilon=1.0, delta=0.0),
     BudgetOpened(
@@ -39,6 +40,17 @@ RECORDS: list[Record] = [
         relation="blank one",
         dataset="clinic v1",
         parent="clinic",
+    ),
+    BudgetOpened(
+        time=2,
+        account="clinic",
+        epsilon=3.0,
+        delta=1e-5,
+        unit="row",
+        relation="blank one",
+        dataset="clinic v1",
+        composition="filter: zcdp",
+        children="parallel",
     ),
     BudgetRenewed(
         time=3, account="a", period="2027", epsilon=1.0, delta=0.0, reason="a new cohort"
