@@ -27,4 +27,5 @@ def _converted(found: re.Match[str]) -> str:
         return found[0]
     if found["block"]:
         return convert(found["block"].strip(), display="block")
-    return convert(found["inline"].replace("\n", " "))
+    # Markdown takes a line that begins with <math> for a paragraph of its own.
+    return f"<span>{convert(found['inline'].replace(chr(10), ' '))}</span>"
