@@ -138,9 +138,10 @@ def test_noise_is_sampled_on_a_grid_of_its_own_and_rounds_to_nearest() -> None:
 
 
 def test_a_scale_a_hair_below_a_power_of_two_has_the_finer_grid() -> None:
-    below = math.nextafter(2.0, 0.0)
+    below = math.nextafter(2.0**300, 0.0)
+    assert math.log2(below) == 300  # a logarithm cannot tell
     mechanism = Gaussian(sigma=below, sensitivity=of(Norm.L2), shape=(200,))
-    steps = mechanism.randomise([0.0] * 200) * 2**40
+    steps = mechanism.randomise([0.0] * 200) / 2.0**259
     assert all(step == round(step) for step in steps.tolist())
     assert any(round(step) % 2 for step in steps.tolist())
 
