@@ -5,11 +5,8 @@ is published with Laplace noise.
 
 Why the guarantee is true. The rule is linear with public weights w, features are clamped to the
 public bounds of the schema and scaled to [0, 1], and contributions are measured from the middle of
-the range: a record contributes w_j (x_j − 1/2) to feature j. A blank record contributes nothing. So
-replacing one of n records by a blank one moves the mean by at most Σ|w_j|/(2n) in the l1 norm, and
-Laplace noise of scale Δ/ε on every coordinate gives (ε, 0)-differential privacy, blank one, n
-public. The sampler is exact. The mean is not: in floating point, n numbers of size at most 1/2 have
-a mean that is off by at most n·2⁻⁵⁴, 2·10⁻¹² over five features and two data sets: see ROUNDING.
+the range: a record contributes w_j (x_j − 1/2) to feature j, in the l1 norm at most Σ|w_j|/2.
+A blank record contributes nothing. The rest is `clipped_mean` and `Laplace`.
 """
 
 from __future__ import annotations
@@ -22,13 +19,14 @@ from numpy.typing import NDArray
 
 from voile import plots
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
-from voile.core.randomness import Seeded, laplace
+from voile.core.guarantee import Adversary, Guarantee, Relation
+from voile.core.randomness import Seeded
 from voile.core.schema import Schema
+from voile.privacy.mechanisms import Laplace
+from voile.privacy.sensitivity import Norm, Sensitivity, clipped_mean
 
 PATIENTS = 2_000
 EPSILON = 1.0
-ROUNDING = 1e-11
 SCHEMA = """
 name = "clinic demo v1"
 
@@ -74,16 +72,21 @@ def run(output: Path) -> Demo:
     """Make the explanation, save it, load it, draw it."""
     schema = Schema.loads(SCHEMA)
     scaled = schema.encode(schema.rows(_patients()))
-    sensitivity = float(np.abs(WEIGHTS).sum()) / (2 * PATIENTS) + ROUNDING
-    scale = sensitivity / EPSILON
+    bound = clipped_mean(
+        bound=float(np.abs(WEIGHTS).sum()) / 2,
+        rows=PATIENTS,
+        norm=Norm.L1,
+        relation=Relation.BLANK_ONE,
+    )
+    noise = Laplace.calibrated(bound, epsilon=EPSILON, shape=(len(WEIGHTS),))
     mean = ((scaled - 0.5) * WEIGHTS).mean(axis=0)
     explanation = Explanation(
-        values=laplace(mean, scale)[np.newaxis],
+        values=noise.randomise(mean)[np.newaxis],
         base_values=WEIGHTS.sum() / 2,  # the score of a record in the middle of every range: public
         feature_names=schema.feature_names,
         output_names=("risk score",),
-        standard_errors=np.full((1, len(WEIGHTS)), np.sqrt(2) * scale),
-        guarantees=(_guarantee(schema.name),),
+        standard_errors=np.full((1, len(WEIGHTS)), noise.preview().standard_deviation),
+        guarantees=(_guarantee(schema.name, bound),),
         notes=("mean contribution over all patients",),
     )
     output.mkdir(parents=True, exist_ok=True)
@@ -91,22 +94,22 @@ def run(output: Path) -> Demo:
     loaded = Explanation.load(saved)
     picture = output / "explanation.png"
     plots.bar(loaded).savefig(picture, dpi=150)
-    return Demo(loaded, scale, saved, picture)
+    return Demo(loaded, noise.scale, saved, picture)
 
 
-def _guarantee(dataset: str) -> Guarantee:
+def _guarantee(dataset: str, bound: Sensitivity) -> Guarantee:
     return Guarantee(
         epsilon=EPSILON,
         delta=0.0,
-        unit=ProtectedUnit.ROW,
-        relation=Relation.BLANK_ONE,
+        unit=bound.unit,
+        relation=bound.relation,
         dataset=dataset,
         against=(Adversary.PUBLIC,),
         computational=False,
         mechanism="Laplace noise on the mean contribution, exact sampler",
         composition="one release",
         public_facts=(f"number of patients: {PATIENTS}", "schema", "weights of the scoring rule"),
-        assumptions=("running time is not observed",),
+        assumptions=(*bound.conditions, "running time is not observed"),
     )
 
 

@@ -41,7 +41,7 @@ def exact_release(
         return values
 
     with monkeypatch.context() as patch:
-        patch.setattr(demo, "laplace", no_noise)
+        patch.setattr(randomness, "laplace", no_noise)
         patch.setattr(demo, "_patients", lambda: patients)
         patch.setattr("voile.plots.bar", lambda _: _NoPicture())
         demo.run(folder)
@@ -124,7 +124,7 @@ def test_noise_of_the_stated_scale_is_added(
         asked.append(scale)
         return real(values, scale)
 
-    monkeypatch.setattr(demo, "laplace", noted)
+    monkeypatch.setattr(randomness, "laplace", noted)
     first, second = demo.run(tmp_path / "a"), demo.run(tmp_path / "b")
     assert asked == [first.noise_scale, second.noise_scale]
     noise = first.explanation.values[0, :, 0] - exact
@@ -154,7 +154,7 @@ def test_nothing_but_noisy_and_public_figures_is_released(
     result: demo.Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other patients, the same noise: all that differs is what the noise was added to."""
-    monkeypatch.setattr(demo, "laplace", lambda values, _: np.zeros_like(values))
+    monkeypatch.setattr(randomness, "laplace", lambda values, _: np.zeros_like(values))
     one = demo.run(tmp_path / "one")
     shuffled = {name: column[::-1] / 2 for name, column in demo._patients().items()}
     monkeypatch.setattr(demo, "_patients", lambda: shuffled)
