@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.models.digests import digest_of
 from voile.models.protocol import Rows
@@ -29,23 +30,27 @@ def wrap_network(source: Any) -> WrappedModel:
     first = next(iter(source.parameters()), None)
     dtype, device = (torch.float32, "cpu") if first is None else (first.dtype, first.device)
 
+    narrow = np.float32 if dtype == torch.float32 else np.float64
+
     def tensor(rows: Rows) -> Any:
-        # torch.tensor copies, so the module cannot write into the caller's rows.
-        return torch.tensor(rows, dtype=dtype, device=device)
+        # `astype` copies, so the module cannot write into the caller's rows.
+        found = torch.from_numpy(rows.astype(narrow))
+        return found if found.dtype == dtype and str(device) == "cpu" else found.to(device, dtype)
 
     def forward(rows: Rows) -> Any:
         _refuse_training(source)
         with torch.inference_mode():
-            return source(tensor(rows)).cpu().double().numpy()
+            return source(tensor(rows)).cpu().numpy()
 
     def backward(rows: Rows, output: int) -> Any:
         _refuse_training(source)
         inputs = tensor(rows).requires_grad_(True)
         answers = source(inputs)
-        chosen = answers if answers.ndim == 1 else answers[:, output]
-        # Rows do not influence each other, so the gradient of the sum holds each row's own.
-        (found,) = torch.autograd.grad(chosen.sum(), inputs)
-        return found.cpu().double().numpy()
+        # Rows do not influence each other, so one pass back holds each row's own gradient.
+        chosen = torch.zeros_like(answers)
+        (chosen if answers.ndim == 1 else chosen[:, output]).fill_(1.0)
+        (found,) = torch.autograd.grad(answers, inputs, chosen)
+        return found.cpu().numpy()
 
     return WrappedModel(
         forward=forward,
@@ -56,8 +61,6 @@ def wrap_network(source: Any) -> WrappedModel:
 
 
 def _refuse_training(source: Any) -> None:
-    from voile.core.errors import InvalidInput
-
     if source.training:
         raise InvalidInput("the module is in training mode; call `module.eval()` first")
 

@@ -1,0 +1,53 @@
+"""Explanations without a privacy guarantee: the machinery that `voile.release` makes private.
+
+Every method is built from a model and called with rows: `explainer(X) -> Explanation`. Rows are
+arrays, DataFrames or dicts of columns; `groups=` makes several features one player.
+
+Choose a method:
+    up to about 16 features: `ExactShapley` (no sampling error), `ShapleyInteractions` (pairs);
+    more features: `KernelShapley`, or `PermutationShapley` (no bias at all), both with standard
+    errors, and an effort in `Evaluations` or up to a `Tolerance`;
+    trees: `TreeShapley`;
+    networks: `IntegratedGradients` (with a quadrature `Rule`), `Gradient`;
+    a local linear model: `Lime`;
+    a surrogate that answers for coalitions itself: `SurrogateShapley`.
+
+Make it faster, or hide how long it takes:
+    `Speed` (batch size, progress: `progress_line`), `ShortCuts`, `CONSTANT_WORK`.
+"""
+
+from voile.attribution.exact import MOST_PLAYERS, ExactShapley, SurrogateShapley
+from voile.attribution.gradients import Gradient, IntegratedGradients
+from voile.attribution.interactions import ShapleyInteractions
+from voile.attribution.kernel import KernelShapley
+from voile.attribution.lime import Lime
+from voile.attribution.permutation import PermutationShapley
+from voile.attribution.players import Groups
+from voile.attribution.progress import progress_line
+from voile.attribution.quadrature import Rule
+from voile.attribution.sampling import Effort, Evaluations, Tolerance
+from voile.attribution.settings import CONSTANT_WORK, Progress, ShortCuts, Speed
+from voile.attribution.trees import TreeShapley
+
+__all__ = [
+    "CONSTANT_WORK",
+    "MOST_PLAYERS",
+    "Effort",
+    "Evaluations",
+    "ExactShapley",
+    "Gradient",
+    "Groups",
+    "IntegratedGradients",
+    "KernelShapley",
+    "Lime",
+    "PermutationShapley",
+    "Progress",
+    "Rule",
+    "ShapleyInteractions",
+    "ShortCuts",
+    "Speed",
+    "SurrogateShapley",
+    "Tolerance",
+    "TreeShapley",
+    "progress_line",
+]

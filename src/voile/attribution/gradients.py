@@ -1,0 +1,221 @@
+"""Attributions from gradients: along a path from a baseline, or at the row itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.attribution.game import output_names
+from voile.attribution.inputs import Columns
+from voile.attribution.players import Groups, Players
+from voile.attribution.quadrature import Rule, points_and_weights
+from voile.attribution.settings import Speed
+from voile.core.errors import InvalidInput
+from voile.core.explanation import SUMMED, Explanation
+from voile.core.schema import Schema
+from voile.models import DifferentiableModel, Outputs, Rows, wrap
+
+NOT_ADDITIVE = "gradients: they do not add up to prediction minus base"
+
+
+@dataclass(frozen=True, eq=False)
+class IntegratedGradients:
+    """The gradient, averaged along the straight path from a baseline, times the distance.
+
+    Attributions add up to f(x) − f(baseline), up to the error of the quadrature. All steps of a row
+    go through the model in one batch.
+
+    Args:
+        model: a torch module, or anything with `gradient=` given to `voile.models.wrap`.
+        baseline: the row to start from, shape (d,), or several rows, over which attributions are
+            averaged; without one, the null row of the schema, or else zeros.
+        steps: points of the path.
+        rule: how they are placed and weighted.
+        groups: features whose attributions are added up.
+        schema: reads DataFrames of raw values and category names.
+        feature_names: one per column, where neither data nor model know them.
+        speed: batch size and progress; changes no value.
+    """
+
+    model: Any
+    baseline: Any = None
+    _: KW_ONLY
+    steps: int = 50
+    rule: Rule = Rule.GAUSS_LEGENDRE
+    groups: Groups | None = None
+    schema: Schema | None = None
+    feature_names: Sequence[str] | None = None
+    speed: Speed = field(default_factory=Speed)
+    inner: _Differentiable = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        points_and_weights(self.rule, self.steps)
+        inner = _Differentiable.of(
+            self.model, self.groups, self.schema, self.feature_names, self.speed, self.baseline
+        )
+        object.__setattr__(self, "inner", inner)
+
+    def __call__(self, X: Any) -> Explanation:  # noqa: N803
+        rows, names = self.inner.read(X)
+        starts, base = self._starts(rows.shape[1])
+        outputs = base.shape[1]
+        values = np.empty((*rows.shape, outputs))
+        together = max(1, self.speed.batch_rows // (self.steps * len(starts)))
+        for first in range(0, len(rows), together):
+            part = rows[first : first + together]
+            for output in range(outputs):
+                values[first : first + together, :, output] = self._along(part, starts, output)
+            self.speed.report(min(first + together, len(rows)), len(rows))
+        return self.inner.explanation(rows, names, values, base.mean(axis=0))
+
+    def _along(self, rows: Rows, starts: Rows, output: int) -> NDArray[np.float64]:
+        points, weights = points_and_weights(self.rule, self.steps)
+        way = rows - starts[:, np.newaxis]  # (starts, rows, features)
+        path = starts[:, np.newaxis] + points[:, np.newaxis, np.newaxis, np.newaxis] * way
+        found = self.inner.model.gradient(path.reshape(-1, rows.shape[1]), output)
+        mean = (weights @ found.reshape(self.steps, -1)).reshape(way.shape)
+        attributions: NDArray[np.float64] = (mean * way).mean(axis=0)
+        return attributions
+
+    @cached_property
+    def _given(self) -> Rows | None:
+        if self.baseline is None:
+            return None if self.schema is None else self.schema.null_row[np.newaxis]
+        one = not hasattr(self.baseline, "keys") and np.ndim(self.baseline) == 1
+        given = np.asarray(self.baseline)[np.newaxis] if one else self.baseline
+        return self.inner.columns.read(given, "the baseline")
+
+    @cached_property
+    def _known(self) -> dict[int, tuple[Rows, Outputs]]:
+        return {}
+
+    def _starts(self, width: int) -> tuple[Rows, Outputs]:
+        """The baselines, and what the model says about them."""
+        if width not in self._known:
+            starts = np.zeros((1, width)) if self._given is None else self._given
+            if starts.shape[1] != width:
+                raise InvalidInput(
+                    f"the baseline must have {width} features, found {starts.shape[1]}"
+                )
+            self._known[width] = starts, self.inner.model.predict(starts)
+        return self._known[width]
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """The gradient at the row itself, or with `times_input` multiplied by the row's values.
+
+    Says how the output would change with a small change of each feature; the values do not add up
+    to anything. The base value is the prediction itself.
+
+    Args:
+        model: a torch module, or anything with `gradient=` given to `voile.models.wrap`.
+        times_input: multiply by the row's values.
+        groups: features whose attributions are added up.
+        schema: reads DataFrames of raw values and category names.
+        feature_names: one per column, where neither data nor model know them.
+        speed: batch size and progress; changes no value.
+    """
+
+    model: Any
+    _: KW_ONLY
+    times_input: bool = False
+    groups: Groups | None = None
+    schema: Schema | None = None
+    feature_names: Sequence[str] | None = None
+    speed: Speed = field(default_factory=Speed)
+    inner: _Differentiable = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        inner = _Differentiable.of(
+            self.model, self.groups, self.schema, self.feature_names, self.speed
+        )
+        object.__setattr__(self, "inner", inner)
+
+    def __call__(self, X: Any) -> Explanation:  # noqa: N803
+        rows, names = self.inner.read(X)
+        size = self.speed.batch_rows
+        parts, base = [], []
+        for first in range(0, len(rows), size):
+            part = rows[first : first + size]
+            base.append(self.inner.model.predict(part))
+            slopes = [self.inner.model.gradient(part, k) for k in range(base[0].shape[1])]
+            parts.append(np.stack(slopes, axis=2))
+            self.speed.report(min(first + size, len(rows)), len(rows))
+        values = np.concatenate(parts)
+        if self.times_input:
+            values = values * rows[:, :, np.newaxis]
+        return self.inner.explanation(
+            rows, names, values, np.concatenate(base), notes=(NOT_ADDITIVE,)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Differentiable:
+    """What both methods need: a model with gradients, and its columns."""
+
+    model: DifferentiableModel
+    columns: Columns
+    groups: Groups | None
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        groups: Groups | None,
+        schema: Schema | None,
+        feature_names: Sequence[str] | None,
+        speed: Speed,  # noqa: ARG003
+        example: Any = None,
+    ) -> _Differentiable:
+        given = isinstance(model, DifferentiableModel)
+        wrapped: Any = model if given else wrap(model)
+        if not wrapped.has_gradient:
+            raise InvalidInput(
+                "this method needs gradients: wrap a torch module, pass `gradient=` to `wrap`, or "
+                "use a method without them (ExactShapley, KernelShapley, PermutationShapley)"
+            )
+        columns = Columns.known(
+            given=feature_names,
+            schema=schema,
+            model_names=wrapped.feature_names,
+            model_width=getattr(wrapped, "width", None),
+            example=example,
+        )
+        return cls(wrapped, columns, groups)
+
+    def read(self, given: Any) -> tuple[Rows, tuple[str, ...]]:
+        rows = self.columns.read(given, "X")
+        return rows, self.columns.settled(given, rows).names or ()
+
+    def _players(self, names: tuple[str, ...]) -> Players:
+        if names not in self._known_players:
+            self._known_players[names] = Players.of(names, self.groups)
+        return self._known_players[names]
+
+    @cached_property
+    def _known_players(self) -> dict[tuple[str, ...], Players]:
+        return {}
+
+    def explanation(
+        self,
+        rows: Rows,
+        names: tuple[str, ...],
+        values: NDArray[np.float64],
+        base: NDArray[np.float64],
+        notes: tuple[str, ...] = (),
+    ) -> Explanation:
+        players = self._players(names)
+        return Explanation(
+            values=players.summed(values),
+            base_values=base,
+            feature_names=players.names,
+            output_names=output_names(self.model, values.shape[2]),
+            data=rows if players.single else None,
+            notes=notes if players.single else (*notes, SUMMED),
+        )

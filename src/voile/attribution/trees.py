@@ -1,0 +1,126 @@
+"""Shapley values of tree ensembles, computed by shap from the trees themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from voile.attribution.game import output_names
+from voile.attribution.inputs import Columns
+from voile.attribution.players import Groups, Players
+from voile.attribution.settings import Speed
+from voile.core.errors import InvalidInput
+from voile.core.explanation import SUMMED, Explanation
+from voile.core.optional import optional
+from voile.core.schema import Schema
+from voile.models import Model, Outputs, Rows, wrap
+
+PATH_DEPENDENT = "absent features follow the paths of the training rows (tree-path-dependent)"
+
+
+@dataclass(frozen=True, eq=False)
+class TreeShapley:
+    """Exact values for decision trees, forests and boosting, by `shap.TreeExplainer`.
+
+    What is explained is the model's own scale: probabilities for forests of scikit-learn, log-odds
+    for boosting.
+
+    Args:
+        model: a tree model that shap knows.
+        background: with it, the interventional values that `ExactShapley` gives, too; without it,
+            another game, in which absent features follow the paths of the training rows (a note in
+            the explanation says so).
+        groups: features whose attributions are added up.
+        schema: reads DataFrames of raw values and category names.
+        feature_names: one per column, where neither data nor model know them.
+        speed: batch size and progress; changes no value.
+    """
+
+    model: Any
+    background: Any = None
+    _: KW_ONLY
+    groups: Groups | None = None
+    schema: Schema | None = None
+    feature_names: Sequence[str] | None = None
+    speed: Speed = field(default_factory=Speed)
+    columns: Columns = field(init=False, repr=False)
+    explainer: Any = field(init=False, repr=False)
+    wrapped: Model = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        shap = optional("shap", extra="explain")
+        wrapped = wrap(self.model)
+        columns = Columns.known(
+            given=self.feature_names,
+            schema=self.schema,
+            model_names=wrapped.feature_names,
+            model_width=wrapped.width,
+            example=self.background,
+        )
+        rows = None
+        if self.background is not None:
+            rows = columns.read(self.background, "the background")
+            columns = columns.settled(self.background, rows)
+        object.__setattr__(self, "wrapped", wrapped)
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "explainer", _explainer(shap, wrapped.source, rows))
+
+    def __call__(self, X: Any) -> Explanation:  # noqa: N803
+        rows = self.columns.read(X, "X")
+        names = self.columns.settled(X, rows).names or ()
+        players = Players.of(names, self.groups)
+        size = self.speed.batch_rows
+        parts = []
+        for first in range(0, len(rows), size):
+            part = self.explainer.shap_values(rows[first : first + size], check_additivity=False)
+            parts.append(_three_axes(part, rows.shape[1]))
+            self.speed.report(min(first + size, len(rows)), len(rows))
+        values = np.concatenate(parts)
+        base = np.atleast_1d(np.asarray(self.explainer.expected_value, dtype=np.float64))
+        notes = () if self.background is not None else (PATH_DEPENDENT,)
+        known = self.wrapped.output_names
+        named = (
+            output_names(self.wrapped, values.shape[2])
+            if _fits(known, values)
+            else (output_names(_Nameless(), values.shape[2]))
+        )
+        return Explanation(
+            values=players.summed(values),
+            base_values=base,
+            feature_names=players.names,
+            output_names=named,
+            data=rows if players.single else None,
+            notes=notes if players.single else (*notes, SUMMED),
+        )
+
+
+@dataclass(frozen=True)
+class _Nameless:
+    output_names: None = None
+
+
+def _fits(names: tuple[str, ...] | None, values: Outputs) -> bool:
+    """Boosting for two classes has one score: the names of the classes are not its name."""
+    return names is None or len(names) == values.shape[2]
+
+
+def _explainer(shap: Any, source: Any, background: Rows | None) -> Any:
+    way = "tree_path_dependent" if background is None else "interventional"
+    try:
+        return shap.TreeExplainer(source, data=background, feature_perturbation=way)
+    except Exception as error:  # shap raises its own InvalidModelError, and others
+        raise InvalidInput(
+            f"shap cannot explain a {type(source).__name__} as trees: {error}; use ExactShapley, "
+            "KernelShapley or PermutationShapley"
+        ) from error
+
+
+def _three_axes(values: Any, features: int) -> Any:
+    """shap leaves the output axis out where there is one output."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim == 2 and array.shape[1] == features:
+        return array[:, :, np.newaxis]
+    return array
