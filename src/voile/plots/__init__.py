@@ -1,8 +1,26 @@
 """Pictures of explanations. Every function returns a matplotlib figure and changes nothing else.
 
-- which features matter most: `bar`
+- which features matter most: `bar`, `beeswarm`
+- why this prediction: `waterfall`; how sure are we: `whiskers`
+- do two explanations agree: `agreement`
+- what does privacy cost: `privacy_quality`, from `QualityPoint`s
+- how rows are spread over clients: `partition`
 """
 
 from voile.plots.bars import bar
+from voile.plots.comparing import agreement
+from voile.plots.curves import QualityPoint, privacy_quality
+from voile.plots.partitions import partition
+from voile.plots.through_shap import beeswarm, waterfall
+from voile.plots.whiskers import whiskers
 
-__all__ = ["bar"]
+__all__ = [
+    "QualityPoint",
+    "agreement",
+    "bar",
+    "beeswarm",
+    "partition",
+    "privacy_quality",
+    "waterfall",
+    "whiskers",
+]
