@@ -74,6 +74,8 @@ def discrete_gaussian_noise() -> NDArray[np.int64]:
 
 CANDIDATES = 8
 CHOICE_EPSILON = 2.0
+PEEL_EPSILON = 1.25
+"""Of each of two."""
 
 
 def neighbouring_scores(falling: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -94,10 +96,10 @@ def chosen(factor: float, scores: tuple[float, ...], draws: int) -> NDArray[np.i
 
 
 def peeled(factor: float, scores: tuple[float, ...], draws: int) -> NDArray[np.int64]:
-    """First and second candidate, as one number each; two choices of half of epsilon each."""
+    """First and second candidate, as one number each."""
     mechanism = PeelingTopK(
         k=2,
-        epsilon_each=CHOICE_EPSILON / 2,
+        epsilon_each=PEEL_EPSILON,
         sensitivity=unit_sensitivity(Norm.LINF),
         candidates=len(scores),
     )

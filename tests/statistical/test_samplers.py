@@ -15,6 +15,7 @@ from tests.statistical.conftest import (
     CANDIDATES,
     CHOICE_EPSILON,
     DISCRETE_SCALE,
+    PEEL_EPSILON,
     chosen,
     named_sets,
     peeled,
@@ -114,7 +115,7 @@ def test_the_exponential_mechanism_follows_its_law() -> None:
 def test_peeling_names_ordered_pairs_with_the_probabilities_of_two_choices() -> None:
     scores = SCORES[:5]
     observed = np.bincount(peeled(1.0, scores, 15_000), minlength=25)
-    weights = _odds(CHOICE_EPSILON / 2)[:5]
+    weights = _odds(PEEL_EPSILON)[:5]
     total = weights.sum()
     law = np.zeros(25)
     for i, j in itertools.permutations(range(5), 2):
@@ -125,7 +126,7 @@ def test_peeling_names_ordered_pairs_with_the_probabilities_of_two_choices() -> 
 
 def test_naming_all_candidates_gives_every_order_its_probability() -> None:
     observed = np.bincount(peeled(1.0, SCORES[:2], 8_000), minlength=4)
-    weights = _odds(CHOICE_EPSILON / 2)[:2]
+    weights = _odds(PEEL_EPSILON)[:2]
     better = weights[1] / weights.sum()
     assert observed[0] == observed[3] == 0
     assert _fits(observed[1:3], [1 - better, better])

@@ -129,7 +129,7 @@ def test_the_stated_cost_of_laplace_noise_is_within_the_target_and_not_below_the
         assert stated > epsilon * (1 - 2e-9) - size * 2.0**-40
 
 
-def test_noise_is_sampled_on_a_grid_of_its_own_and_rounds_to_nearest() -> None:
+def test_noise_is_sampled_on_a_grid_forty_binary_digits_below_it() -> None:
     mechanism = Gaussian(sigma=1.0, sensitivity=of(Norm.L2), shape=(200,))
     value = 1 / 3
     nearest = round(value * 2**40) / 2**40
