@@ -16,6 +16,7 @@ from voile.attribution.sampling import (
     Effort,
     Evaluations,
     GameEstimates,
+    check_sampled_players,
     explain,
     paired_responses,
 )
@@ -23,6 +24,8 @@ from voile.attribution.settings import Speed
 from voile.core.explanation import Explanation
 from voile.core.schema import Schema
 from voile.models import Outputs
+
+MOST_PLAYERS = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,9 @@ class KernelShapley:
             schema=self.schema,
             feature_names=self.feature_names,
             speed=self.speed,
+        )
+        check_sampled_players(
+            game.players.count, MOST_PLAYERS, "use PermutationShapley, or form groups of features"
         )
         object.__setattr__(self, "game", game)
 

@@ -15,6 +15,7 @@ from voile.attribution.sampling import (
     Effort,
     Evaluations,
     GameEstimates,
+    check_sampled_players,
     explain,
     paired_responses,
 )
@@ -22,6 +23,8 @@ from voile.attribution.settings import Speed
 from voile.core.explanation import Explanation
 from voile.core.schema import Schema
 from voile.models import Outputs
+
+MOST_PLAYERS = 4096
 
 CHAINS = 2  # at least two for each background row: their difference tells the error
 
@@ -63,6 +66,7 @@ class PermutationShapley:
             feature_names=self.feature_names,
             speed=self.speed,
         )
+        check_sampled_players(game.players.count, MOST_PLAYERS, "form groups of features")
         object.__setattr__(self, "game", game)
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803

@@ -34,6 +34,15 @@ Values: TypeAlias = NDArray[np.float64]
 """Shape (games, players, outputs)."""
 
 FEWEST_BACKGROUND_ROWS = 12
+CELLS_AT_ONCE = 1 << 23
+
+
+def check_sampled_players(players: int, most: int, instead: str) -> None:
+    """Memory grows with the square of the players."""
+    if players > most:
+        raise InvalidInput(
+            f"this method is offered up to {most:,} players, found {players:,}; {instead}"
+        )
 
 
 @dataclass(frozen=True)
@@ -209,19 +218,32 @@ def paired_responses(
     effects and of pairwise interactions is linear in the membership.
     """
     games, count, _ = coalitions.shape
-    together = max(1, game.speed.batch_rows // (2 * count))
-    parts = []
-    for start in range(0, games, together):
-        part = slice(start, start + together)
-        # Coalition first, games side by side: the innermost loops then run over whole rows of
-        # games instead of the few features of one, which makes them several times faster.
-        inside = np.ascontiguousarray(game.players.features_of(coalitions[part]).swapaxes(0, 1))
-        size, width = inside.shape[1], inside.shape[2]
-        flags = inside.reshape(count, size * width)
-        mine, other = np.tile(row, size), chosen[part].reshape(-1)
-        inputs = np.empty((2, count, size * width))
-        inputs[0] = np.where(flags, mine, other)
-        inputs[1] = np.where(flags, other, mine)
-        worths = game.outputs(inputs.reshape(-1, width)).reshape(2, count, size, -1)
-        parts.append((worths[0] - worths[1]).swapaxes(0, 1))
-    return np.concatenate(parts)
+    most = max(2, min(game.speed.batch_rows, CELLS_AT_ONCE // len(row)))
+    together, step = max(1, most // (2 * count)), min(count, most // 2)
+    responses: list[Values] = []
+    for first in range(0, games, together):
+        part = slice(first, first + together)
+        pieces = [
+            _responses(game, row, chosen[part], coalitions[part, start : start + step])
+            for start in range(0, count, step)
+        ]
+        responses.append(np.concatenate(pieces).swapaxes(0, 1))
+    return np.concatenate(responses)
+
+
+def _responses(
+    game: Game, row: NDArray[np.float64], chosen: Rows, coalitions: NDArray[np.bool_]
+) -> Values:
+    """Responses of a few games, coalition first: shape (n, games, outputs)."""
+    games, count, _ = coalitions.shape
+    # Coalition first, games side by side: the innermost loops then run over whole rows of games
+    # instead of the few features of one, which makes them several times faster.
+    inside = np.ascontiguousarray(game.players.features_of(coalitions).swapaxes(0, 1))
+    flags = inside.reshape(count, -1)
+    mine, other = np.tile(row, games), chosen.reshape(-1)
+    inputs = np.empty((2, *flags.shape))
+    inputs[0] = np.where(flags, mine, other)
+    inputs[1] = np.where(flags, other, mine)
+    worths = game.outputs(inputs.reshape(-1, len(row))).reshape(2, count, games, -1)
+    difference: Values = worths[0] - worths[1]
+    return difference

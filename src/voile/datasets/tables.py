@@ -34,7 +34,7 @@ def read_table(path: str | PathLike[str]) -> dict[str, RawColumn]:
         return _read_csv(sys.stdin.buffer.read(), "standard input")
     data = _read_bytes(Path(path))
     if Path(path).suffix.lower() in _PARQUET_SUFFIXES:
-        return _read_parquet(data, str(path))
+        return parquet_columns(data, str(path))
     return _read_csv(data, str(path))
 
 
@@ -99,7 +99,8 @@ def _check_names(names: list[str], place: str) -> None:
         )
 
 
-def _read_parquet(data: bytes, source: str) -> dict[str, RawColumn]:
+def parquet_columns(data: bytes, source: str) -> dict[str, RawColumn]:
+    """The columns of a Parquet file from its bytes; `source` names it in errors."""
     parquet = optional("pyarrow.parquet", extra="explain")
     try:
         file = parquet.ParquetFile(io.BytesIO(data))
