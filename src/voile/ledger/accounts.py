@@ -1,0 +1,199 @@
+"""What an account promises, as frozen data: fixed when it is opened, never changed afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Final, TypeAlias
+
+from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import ProtectedUnit, Relation
+from voile.ledger.measures import Measure, Sums
+from voile.privacy.accounting.conversion import check_target
+from voile.privacy.accounting.plans import Plan
+from voile.privacy.events import Composed, Parallel, PoissonSampled, PrivacyEvent, Repeated
+
+LONGEST_NAME: Final = 100
+"""Bytes of an account's name or a data set's label: records of the audit log are short."""
+
+
+class Children(StrEnum):
+    """How the accounts below an account concern its records."""
+
+    SEQUENTIAL = "sequential"
+    """Each may concern the same records: their charges add up."""
+    PARALLEL = "parallel"
+    """Each concerns records that no other one does: a record pays for one of them only. This is an
+    assumption about the data, and is written into every report."""
+
+
+class RowPart(StrEnum):
+    """Which part a row plays in a release. Recorded; never a reason for a second account."""
+
+    TRAINING = "training"
+    BACKGROUND = "background"
+    POPULATION = "population"
+    EXPLAINED = "explained"
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """A filter: what is asked next may depend on earlier answers.
+
+    Without orders, zero-concentrated accounting; with orders, Rényi accounting at these, which is
+    what sampled Gaussian noise (DP-SGD) needs. All accounts of a tree share the root's measure.
+    """
+
+    orders: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A complete list of events, composed by their privacy-loss distributions.
+
+    A charge must be a part of the list that was not used yet. The order is free and parts may be
+    left out; anything else is refused.
+    """
+
+    events: tuple[PrivacyEvent, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "events", tuple(self.events))
+
+
+Spending: TypeAlias = Adaptive | Planned
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """What is asked for when an account is opened.
+
+    Args:
+        name: unique in the ledger.
+        dataset: label of the data set's version.
+        unit, relation: what is protected, and how neighbours differ; the same in a whole tree.
+        epsilon, delta: the promise.
+        spending: a filter or a plan.
+        parent: the account above; None for the root of a data set.
+        children: how accounts below this one concern its records.
+        shares_rows_with: other versions that have rows in common with this one. All of them belong
+            to one root.
+    """
+
+    name: str
+    dataset: str
+    unit: ProtectedUnit
+    relation: Relation
+    epsilon: float
+    delta: float
+    spending: Spending = Adaptive()
+    parent: str | None = None
+    children: Children = Children.SEQUENTIAL
+    shares_rows_with: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", ProtectedUnit(self.unit))
+        object.__setattr__(self, "relation", Relation(self.relation))
+        object.__setattr__(self, "children", Children(self.children))
+        object.__setattr__(self, "shares_rows_with", tuple(self.shares_rows_with))
+        check_name("name", self.name)
+        check_name("dataset", self.dataset)
+        for label in self.shares_rows_with:
+            check_name("shares_rows_with", label)
+        check_target(_number("epsilon", self.epsilon), _number("delta", self.delta))
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "delta", float(self.delta))
+        explained = self.unit is ProtectedUnit.EXPLAINED_ROW
+        if explained and self.relation is not Relation.REPLACE_ONE:
+            raise Refused(
+                "for an explained row any row must stand against any other: use "
+                f"{Relation.REPLACE_ONE!s}, not {self.relation!s}"
+            )
+        if isinstance(self.spending, Planned):
+            if self.children is Children.PARALLEL:
+                raise InvalidInput("a plan has no accounts below it, so none in parallel")
+            for event in self.spending.events:
+                check_relation(event, self.relation)
+            Plan(self.spending.events, self.epsilon, self.delta)  # BudgetExceeded if it is too much
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """An open account: what it promised, and where it stands in its tree."""
+
+    name: str
+    dataset: str
+    unit: ProtectedUnit
+    relation: Relation
+    epsilon: float
+    delta: float
+    measure: Measure | None
+    """The measure of the tree; None for a plan that is a root."""
+    plan: tuple[PrivacyEvent, ...]
+    """Empty for a filter."""
+    parent: str | None
+    root: str
+    children: Children
+    opened: float
+
+    @property
+    def is_plan(self) -> bool:
+        return bool(self.plan)
+
+    @property
+    def is_parallel(self) -> bool:
+        return self.children is Children.PARALLEL
+
+    @cached_property
+    def budgets(self) -> Sums:
+        """The largest sums this account grants, in the measure of its tree."""
+        assert self.measure is not None
+        return self.measure.budgets(self.epsilon, self.delta)
+
+    @property
+    def composition(self) -> str:
+        """How charges add up, in words."""
+        if self.is_plan:
+            return f"plan of {len(self.plan)} events by privacy-loss distributions"
+        assert self.measure is not None
+        return f"filter: {self.measure.name}"
+
+
+def check_name(field: str, value: object) -> None:
+    """A short printable text."""
+    sound = isinstance(value, str) and bool(value.strip()) and value.isprintable()
+    if not sound or len(str(value).encode("utf-8", errors="replace")) > LONGEST_NAME:
+        raise InvalidInput(
+            f"{field} must be a printable text of at most {LONGEST_NAME} bytes, found {value!r:.80}"
+        )
+
+
+def check_relation(event: PrivacyEvent, relation: Relation) -> None:
+    """Sampled noise is accounted under a relation of its own, which must be the account's.
+
+    Blanking a record is, for a sampled sum, the same as removing it; nothing else is.
+    """
+    match event:
+        case PoissonSampled():
+            same = event.relation is relation
+            blank = relation is Relation.BLANK_ONE and event.relation is Relation.ADD_OR_REMOVE_ONE
+            if not (same or blank):
+                raise InvalidInput(
+                    f"the account is for {relation!s}, the event was accounted for "
+                    f"{event.relation!s}; calibrate it for the account's relation"
+                )
+        case Repeated(inner, _):
+            check_relation(inner, relation)
+        case Composed(events) | Parallel(events):
+            for inner in events:
+                check_relation(inner, relation)
+        case _:
+            pass
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidInput(f"{name} must be a number, found {value!r}")
+    return float(value)

@@ -1,0 +1,101 @@
+"""The arithmetic of a tree of accounts: pure functions over running sums.
+
+For each account four sums are kept:
+
+- *spent*: what its records can have met in this period. A sequential account adds up; a parallel
+  one has its own charges (*direct*) plus the largest that any account below carried up (*peak*).
+- *carried*: what the account has added to its parent in the parent's period. It outlives a renewal
+  of the account itself, because the parent has not been renewed.
+
+A charge walks from an account up to the root, and at each step says by how much *spent* grew: that
+is what the next account up is charged. A parallel account whose peak does not move therefore costs
+the accounts above it nothing. The proof is in docs/guarantees/ledger.md.
+
+Charging, verifying and drawing the curve of a report all use these functions, so totals recomputed
+from a journal or from the audit log are equal to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from voile.ledger.measures import Sums, growth, larger, packed, plus, unpacked
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The four running sums of one account."""
+
+    spent: Sums
+    direct: Sums
+    peak: Sums
+    carried: Sums
+
+    @classmethod
+    def fresh(cls, nothing: Sums) -> Self:
+        return cls(nothing, nothing, nothing, nothing)
+
+    @classmethod
+    def unpack(cls, content: bytes) -> Self:
+        return cls(*unpacked(content, 4))
+
+    def pack(self) -> bytes:
+        return packed(self.spent, self.direct, self.peak, self.carried)
+
+    def renewed(self, *, carried: bool) -> Standing:
+        """After a renewal; what it carried is kept where only this account is renewed."""
+        nothing = tuple(0.0 for _ in self.spent)
+        return Standing(nothing, nothing, nothing, self.carried if carried else nothing)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One account on the way up: what kind it is, and where it stands."""
+
+    is_plan: bool
+    is_parallel: bool
+    standing: Standing
+
+
+def charged(path: Sequence[Step], cost: Sums) -> list[Standing]:
+    """Where all accounts on a path stand after a charge on its first; the last is the root."""
+    after = [_charged_directly(path[0], cost)]
+    grown = _grown(path[0], after[0], cost)
+    for below, step in zip(range(len(path)), path[1:], strict=False):
+        if not any(grown):
+            after += [above.standing for above in path[len(after) :]]
+            break
+        child = after[below]
+        after[below] = replace(child, carried=plus(child.carried, grown))
+        after.append(_charged_from_below(step, after[below].carried, grown))
+        grown = _grown(step, after[-1], grown)
+    return after
+
+
+def _charged_directly(step: Step, cost: Sums) -> Standing:
+    standing = step.standing
+    if step.is_plan:  # paid whole by the accounts above; its own bound is its list of parts
+        return standing
+    if step.is_parallel:
+        direct = plus(standing.direct, cost)
+        return replace(standing, direct=direct, spent=plus(direct, standing.peak))
+    return replace(standing, spent=plus(standing.spent, cost))
+
+
+def _charged_from_below(step: Step, carried: Sums, grown: Sums) -> Standing:
+    standing = step.standing
+    if not step.is_parallel:
+        return replace(standing, spent=plus(standing.spent, grown))
+    peak = larger(standing.peak, carried)
+    if peak == standing.peak:
+        return standing
+    return replace(standing, peak=peak, spent=plus(standing.direct, peak))
+
+
+def _grown(step: Step, after: Standing, charged_here: Sums) -> Sums:
+    """What the next account up is charged: for all but parallel accounts, exactly the same."""
+    if step.is_parallel:
+        return growth(step.standing.spent, after.spent)
+    return charged_here

@@ -1,0 +1,281 @@
+"""One charge: check every account on the way up, then write all of them, or nothing at all.
+
+The order matters (numbers are cited in the code):
+
+1. the request fits the account: unit, relation, data set;
+2. what it costs in the measure of the tree, from public facts alone;
+3. the sums of the account and all above it after the charge fit their budgets, every one of them;
+4. only then is anything written: balances, alerts that are due, the entry of the journal.
+
+A refusal raises before the first write, so a caller that catches it inside its transaction finds
+the ledger untouched and may record the refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from voile.core.errors import BudgetExceeded, InvalidInput
+from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.storage import Transaction
+from voile.ledger.accounts import Account, RowPart, check_relation
+from voile.ledger.alerts import Alert, reached
+from voile.ledger.balances import Standing, charged
+from voile.ledger.event_text import event_text, parts_of
+from voile.ledger.measures import Sums, consumed, fits, packed
+from voile.ledger.tables import (
+    ALERTS,
+    BALANCES,
+    ENTRIES,
+    PLAN_PARTS,
+    POPULATIONS,
+    Act,
+    AlertRow,
+    Balance,
+    Entry,
+    PopulationRow,
+)
+from voile.ledger.tree import Node
+from voile.privacy.events import PrivacyEvent
+
+DIGEST_SIZE: Final = 32
+KEPT_DIGEST: Final = 16
+"""Bytes kept of a record's digest: enough that two of a million records never meet by chance."""
+_LONGEST_TEXT: Final = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """A request to charge an account. Everything in it is public or keyed.
+
+    Args:
+        account: which account.
+        event: what would be released, from public facts.
+        unit, relation, dataset: what the release says it protects; must be the account's.
+        purpose: what for, in words.
+        caller: who asks.
+        query: keyed digest of the question, 32 bytes (`ReplayKey`).
+        part: which part the protected rows play. A record, never a reason for a second account.
+        population: keyed digests of the records behind the release, if they are to be watched.
+    """
+
+    account: str
+    event: PrivacyEvent
+    unit: ProtectedUnit
+    relation: Relation
+    dataset: str
+    purpose: str
+    caller: str
+    query: bytes
+    part: RowPart = RowPart.OTHER
+    population: frozenset[bytes] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name in ("purpose", "caller"):
+            check_words(name, getattr(self, name))
+        if not isinstance(self.query, bytes) or len(self.query) != DIGEST_SIZE:
+            raise InvalidInput(f"query must be a keyed digest of {DIGEST_SIZE} bytes")
+        if not isinstance(self.part, RowPart):
+            object.__setattr__(self, "part", RowPart(self.part))
+        if self.population:
+            object.__setattr__(self, "population", frozenset(self.population))
+            if any(len(each) != DIGEST_SIZE for each in self.population):
+                raise InvalidInput(f"records are named by keyed digests of {DIGEST_SIZE} bytes")
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A charge that was granted, once its transaction is committed.
+
+    Args:
+        charge: its name in the ledger, `ROOT#NUMBER`.
+        account: what was charged.
+        event: what for.
+        cost: in the measure of the tree; empty for a part of a plan that is a root.
+        time: as written into the journal.
+        clock_back: the clock said an earlier time than the entry in front.
+        alerts: thresholds reached by this charge. Tell people after the commit, once.
+    """
+
+    charge: str
+    number: int
+    account: Account
+    event: PrivacyEvent
+    cost: Sums
+    time: float
+    clock_back: bool
+    alerts: tuple[Alert, ...]
+
+
+def check_charge(charge: Charge, account: Account) -> None:
+    """Step 1: the release speaks about what the account protects."""
+    for name in ("unit", "relation", "dataset"):
+        if getattr(charge, name) != getattr(account, name):
+            raise InvalidInput(
+                f"account {account.name!r} is for {name} {getattr(account, name)!s}, the release "
+                f"for {getattr(charge, name)!s}; nothing was charged"
+            )
+    check_relation(charge.event, account.relation)
+
+
+def standings_after(path: Sequence[Node], cost: Sums) -> list[Standing]:
+    """Steps 2 and 3: where the accounts would stand; `BudgetExceeded` if one cannot afford it."""
+    after = charged([node.step for node in path], cost)
+    for node, standing in zip(path, after, strict=True):
+        if node.account.is_plan or standing.spent is node.standing.spent:
+            continue
+        if not fits(standing.spent, node.account.budgets):
+            raise _exceeded(node, standing.spent)
+    return after
+
+
+def plan_parts_after(
+    t: Transaction, account: Account, event: PrivacyEvent
+) -> tuple[list[tuple[str, int, int]], float]:
+    """Step 3 for a plan: the parts that would be used, and the share of the plan used then."""
+    wanted = parts_of([event])
+    rows = t.scan(PLAN_PARTS, account.name)
+    left = {row.event: row.planned - row.used for row in rows}
+    for text, count in wanted.items():
+        if count > left.get(text, 0):
+            raise BudgetExceeded(
+                f"account {account.name!r} is a plan: {text} is left in it "
+                f"{left.get(text, 0)} times, this needs it {count} times; nothing was charged",
+                remaining=float(left.get(text, 0)),
+                requested=float(count),
+            )
+    changed = [
+        (row.event, row.planned, row.used + wanted[row.event])
+        for row in rows
+        if row.event in wanted
+    ]
+    used = sum(row.used for row in rows) + sum(wanted.values())
+    return changed, used / sum(row.planned for row in rows)
+
+
+def write_act(
+    t: Transaction,
+    path: Sequence[Node],
+    standings: Sequence[Standing],
+    shares: Sequence[float | None],
+    entry: Entry,
+) -> tuple[Alert, ...]:
+    """Step 4: balances, alerts and the journal, for any act; the root counts its entries.
+
+    Args:
+        path: the account and all above it.
+        standings: where they stand now.
+        shares: what each has consumed, None where it does not matter.
+        entry: the line of the journal.
+    """
+    alerts: list[Alert] = []
+    last = len(path) - 1
+    for place, (node, standing, share) in enumerate(zip(path, standings, shares, strict=True)):
+        balance = node.balance
+        due = () if share is None else reached(balance.alerted, share)
+        alerts += [_record_alert(t, node, threshold, entry) for threshold in due]
+        if standing is node.standing and not due and place != last:
+            continue
+        t.replace(
+            BALANCES,
+            Balance(
+                balance.account,
+                balance.terms,
+                balance.period,
+                balance.sums if standing is node.standing else standing.pack(),
+                due[-1] if due else balance.alerted,
+                entry.number + 1 if place == last else balance.entries,
+                entry.time if place == last else balance.time,
+            ),
+        )
+    t.insert(ENTRIES, entry)
+    return tuple(alerts)
+
+
+def apply_charge(t: Transaction, path: Sequence[Node], charge: Charge, now: float) -> Grant:
+    """All four steps."""
+    account = path[0].account
+    check_charge(charge, account)
+    root = path[-1].balance
+    time = max(root.time, now)
+    cost: Sums = ()
+    shares: list[float | None]
+    if account.is_plan:
+        parts, share = plan_parts_after(t, account, charge.event)
+        standings = [node.standing for node in path]
+        shares = [share, *(None for _ in path[1:])]
+    else:
+        assert account.measure is not None
+        cost = account.measure.cost(charge.event)
+        standings = standings_after(path, cost)
+        parts = []
+        shares = [
+            None if new is node.standing else consumed(new.spent, node.account.budgets)
+            for node, new in zip(path, standings, strict=True)
+        ]
+    entry = Entry(
+        root.account,
+        root.entries,
+        Act.CHARGED.value,
+        account.name,
+        path[0].balance.period,
+        time,
+        int(now < root.time),
+        event_text(charge.event),
+        packed(cost),
+        charge.purpose,
+        charge.part.value,
+        charge.caller,
+        charge.query,
+        len(charge.population),
+    )
+    alerts = write_act(t, path, standings, shares, entry)
+    for text, planned, used in parts:
+        t.replace(PLAN_PARTS, PLAN_PARTS.record(account.name, text, planned, used))
+    if charge.population:
+        kept = sorted(each[:KEPT_DIGEST] for each in charge.population)
+        t.insert(POPULATIONS, PopulationRow(root.account, root.entries, b"".join(kept)))
+    return Grant(
+        charge_name(entry),
+        entry.number,
+        account,
+        charge.event,
+        cost,
+        time,
+        now < root.time,
+        alerts,
+    )
+
+
+def charge_name(entry: Entry) -> str:
+    """The ledger's name for an entry."""
+    return f"{entry.root}#{entry.number}"
+
+
+def check_words(name: str, value: object) -> None:
+    """A text that says something, and not too much."""
+    if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_TEXT:
+        raise InvalidInput(
+            f"{name} must be stated in at most {_LONGEST_TEXT} characters, found {value!r:.80}"
+        )
+
+
+def _record_alert(t: Transaction, node: Node, threshold: int, entry: Entry) -> Alert:
+    row = AlertRow(node.account.name, node.balance.period, threshold, entry.time, entry.number)
+    t.insert(ALERTS, row)
+    return Alert(row.account, row.period, threshold, row.time, charge_name(entry))
+
+
+def _exceeded(node: Node, after: Sums) -> BudgetExceeded:
+    account, spent = node.account, node.standing.spent
+    best = max(range(len(after)), key=lambda n: account.budgets[n] - after[n])
+    left, needed = max(0.0, account.budgets[best] - spent[best]), after[best] - spent[best]
+    assert account.measure is not None
+    return BudgetExceeded(
+        f"account {account.name!r} (ε = {account.epsilon:g}, δ = {account.delta:g}) has {left:.6g} "
+        f"left in the measure {account.measure.name}, this needs {needed:.6g}; nothing was charged",
+        remaining=left,
+        requested=needed,
+    )

@@ -1,0 +1,143 @@
+"""The ledger: every method works inside a transaction of the caller's."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from voile.core.errors import InvalidInput
+from voile.core.storage import Transaction
+from voile.ledger.accounts import Account, Opening
+from voile.ledger.charging import Charge, Grant, apply_charge
+from voile.ledger.opening import Done, open_account, renew
+from voile.ledger.replay import Asked
+from voile.ledger.tables import ANSWERS, AnswerRow
+from voile.ledger.tree import Node, Tree
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """A noisy answer that was charged before."""
+
+    answer: bytes
+    charge: str
+    time: float
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What leaves the house: the answer, the charge it belongs to, and the grant if it is new."""
+
+    answer: bytes
+    charge: str
+    grant: Grant | None
+
+    @property
+    def replayed(self) -> bool:
+        return self.grant is None
+
+
+class Ledger:
+    """Accounts, charges and answers in the tables of `PART`.
+
+    Guarantees
+        1. What an account and all above it grant never exceeds any of their budgets, whatever is
+           asked in whatever order by however many threads and processes.
+        2. A charge is on all accounts of its path or on none, with its entry and its alerts.
+        3. A refusal depends on public facts only, and changes nothing.
+        4. A question that may be replayed is charged once, however many ask it at the same time.
+        5. Each threshold is recorded once for each account and period.
+
+    Args:
+        clock: seconds since 1970. A clock that jumps back does not turn back the journal.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._tree = Tree()
+
+    def open(self, t: Transaction, opening: Opening, *, caller: str) -> Done:
+        """Open an account: the root of a data set, or one below another account."""
+        return open_account(t, self._tree, opening, caller, self.now())
+
+    def renew(self, t: Transaction, account: str, *, reason: str, caller: str) -> Done:
+        """Start a new period for an account and all below it."""
+        now = self.now()
+        return renew(t, self._tree, account, reason=reason, caller=caller, now=now)
+
+    def charge(self, t: Transaction, charge: Charge) -> Grant:
+        """Charge an account and all above it; `BudgetExceeded` if one of them cannot afford it."""
+        return apply_charge(t, self._tree.path(t, charge.account), charge, self.now())
+
+    def settle(
+        self, t: Transaction, charge: Charge, asked: Asked, answer: bytes, *, fresh: bool = False
+    ) -> Settled:
+        """Charge and keep the answer; or, if the question was answered before, give that answer.
+
+        Whoever loses a race for one question comes here second: its draw is dropped, and it gets
+        what the first one stored.
+
+        Args:
+            fresh: charge again and keep the new answer beside the old one.
+        """
+        if (asked.account, asked.caller, asked.digest) != (
+            charge.account,
+            charge.caller,
+            charge.query,
+        ):
+            raise InvalidInput("the charge is not for the question that was asked")
+        if not fresh:
+            stored = self.answered(t, asked)
+            if stored is not None:
+                return Settled(stored.answer, stored.charge, None)
+        grant = self.charge(t, charge)
+        t.insert(
+            ANSWERS,
+            AnswerRow(
+                charge.query,
+                grant.number,
+                grant.account.root,
+                charge.account,
+                grant.time,
+                answer,
+            ),
+        )
+        return Settled(answer, grant.charge, grant)
+
+    def answered(self, t: Transaction, asked: Asked) -> StoredAnswer | None:
+        """The latest stored answer to this question, if it may be given again."""
+        if not asked.replayable:
+            return None
+        found = t.scan(ANSWERS, asked.digest, limit=1, descending=True)
+        if not found:
+            return None
+        return StoredAnswer(found[0].answer, f"{found[0].root}#{found[0].number}", found[0].time)
+
+    def account(self, t: Transaction, name: str) -> Account:
+        """What an account promises."""
+        return self._tree.node(t, name).account
+
+    def node(self, t: Transaction, name: str) -> Node:
+        """An account with its running sums."""
+        return self._tree.node(t, name)
+
+    def path(self, t: Transaction, name: str) -> list[Node]:
+        """An account and all above it, the root last."""
+        return self._tree.path(t, name)
+
+    def below(self, t: Transaction, name: str) -> list[Node]:
+        """All accounts below an account."""
+        return self._tree.below(t, name)
+
+    def nodes(self, t: Transaction) -> list[Node]:
+        """All accounts, each tree from its root down."""
+        return self._tree.all(t)
+
+    def now(self) -> float:
+        """The clock, refused if it is out of order."""
+        now = float(self._clock())
+        if not math.isfinite(now):
+            raise InvalidInput(f"the clock must say a finite time, found {now}")
+        return now

@@ -1,0 +1,165 @@
+"""What a charge costs and how charges add up: one measure for a whole tree of accounts.
+
+A *sum* is a tuple: one rho for zero-concentrated accounting, or one Rényi divergence for each order
+fixed at opening. Every operation rounds up, so that no number of small charges slips below the true
+total. The arithmetic of an account without parallel parts is exactly that of the filters in
+`voile.privacy.accounting`, to the last bit; a test compares.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from voile.core.errors import InvalidInput
+from voile.privacy.accounting.conversion import (
+    check_target,
+    renyi_budget,
+    renyi_to_epsilon,
+    zcdp_budget,
+    zcdp_to_epsilon,
+)
+from voile.privacy.accounting.curves import renyi, rho
+from voile.privacy.events import PrivacyEvent
+
+Sums: TypeAlias = tuple[float, ...]
+"""One figure for each dimension of a measure."""
+
+_MOST_ORDERS: Final = 8
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Zero-concentrated privacy (no orders), or Rényi divergence at orders fixed at opening."""
+
+    orders: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        orders = tuple(float(order) for order in self.orders)
+        object.__setattr__(self, "orders", orders)
+        sound = all(math.isfinite(order) and order > 1 for order in orders)
+        if not sound or len(set(orders)) < len(orders) or len(orders) > _MOST_ORDERS:
+            raise InvalidInput(
+                f"expected at most {_MOST_ORDERS} different orders above 1, found {self.orders}"
+            )
+
+    @property
+    def name(self) -> str:
+        if not self.orders:
+            return "zcdp"
+        return "renyi " + " ".join(f"{order:g}" for order in self.orders)
+
+    @property
+    def nothing(self) -> Sums:
+        return (0.0,) * max(1, len(self.orders))
+
+    def cost(self, event: PrivacyEvent) -> Sums:
+        """What the event costs; refuses events the measure cannot hold or cannot tell from zero."""
+        return _cost(self, event)
+
+    def budgets(self, epsilon: float, delta: float) -> Sums:
+        """The largest sums that imply (epsilon, delta): with k orders each is opened at delta/k."""
+        return _budgets(self, epsilon, delta)
+
+    def epsilon(self, total: Sums, delta: float) -> float:
+        """A reading of `total` at delta (what was promised is the budget, not this reading)."""
+        if not any(total):
+            return 0.0
+        if not self.orders:
+            return zcdp_to_epsilon(total[0], delta)
+        share = delta / len(self.orders)
+        readings = zip(self.orders, total, strict=True)
+        return min(renyi_to_epsilon(order, each, share) for order, each in readings)
+
+
+@lru_cache(maxsize=4096)
+def _cost(measure: Measure, event: PrivacyEvent) -> Sums:
+    try:
+        if measure.orders:
+            found = tuple(map(float, renyi(event, np.array(measure.orders, dtype=np.float64))))
+        else:
+            found = (float(rho(event)),)
+    except OverflowError:
+        found = (math.inf,)
+    if not all(math.isfinite(each) and each > 0 for each in found):
+        raise InvalidInput(
+            f"the cost of {event!r} must be finite and above 0, found {found}: it is too large or "
+            "too small to be told from nothing"
+        )
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _budgets(measure: Measure, epsilon: float, delta: float) -> Sums:
+    check_target(epsilon, delta)
+    if not measure.orders:
+        return (zcdp_budget(epsilon, delta),)
+    share = delta / len(measure.orders)
+    return tuple(renyi_budget(order, epsilon, share) for order in measure.orders)
+
+
+def plus(first: Sums, second: Sums) -> Sums:
+    """The sum, rounded up."""
+    if len(first) == 1 == len(second):
+        return (math.nextafter(first[0] + second[0], math.inf),)
+    return tuple(math.nextafter(a + b, math.inf) for a, b in zip(first, second, strict=True))
+
+
+def growth(before: Sums, after: Sums) -> Sums:
+    """How much larger `after` is, rounded up; exactly nothing where they are equal."""
+    return tuple(
+        math.nextafter(b - a, math.inf) if b > a else 0.0
+        for a, b in zip(before, after, strict=True)
+    )
+
+
+def larger(first: Sums, second: Sums) -> Sums:
+    """The larger of two in each dimension."""
+    return tuple(map(max, first, second))
+
+
+def fits(total: Sums, budgets: Sums) -> bool:
+    """Whether one dimension is within its budget (sums never fall: it never was beyond)."""
+    return any(each <= budget for each, budget in zip(total, budgets, strict=True))
+
+
+def consumed(total: Sums, budgets: Sums) -> float:
+    """The share that is gone, between 0 and 1, in the dimension that has most left."""
+    shares = (
+        each / budget if budget > 0 else 1.0 for each, budget in zip(total, budgets, strict=True)
+    )
+    return min(1.0, *shares)
+
+
+def packed(*sums: Sums) -> bytes:
+    """Sums as bytes, bit for bit."""
+    values = [each for one in sums for each in one]
+    return struct.pack(f"<{len(values)}d", *values)
+
+
+def unpacked(content: bytes, parts: int) -> tuple[Sums, ...]:
+    """The inverse of `packed` for this many sums."""
+    values = struct.unpack(f"<{len(content) // 8}d", content)
+    size = len(values) // parts
+    return tuple(values[n * size : (n + 1) * size] for n in range(parts))
+
+
+def written(total: Sums) -> str:
+    """Sums as text without losing a bit, for the audit log."""
+    return " ".join(each.hex() for each in total)
+
+
+def read(text: str) -> Sums:
+    """The inverse of `written`."""
+    try:
+        found = tuple(float.fromhex(word) for word in text.split(" "))
+    except (ValueError, OverflowError):
+        raise InvalidInput(f"expected numbers in hexadecimal, found {text!r}") from None
+    if not all(math.isfinite(each) and each >= 0 for each in found):
+        raise InvalidInput(f"expected finite numbers of at least 0, found {text!r}")
+    return found

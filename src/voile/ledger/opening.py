@@ -1,0 +1,200 @@
+"""Opening and renewing accounts: one root for each data set and unit, everything else below it."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+from voile.core.errors import DuplicateRecord, InvalidInput, Refused
+from voile.core.storage import Transaction
+from voile.ledger.accounts import Account, Adaptive, Opening, Planned
+from voile.ledger.alerts import Alert
+from voile.ledger.balances import Standing
+from voile.ledger.charging import charge_name, check_words, standings_after, write_act
+from voile.ledger.event_text import event_text, parts_of
+from voile.ledger.measures import Measure, Sums, consumed, packed
+from voile.ledger.tables import (
+    ACCOUNTS,
+    BALANCES,
+    CHILDREN,
+    DATASETS,
+    PLAN_PARTS,
+    Act,
+    Balance,
+    ChildRow,
+    DatasetRow,
+    Entry,
+    PlanPart,
+)
+from voile.ledger.tree import Node, Tree, check_depth, row_from
+from voile.privacy.events import Composed, PrivacyEvent
+
+
+@dataclass(frozen=True)
+class Done:
+    """An act on an account: its entry, what it cost the accounts above, alerts it caused."""
+
+    account: Account
+    entry: str
+    period: int
+    cost: Sums
+    time: float
+    alerts: tuple[Alert, ...]
+
+
+def open_account(t: Transaction, tree: Tree, opening: Opening, caller: str, now: float) -> Done:
+    """Open an account; a plan below a filter is charged whole to the accounts above it."""
+    check_words("caller", caller)
+    above = [] if opening.parent is None else tree.path(t, opening.parent)
+    account = _account(opening, above, now)
+    _claim_dataset(t, account, opening.shares_rows_with)
+    terms = secrets.token_bytes(16)
+    nothing = (Measure() if account.measure is None else account.measure).nothing
+    standing = Standing.fresh(nothing)
+    balance = Balance(account.name, terms, 0, standing.pack(), 0, 0, 0.0)
+    try:
+        t.insert(BALANCES, balance)
+    except DuplicateRecord:
+        raise InvalidInput(f"there is an account {account.name!r} already") from None
+    t.insert(ACCOUNTS, row_from(account, terms))
+    if account.parent is not None:
+        t.insert(CHILDREN, ChildRow(account.parent, account.name))
+    for text, count in parts_of(account.plan).items():
+        t.insert(PLAN_PARTS, PlanPart(account.name, text, count, 0))
+    path = [Node(account, balance, standing), *above]
+    return _act(t, path, Act.OPENED, "opened", caller, now)
+
+
+def renew(t: Transaction, tree: Tree, name: str, *, reason: str, caller: str, now: float) -> Done:
+    """Start a new period for an account and all below it. Somebody decides that, and says why.
+
+    Accounts above are not renewed: they go on counting. A plan that is renewed runs once more, and
+    is charged whole to the accounts above once more; a plan below a renewed filter was paid for
+    already, and keeps the parts it has left.
+    """
+    check_words("reason", reason)
+    check_words("caller", caller)
+    path = tree.path(t, name)
+    below = [] if path[0].account.is_plan else tree.below(t, name)
+    first = _renewed(t, path[0], carried=True)
+    for node in below:
+        _renewed(t, node, carried=False)
+    return _act(t, [first, *path[1:]], Act.RENEWED, reason, caller, now)
+
+
+def _act(t: Transaction, path: list[Node], act: Act, purpose: str, caller: str, now: float) -> Done:
+    """Charge a plan to the accounts above it, and write the entry."""
+    account, root = path[0].account, path[-1].balance
+    paid = account.is_plan and len(path) > 1
+    event: PrivacyEvent | None = Composed(account.plan) if paid else None
+    cost: Sums = ()
+    standings = [node.standing for node in path]
+    shares: list[float | None] = [None for _ in path]
+    if event is not None:
+        assert account.measure is not None
+        cost = account.measure.cost(event)
+        standings = standings_after(path, cost)
+        for place, node in enumerate(path[1:], start=1):
+            shares[place] = consumed(standings[place].spent, node.account.budgets)
+    entry = Entry(
+        root=root.account,
+        number=root.entries,
+        act=act.value,
+        account=account.name,
+        period=path[0].balance.period,
+        time=max(root.time, now),
+        clock_back=int(now < root.time),
+        event="" if event is None else event_text(event),
+        cost=packed(cost),
+        purpose=purpose,
+        part="",
+        caller=caller,
+        query=b"",
+        population=0,
+    )
+    alerts = write_act(t, path, standings, shares, entry)
+    return Done(account, charge_name(entry), entry.period, cost, entry.time, alerts)
+
+
+def _renewed(t: Transaction, node: Node, *, carried: bool) -> Node:
+    balance, plan = node.balance, node.account.is_plan
+    standing = node.standing.renewed(carried=carried)
+    fresh = not plan or carried  # a plan below what is renewed keeps its period
+    balance = Balance(
+        balance.account,
+        balance.terms,
+        balance.period + int(fresh),
+        standing.pack(),
+        0 if fresh else balance.alerted,
+        balance.entries,
+        balance.time,
+    )
+    t.replace(BALANCES, balance)
+    if plan and fresh:
+        for part in t.scan(PLAN_PARTS, node.account.name):
+            t.replace(PLAN_PARTS, PlanPart(part.account, part.event, part.planned, 0))
+    return Node(node.account, balance, standing)
+
+
+def _account(opening: Opening, above: list[Node], now: float) -> Account:
+    plan = opening.spending.events if isinstance(opening.spending, Planned) else ()
+    orders = opening.spending.orders if isinstance(opening.spending, Adaptive) else ()
+    measure = None if plan else Measure(orders)
+    if above:
+        measure = _measure_below(opening, above)
+    return Account(
+        name=opening.name,
+        dataset=opening.dataset,
+        unit=opening.unit,
+        relation=opening.relation,
+        epsilon=opening.epsilon,
+        delta=opening.delta,
+        measure=measure,
+        plan=plan,
+        parent=opening.parent,
+        root=above[-1].account.name if above else opening.name,
+        children=opening.children,
+        opened=max(now, above[-1].balance.time) if above else now,
+    )
+
+
+def _measure_below(opening: Opening, above: list[Node]) -> Measure:
+    """The tree's measure, if the account can be opened where it asks to be."""
+    parent = above[0].account
+    check_depth(above)
+    for name in ("unit", "relation"):
+        if getattr(opening, name) != getattr(parent, name):
+            raise InvalidInput(
+                f"accounts of one tree share the {name}: {parent.name!r} is for "
+                f"{getattr(parent, name)!s}, this one for {getattr(opening, name)!s}"
+            )
+    if parent.is_plan:
+        raise Refused(
+            f"{parent.name!r} is a plan, a complete list: nothing can be opened below it; open a "
+            "filter as the root and the plan below it"
+        )
+    assert parent.measure is not None
+    asked = opening.spending.orders if isinstance(opening.spending, Adaptive) else ()
+    if asked and tuple(map(float, asked)) != parent.measure.orders:
+        raise InvalidInput(
+            f"accounts of one tree share the measure: {parent.name!r} counts in "
+            f"{parent.measure.name}, this one asks for the orders {asked}"
+        )
+    return parent.measure
+
+
+def _claim_dataset(t: Transaction, account: Account, shares_rows_with: tuple[str, ...]) -> None:
+    """Every version that has rows in common with another belongs to the same root."""
+    unit = str(account.unit)
+    versions = dict.fromkeys((account.dataset, *shares_rows_with))
+    owned = [t.get(DATASETS, version, unit) for version in versions]
+    for row in owned:
+        if row is not None and row.root != account.root:
+            raise Refused(
+                f"{row.dataset!r} has a root account for the unit {unit!r} already, {row.root!r}, "
+                f"and one record must not be charged to two: open {account.name!r} below it "
+                f"(parent={row.root!r})"
+            )
+    for version, row in zip(versions, owned, strict=True):
+        if row is None:
+            t.insert(DATASETS, DatasetRow(version, unit, account.root))

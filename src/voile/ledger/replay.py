@@ -1,0 +1,174 @@
+"""The same question, the same answer, no second charge: how questions are recognised.
+
+A question is recognised by HMAC-SHA-256 under a key that lives in a file outside the database: who
+steals the database cannot test guesses against the digests in it.
+
+Whether a charge occurred is visible (budgets are public), so it must not depend on a protected
+value. For the units "explained row" and "user" a question therefore names its record by identifier
+and data set version, never by values, and is recognised only for the caller who asked it: two
+people with equal features get independent noise, each charged. Without an identifier nothing is
+recognised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self, TypeAlias
+
+from voile.core.atomic_file import disk_fault
+from voile.core.errors import InvalidInput, Refused, UnreadableFile
+from voile.core.guarantee import ProtectedUnit
+from voile.ledger.accounts import Account
+
+KEY_SIZE: Final = 32
+_PREFIX: Final = b"voile replay key v1 "
+_ABOUT_A_PERSON: Final = (ProtectedUnit.EXPLAINED_ROW, ProtectedUnit.USER)
+
+
+@dataclass(frozen=True)
+class NamedRecord:
+    """The record a question is about, by its name in a version of the data set."""
+
+    identifier: str
+    dataset: str
+
+
+@dataclass(frozen=True)
+class PublicInput:
+    """What a question is about where that is not protected: canonical bytes of the input, or the
+    name of a population."""
+
+    content: bytes = field(repr=False)
+
+
+About: TypeAlias = NamedRecord | PublicInput | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What was asked: everything the answer depends on.
+
+    Args:
+        account: which account pays.
+        model, explainer: digests or version labels.
+        level: the transparency level.
+        parameters: all settings, as canonical text.
+        about: the record or input; None if it has no name.
+    """
+
+    account: str
+    model: str
+    explainer: str
+    level: str
+    parameters: str
+    about: About = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question as the ledger knows it."""
+
+    account: str
+    caller: str
+    digest: bytes
+    replayable: bool
+
+
+@dataclass(frozen=True)
+class ReplayKey:
+    """The key of the digests. Printing it does not show it."""
+
+    key: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.key) != KEY_SIZE:
+            raise InvalidInput(f"a replay key has {KEY_SIZE} bytes, found {len(self.key)}")
+
+    @classmethod
+    def generate(cls) -> Self:
+        return cls(secrets.token_bytes(KEY_SIZE))
+
+    def save(self, path: Path) -> None:
+        """Write a new key file, mode 0600; never over another file."""
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(_PREFIX + self.key.hex().encode() + b"\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+        except FileExistsError:
+            raise InvalidInput(f"{path}: exists already; a key is never overwritten") from None
+        except OSError as error:
+            raise disk_fault(path, error) from error
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a key file; `Refused` if others than its owner can get at it."""
+        try:
+            with path.open("rb") as stream:
+                mode = os.fstat(stream.fileno()).st_mode
+                content = stream.read(1024)
+        except OSError as error:
+            raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise Refused(
+                f"{path}: mode {stat.S_IMODE(mode):04o} lets others at the replay key; chmod 600 it"
+            )
+        try:
+            return cls(bytes.fromhex(content.removeprefix(_PREFIX).decode("ascii").strip()))
+        except ValueError:
+            raise UnreadableFile(f"{path}: not a replay key of voile, or damaged") from None
+
+    def asked(self, question: Question, account: Account, caller: str) -> Asked:
+        """The question's digest, and whether an earlier answer to it may be given again."""
+        if question.account != account.name:
+            raise InvalidInput(
+                f"the question is to {question.account!r}, the account is {account.name!r}"
+            )
+        about = question.about
+        personal = account.unit in _ABOUT_A_PERSON
+        if isinstance(about, NamedRecord) and about.dataset != account.dataset:
+            raise InvalidInput(
+                f"the record is of {about.dataset!r}, the account of {account.dataset!r}"
+            )
+        if about is None or (personal and not isinstance(about, NamedRecord)):
+            return Asked(account.name, caller, secrets.token_bytes(KEY_SIZE), replayable=False)
+        content = {
+            "account": question.account,
+            "model": question.model,
+            "explainer": question.explainer,
+            "level": question.level,
+            "parameters": question.parameters,
+            "about": _named(about),
+            "caller": caller if personal else None,
+        }
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return Asked(account.name, caller, self._digest(b"question", text.encode()), True)
+
+    def records(self, identifiers: Iterable[str], dataset: str) -> frozenset[bytes]:
+        """Keyed digests of the records of a population, for the reconstruction watch."""
+        label = json.dumps(dataset)
+        return frozenset(
+            self._digest(b"record", f"{label}{json.dumps(each)}".encode()) for each in identifiers
+        )
+
+    def nonce(self, charge: str, name: str) -> bytes:
+        """The nonce of a commitment in the record of a charge: found again without storing it."""
+        return self._digest(b"nonce", json.dumps([charge, name]).encode())
+
+    def _digest(self, purpose: bytes, content: bytes) -> bytes:
+        return hmac.digest(self.key, purpose + b"\n" + content, hashlib.sha256)
+
+
+def _named(about: NamedRecord | PublicInput) -> list[str]:
+    if isinstance(about, NamedRecord):
+        return ["record", about.identifier, about.dataset]
+    return ["input", about.content.hex()]

@@ -1,0 +1,181 @@
+"""The ledger's tables.
+
+Accounts and terms never change; a `Balance` is the one row of an account that a charge rewrites;
+the journal only grows, and every balance can be recomputed from it.
+
+Compatibility promise: tables of a released version keep their names, columns and meaning; a change
+is a new version of `PART` with a migration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from voile.core.storage import Part, Table
+
+
+class Act(StrEnum):
+    """What an entry of the journal says. Stored values never change their meaning."""
+
+    OPENED = "opened"
+    CHARGED = "charged"
+    RENEWED = "renewed"
+
+
+@dataclass(frozen=True)
+class AccountRow:
+    """What an account promised. `terms` is random and never used twice."""
+
+    terms: bytes
+    name: str
+    dataset: str
+    unit: str
+    relation: str
+    epsilon: float
+    delta: float
+    measure: str
+    plan: str
+    parent: str | None
+    root: str
+    children: str
+    opened: float
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Where an account stands: rewritten by every charge on it or below it.
+
+    Args:
+        terms: which `AccountRow` belongs to it.
+        period: 0 at opening, one more with each renewal.
+        sums: spent, direct, peak and carried (`balances`), packed.
+        alerted: the highest threshold recorded in this period, in percent.
+        entries: of a root: how many entries its journal has.
+        time: of a root: the time of the last entry.
+    """
+
+    account: str
+    terms: bytes
+    period: int
+    sums: bytes
+    alerted: int
+    entries: int
+    time: float
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a tree's journal, in order.
+
+    Args:
+        root, number: the tree, and the place in its journal.
+        act: opened, charged or renewed.
+        time: seconds since 1970, never before the entry in front of it.
+        clock_back: 1 if the clock said an earlier time than the entry in front.
+        event: what was charged, as JSON; empty for acts without one.
+        cost: what it cost in the measure of the tree, packed; empty if nothing.
+        query: keyed digest of the question.
+        population: how many keyed record digests `POPULATIONS` holds for it.
+    """
+
+    root: str
+    number: int
+    act: str
+    account: str
+    period: int
+    time: float
+    clock_back: int
+    event: str
+    cost: bytes
+    purpose: str
+    part: str
+    caller: str
+    query: bytes
+    population: int
+
+
+@dataclass(frozen=True)
+class ChildRow:
+    """Which accounts lie directly below an account."""
+
+    parent: str
+    child: str
+
+
+@dataclass(frozen=True)
+class DatasetRow:
+    """Which root a version of a data set belongs to, for each unit."""
+
+    dataset: str
+    unit: str
+    root: str
+
+
+@dataclass(frozen=True)
+class PlanPart:
+    """One distinct event of a plan: how often it is in it, and how often it was used."""
+
+    account: str
+    event: str
+    planned: int
+    used: int
+
+
+@dataclass(frozen=True)
+class AlertRow:
+    """A threshold that was reached: at most once for each account, period and threshold."""
+
+    account: str
+    period: int
+    threshold: int
+    time: float
+    number: int
+
+
+@dataclass(frozen=True)
+class AnswerRow:
+    """A noisy answer that was charged, under the keyed digest of its question."""
+
+    query: bytes
+    number: int
+    root: str
+    account: str
+    time: float
+    answer: bytes
+
+
+@dataclass(frozen=True)
+class PopulationRow:
+    """Keyed digests of the records behind a charge, sorted and joined. Never leaves the ledger."""
+
+    root: str
+    number: int
+    records: bytes
+
+
+ACCOUNTS: Final = Table("ledger_accounts", AccountRow, key=("terms",))
+BALANCES: Final = Table("ledger_balances", Balance, key=("account",))
+ENTRIES: Final = Table("ledger_entries", Entry, key=("root", "number"))
+CHILDREN: Final = Table("ledger_children", ChildRow, key=("parent", "child"))
+DATASETS: Final = Table("ledger_datasets", DatasetRow, key=("dataset", "unit"))
+PLAN_PARTS: Final = Table("ledger_plan_parts", PlanPart, key=("account", "event"))
+ALERTS: Final = Table("ledger_alerts", AlertRow, key=("account", "period", "threshold"))
+ANSWERS: Final = Table("ledger_answers", AnswerRow, key=("query", "number"))
+POPULATIONS: Final = Table("ledger_populations", PopulationRow, key=("root", "number"))
+PART: Final = Part(
+    "ledger",
+    (
+        ACCOUNTS,
+        BALANCES,
+        ENTRIES,
+        CHILDREN,
+        DATASETS,
+        PLAN_PARTS,
+        ALERTS,
+        ANSWERS,
+        POPULATIONS,
+    ),
+)
+"""Open the storage with this part to keep a ledger in it."""

@@ -1,0 +1,142 @@
+"""Reading accounts: what they promised, where they stand, and the way up to their root."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from voile.core.errors import InvalidInput
+from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.storage import Transaction
+from voile.ledger.accounts import Account, Children
+from voile.ledger.balances import Standing, Step
+from voile.ledger.event_text import event_from, event_text
+from voile.ledger.measures import Measure, consumed
+from voile.ledger.tables import (
+    ACCOUNTS,
+    BALANCES,
+    CHILDREN,
+    PLAN_PARTS,
+    AccountRow,
+    Balance,
+)
+
+_MOST_KNOWN: Final = 10_000
+_DEEPEST: Final = 16
+
+
+@dataclass(frozen=True)
+class Node:
+    """An account with its running sums."""
+
+    account: Account
+    balance: Balance
+    standing: Standing
+
+    @property
+    def step(self) -> Step:
+        return Step(self.account.is_plan, self.account.is_parallel, self.standing)
+
+
+class Tree:
+    """Reads accounts; remembers what they promised, which never changes.
+
+    Terms carry a random name of their own. So what is remembered can be told from the terms of an
+    account of the same name in another database, or of one whose opening was undone.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Account] = {}
+
+    def node(self, t: Transaction, name: str) -> Node:
+        """One account; `InvalidInput` if there is none of this name."""
+        balance = t.get(BALANCES, name) if isinstance(name, str) else None
+        if balance is None:
+            raise InvalidInput(f"there is no account {name!r}; `voile budget show` lists them")
+        return Node(self._account(t, balance), balance, Standing.unpack(balance.sums))
+
+    def path(self, t: Transaction, name: str) -> list[Node]:
+        """The account and all accounts above it, the root last."""
+        path = [self.node(t, name)]
+        while path[-1].account.parent is not None:
+            path.append(self.node(t, path[-1].account.parent))
+        return path
+
+    def below(self, t: Transaction, name: str) -> list[Node]:
+        """All accounts below an account, parents before children."""
+        found: list[Node] = []
+        for row in t.scan(CHILDREN, name):
+            found.append(self.node(t, row.child))
+            found += self.below(t, row.child)
+        return found
+
+    def all(self, t: Transaction) -> list[Node]:
+        """All accounts of the ledger, each tree from its root down."""
+        names = [balance.account for balance in t.scan(BALANCES)]
+        roots = [node for node in (self.node(t, n) for n in names) if node.account.parent is None]
+        return [each for root in roots for each in (root, *self.below(t, root.account.name))]
+
+    def _account(self, t: Transaction, balance: Balance) -> Account:
+        known = self._known.get(balance.terms)
+        if known is None:
+            row = t.get(ACCOUNTS, balance.terms)
+            if row is None:
+                raise InvalidInput(f"account {balance.account!r} has lost its terms")
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[balance.terms] = account_from(row)
+        return known
+
+
+def check_depth(path: list[Node]) -> None:
+    """A charge rewrites every account on its way: trees are kept shallow."""
+    if len(path) >= _DEEPEST:
+        raise InvalidInput(f"accounts can be nested {_DEEPEST} deep, not deeper")
+
+
+def share_of(t: Transaction, node: Node) -> float:
+    """The consumed share of an account: of its budget, or of the parts of its plan."""
+    if not node.account.is_plan:
+        return consumed(node.standing.spent, node.account.budgets)
+    parts = t.scan(PLAN_PARTS, node.account.name)
+    return sum(part.used for part in parts) / sum(part.planned for part in parts)
+
+
+def account_from(row: AccountRow) -> Account:
+    kind, _, orders = row.measure.partition(" ")
+    measure = Measure(tuple(map(float, orders.split()))) if kind else None
+    return Account(
+        name=row.name,
+        dataset=row.dataset,
+        unit=ProtectedUnit(row.unit),
+        relation=Relation(row.relation),
+        epsilon=row.epsilon,
+        delta=row.delta,
+        measure=measure,
+        plan=tuple(event_from(text) for text in json.loads(row.plan)) if row.plan else (),
+        parent=row.parent,
+        root=row.root,
+        children=Children(row.children),
+        opened=row.opened,
+    )
+
+
+def row_from(account: Account, terms: bytes) -> AccountRow:
+    orders = () if account.measure is None else account.measure.orders
+    kind = "" if account.measure is None else ("renyi" if orders else "zcdp")
+    return AccountRow(
+        terms=terms,
+        name=account.name,
+        dataset=account.dataset,
+        unit=str(account.unit),
+        relation=str(account.relation),
+        epsilon=account.epsilon,
+        delta=account.delta,
+        measure=" ".join([kind, *map(repr, orders)]),
+        plan=json.dumps([event_text(event) for event in account.plan]) if account.plan else "",
+        parent=account.parent,
+        root=account.root,
+        children=str(account.children),
+        opened=account.opened,
+    )
