@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,9 +36,6 @@ from voile.audit_log.notes import Checkpoint, Note
 from voile.audit_log.publishing import all_records, check_stored, latest_checkpoint
 from voile.core.errors import InvalidInput, VerificationFailed
 from voile.core.storage import Part, Session, Storage, Table, Transaction, storage_on
-from voile.core.storage.memory import MemoryDatabase, MemorySession
-from voile.core.storage.postgres import PostgresSession
-from voile.core.storage.sqlite import SqliteSession
 
 
 @dataclass(frozen=True)
@@ -51,17 +47,6 @@ CHARGES = Table("charges", Charge, key=("number",))
 LEDGER = Part("ledger of this test", (CHARGES,))
 
 NewSession = Callable[[], Session]
-
-
-@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.real)])
-def new_session(request: pytest.FixtureRequest, tmp_path: Path) -> NewSession:
-    if request.param == "memory":
-        database = MemoryDatabase()
-        return lambda: MemorySession(database)
-    if request.param == "sqlite":
-        return lambda: SqliteSession(tmp_path / "test.db")
-    url = request.getfixturevalue("postgres_url")
-    return lambda: PostgresSession(url)
 
 
 @pytest.fixture

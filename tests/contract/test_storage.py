@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,9 +18,6 @@ from voile.core.errors import (
     StorageFault,
 )
 from voile.core.storage import Migrator, Part, Session, Storage, Table, Transaction, storage_on
-from voile.core.storage.memory import MemoryDatabase, MemorySession
-from voile.core.storage.postgres import PostgresSession
-from voile.core.storage.sqlite import SqliteSession
 
 
 @dataclass(frozen=True)
@@ -50,18 +46,6 @@ SEATS = Table("seats", Seat, key=("row", "place"))
 PART = Part("shop", (ITEMS, TOTALS, SEATS))
 
 NewSession = Callable[[], Session]
-
-
-@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.real)])
-def new_session(request: pytest.FixtureRequest, tmp_path: Path) -> NewSession:
-    """Opens the same database again and again."""
-    if request.param == "memory":
-        database = MemoryDatabase()
-        return lambda: MemorySession(database)
-    if request.param == "sqlite":
-        return lambda: SqliteSession(tmp_path / "test.db")
-    url = request.getfixturevalue("postgres_url")
-    return lambda: PostgresSession(url)
 
 
 @pytest.fixture
