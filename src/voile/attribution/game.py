@@ -100,7 +100,7 @@ class Game:
     @cached_property
     def background_outputs(self) -> Outputs:
         """The outputs of the background rows, shape (m, outputs)."""
-        return self.outputs(self.background)
+        return self.outputs(self.background.copy())  # a model may write into what it is given
 
     @property
     def base(self) -> NDArray[np.float64]:

@@ -102,7 +102,7 @@ class IntegratedGradients:
                 raise InvalidInput(
                     f"the baseline must have {width} features, found {starts.shape[1]}"
                 )
-            self._known[width] = starts, self.inner.model.predict(starts)
+            self._known[width] = starts, self.inner.model.predict(starts.copy())
         return self._known[width]
 
 
@@ -143,7 +143,7 @@ class Gradient:
         parts, base = [], []
         for first in range(0, len(rows), size):
             part = rows[first : first + size]
-            base.append(self.inner.model.predict(part))
+            base.append(self.inner.model.predict(part.copy()))
             slopes = [self.inner.model.gradient(part, k) for k in range(base[0].shape[1])]
             parts.append(np.stack(slopes, axis=2))
             self.speed.report(min(first + size, len(rows)), len(rows))

@@ -128,7 +128,7 @@ class Estimate:
 def explain(game: Game, given: Any, sampler: Sampler, effort: Effort, seed: int) -> Explanation:
     """Explain rows one after the other, each with random numbers of its own."""
     rows, game = game.read(given)
-    predictions = game.outputs(rows)
+    predictions = game.outputs(rows.copy())  # a model may write into what it is given
     estimates, late = [], 0
     for place, (row, output) in enumerate(zip(rows, predictions, strict=True)):
         game.speed.report(place, len(rows))

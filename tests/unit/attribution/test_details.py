@@ -1,0 +1,78 @@
+"""Quadrature, progress and memory."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import voile.attribution as package
+from voile.attribution import ExactShapley, Rule, Speed, progress_line
+from voile.attribution.quadrature import points_and_weights
+from voile.core.errors import InvalidInput
+
+Array = NDArray[np.float64]
+
+
+@pytest.mark.parametrize("rule", list(Rule))
+def test_rules_integrate(rule: Rule) -> None:
+    points, weights = points_and_weights(rule, 200)
+    assert len(points) == len(weights) == 200
+    assert weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert weights @ points**3 == pytest.approx(0.25, abs=0.003)
+
+
+def test_gauss_is_exact_for_polynomials() -> None:
+    points, weights = points_and_weights(Rule.GAUSS_LEGENDRE, 5)
+    assert weights @ points**9 == pytest.approx(0.1, abs=1e-14)
+
+
+def test_too_few_steps() -> None:
+    with pytest.raises(InvalidInput, match="at least 2 steps"):
+        points_and_weights(Rule.TRAPEZOID, 1)
+    with pytest.raises(InvalidInput, match="at least 1 steps"):
+        points_and_weights(Rule.LEFT, 0)
+
+
+def test_the_progress_line_says_how_far_the_work_is() -> None:
+    stream = io.StringIO()
+    show = progress_line(stream, every=0.0)
+    show(1, 1_200)
+    show(1_200, 1_200)
+    assert "rows explained: 1 of 1,200" in stream.getvalue()
+    assert stream.getvalue().endswith("\n")
+
+
+def test_short_work_says_nothing() -> None:
+    stream = io.StringIO()
+    progress_line(stream, every=60.0)(5, 5)
+    assert stream.getvalue() == ""
+
+
+def test_batches_must_hold_a_row() -> None:
+    with pytest.raises(InvalidInput, match="at least 1"):
+        Speed(batch_rows=0)
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+def test_memory_does_not_grow_with_the_coalitions(continuous: bool) -> None:
+    """2^17 coalitions of 17 features would take 18 MB for each pair if they were held together."""
+    draw = np.random.default_rng(0)
+    rows, background = draw.normal(size=(2, 17)), draw.normal(size=(3, 17))
+    if not continuous:
+        rows, background = (rows > 0).astype(float), (background > 0).astype(float)
+    explainer = ExactShapley(lambda r: r.sum(axis=1), background, speed=Speed(batch_rows=1024))
+    tracemalloc.start()
+    found = explainer(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.allclose(found.values[:, :, 0], rows - background.mean(axis=0))
+    assert peak < (8e6 if continuous else 60e6)
+
+
+def test_exports_are_there() -> None:
+    assert sorted(package.__all__) == sorted(set(package.__all__))
+    assert all(hasattr(package, name) for name in package.__all__)
