@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
@@ -115,15 +115,20 @@ class _Walk:
         self._sequence("names", code.co_names)
 
     def _object(self, value: Any) -> None:
+        """As the parts from which `copy` would make it again; what cannot be copied is refused."""
         try:
-            state = value.__getstate__()
+            parts = value.__reduce_ex__(2)
         except Exception as error:
             raise InvalidInput(
                 f"a {_name(type(value))} cannot be looked into, so the model has no digest of its "
                 "own; pass `digest=` to `wrap` (for example the SHA-256 of the file it came from)"
             ) from error
         self._write("object", _name(type(value)).encode())
-        self.visit(state)
+        if isinstance(parts, str):  # known by its name alone
+            self.visit(parts)
+            return
+        for part in parts:
+            self.visit(list(part) if isinstance(part, Iterator) else part)
 
 
 def _name(value: Any) -> str:

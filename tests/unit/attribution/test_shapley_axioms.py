@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import permutations
+from itertools import combinations, permutations
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -209,6 +210,35 @@ def test_interactions_add_up_and_vanish_without_interaction(
     assert np.allclose(found.values.sum(axis=1) + found.base_values, model(rows), atol=1e-10)
     additive = ShapleyInteractions(lambda r: np.sin(r).sum(axis=1), background)(rows)
     assert np.allclose(additive.values[:, players:], 0.0, atol=1e-12)
+
+
+@few
+@given(seed=st.integers(0, 2**32 - 1), players=st.integers(2, 5), levels=st.sampled_from([0, 2, 3]))
+def test_interactions_are_those_of_the_definition(seed: int, players: int, levels: int) -> None:
+    """I_ij = Σ_S |S|! (d − |S| − 2)!/(d − 1)! of the second difference, over S without i and j."""
+    model, (rows, background) = random_model(seed, players), data(seed, players, levels)
+
+    def worth(row: Array, coalition: frozenset[int]) -> Array:
+        inputs = background.copy()
+        inputs[:, list(coalition)] = row[list(coalition)]
+        return np.asarray(model(inputs).mean(axis=0))
+
+    found = ShapleyInteractions(model, background)(rows)
+    row = rows[0]
+    for place, (i, j) in enumerate(combinations(range(players), 2)):
+        others = [player for player in range(players) if player not in (i, j)]
+        expected = np.zeros(2)
+        for size in range(len(others) + 1):
+            weight = factorial(size) * factorial(players - size - 2) / factorial(players - 1)
+            for chosen in combinations(others, size):
+                s = frozenset(chosen)
+                expected += weight * (
+                    worth(row, s | {i, j})
+                    - worth(row, s | {i})
+                    - worth(row, s | {j})
+                    + worth(row, s)
+                )
+        assert np.allclose(found.values[0, players + place], expected, atol=1e-11)
 
 
 def test_the_interaction_of_a_product() -> None:

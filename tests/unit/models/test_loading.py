@@ -1,0 +1,97 @@
+"""Models by name; pickles are refused, however they are wrapped or called."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import pickle
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from voile.core.errors import InvalidInput, Refused, UnreadableFile
+from voile.models import load_file, load_model, wrap
+
+RAN: list[str] = []
+
+
+class Trap:
+    """What a pickle does when it is read."""
+
+    def __reduce__(self) -> Any:
+        return (RAN.append, ("the code in the pickle ran",))
+
+
+FORMS: dict[str, Callable[[], bytes]] = {
+    "protocol 0": lambda: pickle.dumps({"weights": [1, 2]}, protocol=0),
+    "protocol 2": lambda: pickle.dumps(Trap(), protocol=2),
+    "protocol 5": lambda: pickle.dumps(Trap(), protocol=5),
+    "gzip": lambda: gzip.compress(pickle.dumps(Trap())),
+    "zlib": lambda: zlib.compress(pickle.dumps(Trap())),
+    "bzip2": lambda: bz2.compress(pickle.dumps(Trap())),
+    "xz": lambda: lzma.compress(pickle.dumps(Trap())),
+    "lzma": lambda: lzma.compress(pickle.dumps(Trap()), format=lzma.FORMAT_ALONE),
+}
+
+
+@pytest.mark.parametrize("suffix", [".pkl", ".onnx", ""])
+@pytest.mark.parametrize("form", list(FORMS))
+def test_pickles_are_refused_by_content(form: str, suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"model{suffix}"
+    path.write_bytes(FORMS[form]())
+    with pytest.raises(Refused, match="run any code") as refusal:
+        load_model(str(path))
+    assert "ONNX" in str(refusal.value)
+    assert RAN == []
+
+
+def test_torch_and_joblib_files_are_refused(tmp_path: Path) -> None:
+    import joblib
+    import torch
+
+    for old in (True, False):
+        path = tmp_path / f"network-{old}.onnx"
+        torch.save({"w": torch.ones(3)}, path, _use_new_zipfile_serialization=not old)
+        with pytest.raises(Refused):
+            load_file(path)
+    for compress in (0, 3):
+        path = tmp_path / f"forest-{compress}.onnx"
+        joblib.dump({"w": np.ones(3)}, path, compress=compress)
+        with pytest.raises(Refused):
+            load_file(path)
+
+
+def test_files_named_as_pickles_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.joblib"
+    path.write_bytes(b"\x00\x01 something else")
+    with pytest.raises(Refused, match="joblib"):
+        load_file(path)
+
+
+def test_what_is_no_model_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"\x08\x07 not a model")
+    with pytest.raises(UnreadableFile, match="not an ONNX model"):
+        load_file(path)
+    with pytest.raises(UnreadableFile, match="cannot be read"):
+        load_file(tmp_path / "absent.onnx")
+
+
+def test_an_object_in_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "clinic_models.py").write_text(
+        "class Box:\n    @staticmethod\n    def score(rows):\n        return rows[:, 0]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    model = wrap(load_model("clinic_models:Box.score"))
+    assert model.predict(np.array([[3.0, 1.0]])) == [[3.0]]
+    with pytest.raises(InvalidInput, match=r"no object 'Box\.risk'"):
+        load_model("clinic_models:Box.risk")
+    with pytest.raises(InvalidInput, match="no module 'absent'"):
+        load_model("absent.part:thing")
+    sys.modules.pop("clinic_models", None)
