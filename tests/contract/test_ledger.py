@@ -67,7 +67,7 @@ def fill(books: Books, account: str, event: PrivacyEvent) -> int:
 class TestOneAccount:
     @pytest.mark.parametrize(
         ("orders", "event"),
-        [((), Gaussian(12.0)), ((8.0,), Gaussian(12.0)), ((4.0, 8.0, 16.0), SAMPLED)],
+        [((), Gaussian(12.0)), ((16.0,), Gaussian(12.0)), ((8.0, 16.0, 24.0), SAMPLED)],
         ids=["zcdp", "one order", "three orders"],
     )
     def test_it_grants_what_the_filter_grants_to_the_last_bit(
@@ -165,7 +165,7 @@ class TestBadInput:
     @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, True, "1", None])
     def test_promises_that_are_none(self, name: str, value: object) -> None:
         with pytest.raises(InvalidInput):
-            opening(**{name: value})
+            opening(**{name: value})  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("event", [PureDp(1e-200), Gaussian(1e200), PureDp(1e200)])
     def test_a_cost_that_cannot_be_told_from_nothing_or_everything(
@@ -195,7 +195,7 @@ class TestBadInput:
     def test_what_does_not_match_is_not_charged(
         self, books: Books, changes: dict[str, object]
     ) -> None:
-        books.open(spending=Adaptive((8.0,)))
+        books.open(spending=Adaptive((16.0,)))
         with pytest.raises(InvalidInput, match="is for"):
             books.charge(**changes)  # type: ignore[arg-type]
         assert not any(books.spent("clinic"))
@@ -230,6 +230,10 @@ class TestBadInput:
         ledger = Ledger(clock=lambda: math.nan)
         with pytest.raises(InvalidInput, match="clock"):
             books.storage.submit(lambda t: ledger.open(t, opening(), caller="x"))
+
+    def test_orders_that_could_never_grant_anything(self, books: Books) -> None:
+        with pytest.raises(InvalidInput, match="nothing fits"):
+            books.open(spending=Adaptive((2.0, 4.0)))
 
     def test_an_explained_row_is_not_blanked(self) -> None:
         with pytest.raises(Refused, match="replace one"):
@@ -542,7 +546,7 @@ def settle(
             unit=account.unit,
             relation=account.relation,
             dataset=account.dataset,
-            **changes,
+            **changes,  # type: ignore[arg-type]
         )
         return books.ledger.settle(t, request, asked, answer, fresh=fresh)
 

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from voile.core.errors import InvalidInput
 from voile.core.storage import Transaction
@@ -16,6 +17,8 @@ from voile.ledger.replay import Asked
 from voile.ledger.tables import ANSWERS, AnswerRow
 from voile.ledger.tree import Node, Tree
 
+NOT_RECORDED: Final = -1
+
 
 @dataclass(frozen=True)
 class StoredAnswer:
@@ -24,15 +27,20 @@ class StoredAnswer:
     answer: bytes
     charge: str
     time: float
+    record: int
 
 
 @dataclass(frozen=True)
 class Settled:
-    """What leaves the house: the answer, the charge it belongs to, and the grant if it is new."""
+    """What leaves the house: the answer, the charge it belongs to, and the grant if it is new.
+
+    `record` is the number of the charge's record in the audit log, -1 if it has none.
+    """
 
     answer: bytes
     charge: str
     grant: Grant | None
+    record: int = NOT_RECORDED
 
     @property
     def replayed(self) -> bool:
@@ -72,7 +80,14 @@ class Ledger:
         return apply_charge(t, self._tree.path(t, charge.account), charge, self.now())
 
     def settle(
-        self, t: Transaction, charge: Charge, asked: Asked, answer: bytes, *, fresh: bool = False
+        self,
+        t: Transaction,
+        charge: Charge,
+        asked: Asked,
+        answer: bytes,
+        *,
+        fresh: bool = False,
+        write_record: Callable[[Grant], int] | None = None,
     ) -> Settled:
         """Charge and keep the answer; or, if the question was answered before, give that answer.
 
@@ -81,6 +96,8 @@ class Ledger:
 
         Args:
             fresh: charge again and keep the new answer beside the old one.
+            write_record: writes the record of a new charge into a log in the same transaction, and
+                says where it went.
         """
         if (asked.account, asked.caller, asked.digest) != (
             charge.account,
@@ -91,8 +108,9 @@ class Ledger:
         if not fresh:
             stored = self.answered(t, asked)
             if stored is not None:
-                return Settled(stored.answer, stored.charge, None)
+                return Settled(stored.answer, stored.charge, None, stored.record)
         grant = self.charge(t, charge)
+        record = NOT_RECORDED if write_record is None else write_record(grant)
         t.insert(
             ANSWERS,
             AnswerRow(
@@ -101,10 +119,11 @@ class Ledger:
                 grant.account.root,
                 charge.account,
                 grant.time,
+                record,
                 answer,
             ),
         )
-        return Settled(answer, grant.charge, grant)
+        return Settled(answer, grant.charge, grant, record)
 
     def answered(self, t: Transaction, asked: Asked) -> StoredAnswer | None:
         """The latest stored answer to this question, if it may be given again."""
@@ -113,7 +132,8 @@ class Ledger:
         found = t.scan(ANSWERS, asked.digest, limit=1, descending=True)
         if not found:
             return None
-        return StoredAnswer(found[0].answer, f"{found[0].root}#{found[0].number}", found[0].time)
+        row = found[0]
+        return StoredAnswer(row.answer, f"{row.root}#{row.number}", row.time, row.record)
 
     def account(self, t: Transaction, name: str) -> Account:
         """What an account promises."""

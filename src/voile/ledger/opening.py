@@ -142,6 +142,8 @@ def _account(opening: Opening, above: list[Node], now: float) -> Account:
     measure = None if plan else Measure(orders)
     if above:
         measure = _measure_below(opening, above)
+    if measure is not None and not plan:
+        _check_budget(measure, opening)
     return Account(
         name=opening.name,
         dataset=opening.dataset,
@@ -156,6 +158,14 @@ def _account(opening: Opening, above: list[Node], now: float) -> Account:
         children=opening.children,
         opened=max(now, above[-1].balance.time) if above else now,
     )
+
+
+def _check_budget(measure: Measure, opening: Opening) -> None:
+    if max(measure.budgets(opening.epsilon, opening.delta)) <= 0:
+        raise InvalidInput(
+            f"in the measure {measure.name} nothing fits (ε = {opening.epsilon:g}, "
+            f"δ = {opening.delta:g}): choose larger orders, fewer of them, or a larger epsilon"
+        )
 
 
 def _measure_below(opening: Opening, above: list[Node]) -> Measure:

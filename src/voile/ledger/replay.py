@@ -71,6 +71,18 @@ class Question:
     parameters: str
     about: About = None
 
+    def canonical_bytes(self) -> bytes:
+        """One sequence of bytes for one question: what the audit log commits to."""
+        content = {
+            "account": self.account,
+            "model": self.model,
+            "explainer": self.explainer,
+            "level": self.level,
+            "parameters": self.parameters,
+            "about": _named(self.about),
+        }
+        return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -141,17 +153,9 @@ class ReplayKey:
             )
         if about is None or (personal and not isinstance(about, NamedRecord)):
             return Asked(account.name, caller, secrets.token_bytes(KEY_SIZE), replayable=False)
-        content = {
-            "account": question.account,
-            "model": question.model,
-            "explainer": question.explainer,
-            "level": question.level,
-            "parameters": question.parameters,
-            "about": _named(about),
-            "caller": caller if personal else None,
-        }
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return Asked(account.name, caller, self._digest(b"question", text.encode()), True)
+        scope = json.dumps(caller if personal else None).encode()
+        digest = self._digest(b"question", scope + b"\n" + question.canonical_bytes())
+        return Asked(account.name, caller, digest, replayable=True)
 
     def records(self, identifiers: Iterable[str], dataset: str) -> frozenset[bytes]:
         """Keyed digests of the records of a population, for the reconstruction watch."""
@@ -168,7 +172,9 @@ class ReplayKey:
         return hmac.digest(self.key, purpose + b"\n" + content, hashlib.sha256)
 
 
-def _named(about: NamedRecord | PublicInput) -> list[str]:
+def _named(about: About) -> list[str]:
+    if about is None:
+        return []
     if isinstance(about, NamedRecord):
         return ["record", about.identifier, about.dataset]
     return ["input", about.content.hex()]

@@ -136,13 +136,17 @@ class AlertRow:
 
 @dataclass(frozen=True)
 class AnswerRow:
-    """A noisy answer that was charged, under the keyed digest of its question."""
+    """A noisy answer that was charged, under the keyed digest of its question.
+
+    `record` is the number of the charge's record in the audit log, -1 if it has none.
+    """
 
     query: bytes
     number: int
     root: str
     account: str
     time: float
+    record: int
     answer: bytes
 
 

@@ -1,0 +1,105 @@
+"""Budgets on record: open and renew accounts, and keep a checkpoint outside the database.
+
+`voile.workflows.budget_verification` checks the ledger against the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from voile.audit_log import (
+    AuditLog,
+    BudgetOpened,
+    BudgetRenewed,
+    Policy,
+    RemoteWitness,
+    SigningKey,
+    publish,
+)
+from voile.audit_log.publishing import Published
+from voile.core.atomic_file import replace_file
+from voile.core.storage import Storage, Transaction
+from voile.ledger import Done, Ledger, Opening
+from voile.ledger.measures import written
+
+
+def open_budget(
+    storage: Storage, ledger: Ledger, log: AuditLog, opening: Opening, *, caller: str
+) -> Done:
+    """Open an account; the log says so in the same transaction."""
+
+    def command(t: Transaction) -> Done:
+        done = ledger.open(t, opening, caller=caller)
+        log.append(t, _opened(done))
+        return done
+
+    return storage.submit(command)
+
+
+def renew_budget(
+    storage: Storage, ledger: Ledger, log: AuditLog, account: str, *, reason: str, caller: str
+) -> Done:
+    """Start a new period for an account and all below it, on record, with the reason."""
+
+    def command(t: Transaction) -> Done:
+        done = ledger.renew(t, account, reason=reason, caller=caller)
+        record = BudgetRenewed(
+            time=int(done.time),
+            account=account,
+            period=str(done.period),
+            epsilon=done.account.epsilon,
+            delta=done.account.delta,
+            reason=reason,
+            cost=written(done.cost) if done.cost else None,
+        )
+        log.append(t, record)
+        return done
+
+    return storage.submit(command)
+
+
+def _opened(done: Done) -> BudgetOpened:
+    account = done.account
+    return BudgetOpened(
+        time=int(done.time),
+        account=account.name,
+        epsilon=account.epsilon,
+        delta=account.delta,
+        unit=account.unit.value,
+        relation=account.relation.value,
+        dataset=account.dataset,
+        parent=account.parent,
+        composition=account.composition,
+        children=account.children.value,
+        cost=written(done.cost) if done.cost else None,
+    )
+
+
+# --- the copy outside the database ----------------------------------------------------------------
+
+
+def kept_checkpoint(key: Path) -> Path:
+    """Where the copy of the last checkpoint is kept: a file beside the signing key."""
+    return key.with_suffix(".checkpoint")
+
+
+def keep_checkpoint(
+    storage: Storage,
+    log: AuditLog,
+    policy: Policy,
+    key: Path,
+    *,
+    witnesses: Sequence[RemoteWitness] = (),
+) -> Published:
+    """Sign what the log holds, and replace the copy beside the key.
+
+    Refused (`VerificationFailed`) if the log does not extend the copy: then the database was set
+    back, and signing it would hide that.
+    """
+    copy = kept_checkpoint(key)
+    seen = copy.read_bytes() if copy.exists() else None
+    signer = SigningKey.load(key)
+    published = publish(storage, log, policy, [signer], witnesses=witnesses, seen=seen)
+    replace_file(copy, bytes(published.note))
+    return published

@@ -1,0 +1,241 @@
+"""One private answer, from the question to the receipt: the walk of DESIGN, in one place.
+
+1. Was it asked before? Then the stored answer leaves, at no cost. Else: would it fit? Public facts
+   only; a refusal is recorded and nothing is computed.
+2. The answer is drawn in memory.
+3. One transaction looks again, charges the account and all above it, keeps the answer under its
+   keyed digest and appends the log's record. Who loses a race for one question gets the answer of
+   the winner, and its own draw is dropped.
+4. Only now does anything leave, and only now are people told about thresholds.
+
+A crash before the commit of step 3 released nothing and cost nothing; after it the answer is
+charged, on record, and given again to whoever asks again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from voile.audit_log import PART as LOG_PART
+from voile.audit_log import AuditLog, Refusal, Release, guarantees_digest
+from voile.audit_log.commitments import digest as commitment
+from voile.core.errors import BudgetExceeded, InvalidInput
+from voile.core.guarantee import Guarantee
+from voile.core.storage import Part, Storage, Transaction
+from voile.ledger import PART as LEDGER_PART
+from voile.ledger import (
+    Alert,
+    Asked,
+    Charge,
+    Grant,
+    Ledger,
+    Question,
+    ReplayKey,
+    RowPart,
+    Settled,
+    would_cost,
+)
+from voile.ledger.event_text import event_for_log, event_text
+from voile.ledger.measures import written
+from voile.privacy.events import PrivacyEvent
+
+PARTS: Final[tuple[Part, ...]] = (LEDGER_PART, LOG_PART)
+"""Open the storage with these: ledger and log in one database commit together."""
+_LONGEST_REASON: Final = 300
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What somebody wants released, before anything is computed.
+
+    Args:
+        question: everything the answer depends on.
+        event: what releasing it costs, from public facts.
+        guarantees: what the answer will promise; the first is the account's, and the headline.
+        subject: which model, explainer or artefact is asked.
+        purpose, caller, part, population: see `voile.ledger.Charge`.
+    """
+
+    question: Question
+    event: PrivacyEvent
+    guarantees: tuple[Guarantee, ...]
+    subject: str
+    purpose: str
+    caller: str
+    part: RowPart = RowPart.OTHER
+    population: frozenset[bytes] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not self.guarantees:
+            raise InvalidInput("a release without a guarantee is not charged, and not released")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """An answer in memory.
+
+    Args:
+        content: what is stored and given again, for example a saved explanation.
+        committed: its canonical bytes, which the log commits to; the content itself if empty.
+    """
+
+    content: bytes
+    committed: bytes = b""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What leaves: charged, on record, and the same for whoever asks again.
+
+    Args:
+        record: number of the record in the audit log.
+        nonces: open the record's commitments in a receipt; for the person who asked.
+    """
+
+    content: bytes
+    charge: str
+    record: int
+    replayed: bool
+    nonces: dict[str, bytes] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where questions are answered: one database with ledger and log, and the key beside it.
+
+    Args:
+        on_alert: called after the commit that reached a threshold, at most once for each. What it
+            raises is written to Python's log: the answer has been paid for and must leave.
+    """
+
+    storage: Storage
+    ledger: Ledger
+    log: AuditLog
+    key: ReplayKey
+    on_alert: Callable[[Alert], object] | None = None
+
+    def answer(self, request: Request, draw: Callable[[], Drawn], *, fresh: bool = False) -> Answer:
+        """Answer one question, or refuse it (`BudgetExceeded`)."""
+        asked, charge, stored = self.storage.submit(lambda t: self._look(t, request, fresh))
+        if isinstance(stored, BudgetExceeded):
+            raise stored
+        if stored is not None:
+            return self._leaving(stored)
+        drawn = draw()
+        settled = self.storage.submit(
+            lambda t: self._settle(t, request, asked, charge, drawn, fresh)
+        )
+        if isinstance(settled, BudgetExceeded):
+            raise settled
+        if settled.grant is not None:
+            self.tell(settled.grant.alerts)
+        return self._leaving(settled)
+
+    def tell(self, alerts: Sequence[Alert]) -> None:
+        """Call back, after the commit."""
+        for alert in alerts if self.on_alert else ():
+            assert self.on_alert is not None
+            try:
+                self.on_alert(alert)
+            except Exception:
+                _log.exception("the callback for %s failed; the alert is recorded", alert)
+
+    def _look(
+        self, t: Transaction, request: Request, fresh: bool
+    ) -> tuple[Asked, Charge, Settled | BudgetExceeded | None]:
+        """Step 1."""
+        account = self.ledger.account(t, request.question.account)
+        asked = self.key.asked(request.question, account, request.caller)
+        charge = _charge(request, asked)
+        stored = None if fresh else self.ledger.answered(t, asked)
+        if stored is not None:
+            return asked, charge, Settled(stored.answer, stored.charge, None, stored.record)
+        expected = would_cost(self.ledger, t, account.name, request.event)
+        if expected.fits:
+            return asked, charge, None
+        try:
+            self.ledger.charge(t, charge)
+        except BudgetExceeded as refused:
+            return asked, charge, self._refused(t, request, refused)
+        raise AssertionError("what does not fit was granted")
+
+    def _settle(
+        self,
+        t: Transaction,
+        request: Request,
+        asked: Asked,
+        charge: Charge,
+        drawn: Drawn,
+        fresh: bool,
+    ) -> Settled | BudgetExceeded:
+        """Step 3. A refusal changes nothing in the ledger, so its record can be kept."""
+
+        def write_record(grant: Grant) -> int:
+            return self.log.append(t, self._release(request, grant, drawn)).index
+
+        try:
+            return self.ledger.settle(
+                t, charge, asked, drawn.content, fresh=fresh, write_record=write_record
+            )
+        except BudgetExceeded as refused:
+            return self._refused(t, request, refused)
+
+    def _release(self, request: Request, grant: Grant, drawn: Drawn) -> Release:
+        headline, nonces = request.guarantees[0], self._nonces(grant.charge)
+        return Release(
+            time=int(grant.time),
+            account=grant.account.name,
+            charge=grant.charge,
+            subject=request.subject,
+            epsilon=headline.epsilon,
+            delta=headline.delta,
+            unit=headline.unit.value,
+            relation=headline.relation.value,
+            dataset=headline.dataset,
+            mechanism=headline.mechanism,
+            guarantees=guarantees_digest(request.guarantees),
+            query=commitment("query", nonces["query"], request.question.canonical_bytes()),
+            answer=commitment("answer", nonces["answer"], drawn.committed or drawn.content),
+            event=event_for_log(event_text(request.event)),
+            cost=written(grant.cost) if grant.cost else None,
+        )
+
+    def _refused(self, t: Transaction, request: Request, refused: BudgetExceeded) -> BudgetExceeded:
+        headline = request.guarantees[0]
+        record = Refusal(
+            time=int(self.ledger.now()),
+            account=request.question.account,
+            reason=str(refused)[:_LONGEST_REASON],
+            epsilon=headline.epsilon,
+            delta=headline.delta,
+        )
+        self.log.append(t, record)
+        return refused
+
+    def _nonces(self, charge: str) -> dict[str, bytes]:
+        """Derived from the key outside the database: a receipt can be issued again."""
+        return {name: self.key.nonce(charge, name) for name in ("query", "answer")}
+
+    def _leaving(self, settled: Settled) -> Answer:
+        nonces = self._nonces(settled.charge)
+        return Answer(settled.answer, settled.charge, settled.record, settled.replayed, nonces)
+
+
+def _charge(request: Request, asked: Asked) -> Charge:
+    headline = request.guarantees[0]
+    return Charge(
+        account=request.question.account,
+        event=request.event,
+        unit=headline.unit,
+        relation=headline.relation,
+        dataset=headline.dataset,
+        purpose=request.purpose,
+        caller=request.caller,
+        query=asked.digest,
+        part=request.part,
+        population=request.population,
+    )

@@ -1,0 +1,123 @@
+"""What the tests of the budget workflows share: a desk with ledger, log and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.unit.audit_log.examples import LOG_KEY, ORIGIN, policy
+from tests.unit.ledger.examples import DATASET, KEY, opening
+
+from voile.audit_log import AuditLog, Policy, Report
+from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.storage import Storage, open_storage
+from voile.ledger import Alert, Ledger, PublicInput, Question
+from voile.privacy.events import Gaussian, PrivacyEvent
+from voile.workflows.budget import keep_checkpoint, kept_checkpoint, open_budget, renew_budget
+from voile.workflows.budget_verification import Evidence, verify
+from voile.workflows.charging import PARTS, Answer, Desk, Drawn, Request
+
+RULES: Policy = policy(0)
+EVENT = Gaussian(20.0)
+
+
+def guarantee(**changes: Any) -> Guarantee:
+    given: dict[str, Any] = {
+        "epsilon": 0.2,
+        "delta": 1e-6,
+        "unit": ProtectedUnit.ROW,
+        "relation": Relation.BLANK_ONE,
+        "dataset": DATASET,
+        "against": (Adversary.PUBLIC,),
+        "computational": False,
+        "mechanism": "Gaussian",
+        "composition": "one release",
+    }
+    return Guarantee(**(given | changes))
+
+
+def request(
+    content: str = "row 1",
+    *,
+    account: str = "clinic",
+    event: PrivacyEvent = EVENT,
+    caller: str = "ada",
+    **changes: Any,
+) -> Request:
+    asked = Question(
+        account=account,
+        model="model v3",
+        explainer="interventional",
+        level="detailed",
+        parameters="{}",
+        about=PublicInput(content.encode()),
+    )
+    given: dict[str, Any] = {
+        "question": asked,
+        "event": event,
+        "guarantees": (guarantee(),),
+        "subject": "readmission model v3",
+        "purpose": "review",
+        "caller": caller,
+    }
+    return Request(**(given | changes))
+
+
+def drawn(content: str) -> Callable[[], Drawn]:
+    return lambda: Drawn(content.encode())
+
+
+@dataclass(frozen=True)
+class House:
+    """A desk, and the folder with its keys."""
+
+    desk: Desk
+    folder: Path
+
+    @property
+    def storage(self) -> Storage:
+        return self.desk.storage
+
+    @property
+    def key(self) -> Path:
+        return self.folder / "audit.key"
+
+    @classmethod
+    def create(
+        cls, place: str, folder: Path, on_alert: Callable[[Alert], object] | None = None
+    ) -> House:
+        storage = open_storage(place, PARTS)
+        log = storage.submit(lambda t: AuditLog.create(t, ORIGIN))
+        house = cls(Desk(storage, Ledger(), log, KEY, on_alert), folder)
+        if not house.key.exists():
+            LOG_KEY.save(house.key)
+        return house
+
+    @classmethod
+    def reopen(cls, place: str, folder: Path) -> House:
+        storage = open_storage(place, PARTS)
+        log = storage.submit(AuditLog.open)
+        return cls(Desk(storage, Ledger(), log, KEY), folder)
+
+    def open(self, name: str = "clinic", **changes: Any) -> None:
+        desk = self.desk
+        open_budget(desk.storage, desk.ledger, desk.log, opening(name, **changes), caller="x")
+
+    def renew(self, name: str) -> None:
+        desk = self.desk
+        renew_budget(desk.storage, desk.ledger, desk.log, name, reason="why", caller="x")
+
+    def answer(self, content: str = "row 1", **changes: Any) -> Answer:
+        fresh = changes.pop("fresh", False)
+        return self.desk.answer(request(content, **changes), drawn(f"noisy {content}"), fresh=fresh)
+
+    def keep(self) -> None:
+        keep_checkpoint(self.storage, self.desk.log, RULES, self.key)
+
+    def verify(self) -> Report:
+        copy = kept_checkpoint(self.key)
+        kept = ((copy.name, copy.read_bytes()),) if copy.exists() else ()
+        desk = self.desk
+        return verify(desk.storage, desk.ledger, desk.log, Evidence(RULES, kept))

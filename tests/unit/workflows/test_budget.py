@@ -1,0 +1,368 @@
+"""The walk of one private answer; opening and renewing on record; ledger against log."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.audit_log.examples import policy
+from tests.unit.ledger.examples import DATASET
+from tests.unit.workflows.budget_examples import EVENT, House, drawn, guarantee, request
+
+from voile.audit_log import (
+    BudgetOpened,
+    BudgetRenewed,
+    Refusal,
+    Release,
+    Report,
+    SigningKey,
+    decode_record,
+    issue_receipt,
+    verify_receipt,
+)
+from voile.audit_log.log import LEAVES
+from voile.core.errors import BudgetExceeded, InvalidInput, VerificationFailed
+from voile.core.guarantee import ProtectedUnit
+from voile.core.storage import Transaction
+from voile.ledger import Adaptive, Alert, Children, Planned
+from voile.ledger.balances import Standing
+from voile.ledger.tables import ANSWERS, BALANCES, ENTRIES
+from voile.privacy.events import Composed, Gaussian, Laplace, Repeated, Zcdp
+from voile.workflows.budget import keep_checkpoint, kept_checkpoint
+from voile.workflows.charging import Drawn
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    made = House.create("memory:", tmp_path)
+    made.open()
+    return made
+
+
+def records(house: House) -> list[Any]:
+    return [decode_record(c) for c in house.storage.submit(lambda t: house.desk.log.records(t))]
+
+
+def step(report: Report, name: str) -> str:
+    return next(each.outcome for each in report.steps if each.name == name)
+
+
+class TestTheWalk:
+    def test_charge_answer_and_record_are_there_together(self, house: House) -> None:
+        answer = house.answer()
+        assert (answer.content, answer.charge, answer.replayed) == (
+            b"noisy row 1",
+            "clinic#1",
+            False,
+        )
+        record = records(house)[answer.record]
+        assert isinstance(record, Release)
+        assert (record.charge, record.account) == ("clinic#1", "clinic")
+        assert record.event == '{"kind":"gaussian","noise_multiplier":20.0}'
+        assert record.cost == (1 / 800).hex()
+        (stored,) = house.storage.submit(lambda t: t.scan(ANSWERS))
+        assert (stored.answer, stored.record) == (b"noisy row 1", answer.record)
+
+    def test_the_same_question_draws_nothing_and_costs_nothing(self, house: House) -> None:
+        first = house.answer()
+
+        def never() -> Drawn:
+            raise AssertionError("drawn again")
+
+        again = house.desk.answer(request("row 1", caller="grace"), never)
+        assert again.replayed
+        assert replace(again, replayed=False) == first
+        assert len(records(house)) == 2
+
+    def test_a_receipt_can_be_issued_for_a_replayed_answer(self, house: House) -> None:
+        house.answer()
+        answer = house.answer()
+        house.keep()
+        receipt = issue_receipt(house.storage, house.desk.log, answer.record, answer.nonces)
+        report = verify_receipt(
+            bytes(receipt),
+            policy(0),
+            query=request("row 1").question.canonical_bytes(),
+            answer=answer.content,
+        )
+        assert report.verified
+
+    def test_who_loses_a_race_gets_the_winners_answer(self, house: House) -> None:
+        """Somebody else answers the question while this one is drawing."""
+
+        def overtaken() -> Drawn:
+            house.desk.answer(request(caller="grace"), drawn("the winner's noise"))
+            return Drawn(b"the loser's noise")
+
+        answer = house.desk.answer(request(), overtaken)
+        assert (answer.content, answer.replayed) == (b"the winner's noise", True)
+        assert sum(isinstance(record, Release) for record in records(house)) == 1
+
+    def test_a_budget_used_up_while_drawing_refuses(self, house: House) -> None:
+        """The second check: it fitted before the draw, and does not after it."""
+
+        def meanwhile() -> Drawn:
+            house.answer("other", event=Zcdp(0.02))
+            return Drawn(b"too late")
+
+        with pytest.raises(BudgetExceeded):
+            house.desk.answer(request(event=Zcdp(0.02)), meanwhile)
+        assert [type(record) for record in records(house)] == [BudgetOpened, Release, Refusal]
+        assert house.verify().verified
+
+    def test_a_refusal_is_recorded_and_nothing_is_drawn(self, house: House) -> None:
+        def never() -> Drawn:
+            raise AssertionError("computed although it does not fit")
+
+        with pytest.raises(BudgetExceeded) as caught:
+            house.desk.answer(request(event=Gaussian(1.0)), never)
+        refusal = records(house)[-1]
+        assert isinstance(refusal, Refusal)
+        assert refusal.reason == str(caught.value)
+        assert house.verify().verified
+
+    def test_a_draw_that_fails_costs_nothing(self, house: House) -> None:
+        def broken() -> Drawn:
+            raise OSError("the model server is gone")
+
+        with pytest.raises(OSError, match="gone"):
+            house.desk.answer(request(), broken)
+        assert len(records(house)) == 1
+
+    def test_fresh_noise_is_charged(self, house: House) -> None:
+        house.answer()
+        assert house.answer(fresh=True).charge == "clinic#2"
+
+    def test_what_does_not_match_the_account_is_not_answered(self, house: House) -> None:
+        wrong = (guarantee(unit=ProtectedUnit.CLIENT),)
+        with pytest.raises(InvalidInput, match="is for unit"):
+            house.desk.answer(request(guarantees=wrong), drawn("x"))
+        with pytest.raises(InvalidInput, match="without a guarantee"):
+            request(guarantees=())
+        assert len(records(house)) == 1
+
+    def test_a_long_event_is_in_the_log_by_digest(self, house: House) -> None:
+        house.answer(event=Composed(tuple(Gaussian(50.0 + n) for n in range(20))))
+        record = records(house)[-1]
+        assert record.event.startswith("sha256:")
+        assert house.verify().verified
+
+
+class TestAlerts:
+    def test_callbacks_come_after_the_commit_and_once(self, tmp_path: Path) -> None:
+        heard: list[tuple[str, int, bool]] = []
+        place = str(tmp_path / "a.db")
+
+        def hear(alert: Alert) -> None:
+            # Another connection sees the charge: it is committed.
+            other = House.reopen(place, tmp_path)
+            number = int(alert.charge.partition("#")[2])
+            entry = other.storage.submit(lambda t: t.get(ENTRIES, "clinic", number))
+            heard.append((alert.account, alert.threshold, entry is not None))
+            other.storage.close()
+
+        house = House.create(place, tmp_path, hear)
+        house.open()
+        for number in range(20):
+            house.answer(str(number), event=Zcdp(0.0012))
+        assert heard == [("clinic", 50, True), ("clinic", 75, True)]
+        house.answer("0")
+        assert len(heard) == 2
+
+    def test_a_broken_callback_does_not_cost_the_answer(self, tmp_path: Path) -> None:
+        def broken(_: Alert) -> None:
+            raise RuntimeError("mail server down")
+
+        house = House.create("memory:", tmp_path, broken)
+        house.open()
+        assert house.answer(event=Zcdp(0.02)).content == b"noisy row 1"
+
+
+class TestOpeningAndRenewing:
+    def test_both_are_on_record(self, house: House) -> None:
+        house.open("wards", parent="clinic", children=Children.PARALLEL)
+        house.renew("clinic")
+        _, opened, renewed = records(house)
+        assert isinstance(opened, BudgetOpened)
+        assert (opened.parent, opened.children) == ("clinic", "parallel")
+        assert opened.composition == "filter: zcdp"
+        assert isinstance(renewed, BudgetRenewed)
+        assert (renewed.account, renewed.period, renewed.reason) == ("clinic", "1", "why")
+
+    def test_a_refused_opening_is_in_neither(self, house: House) -> None:
+        with pytest.raises(Exception, match="already"):
+            house.open("second")
+        assert len(records(house)) == 1
+        assert house.verify().verified
+
+    def test_the_longest_names_fit_into_a_record(self, house: House) -> None:
+        long = "x" * 100
+        house.open(long, parent="clinic", dataset="é" * 50, shares_rows_with=(DATASET,))
+        house.desk.answer(
+            request(account=long, guarantees=(guarantee(dataset="é" * 50),)), drawn("x")
+        )
+        assert house.verify().verified
+
+
+def busy_house(place: str, folder: Path) -> House:
+    """A tree of all kinds with charges, renewals and a plan."""
+    house = House.create(place, folder)
+    house.open("clinic", epsilon=3.0, spending=Adaptive((8.0, 16.0)))
+    house.open("wards", parent="clinic", epsilon=3.0, children=Children.PARALLEL)
+    house.open("north", parent="wards")
+    house.open("south", parent="wards")
+    plan = (Repeated(Gaussian(40.0), 3), Laplace(50.0))
+    house.open("study", parent="clinic", spending=Planned(plan))
+    for number in range(6):
+        house.answer(f"a{number}", account="north" if number % 2 else "south")
+        house.answer(f"b{number}", account="clinic")
+    house.answer("c", account="wards")
+    house.answer("d", account="study", event=Gaussian(40.0))
+    house.renew("wards")
+    house.answer("e", account="north")
+    house.renew("study")
+    house.answer("f", account="study", event=Laplace(50.0))
+    house.renew("clinic")
+    house.answer("g", account="south")
+    return house
+
+
+class TestVerify:
+    def test_every_account_is_recomputed_from_the_log(self, tmp_path: Path) -> None:
+        house = busy_house("memory:", tmp_path)
+        house.keep()
+        report = house.verify()
+        assert report.verified, report.failed
+        assert [each.outcome for each in report.steps] == [
+            "checked",
+            "checked",
+            "not checkable",
+            *["checked"] * 5,
+            "not checkable",
+        ]
+
+    def test_it_says_what_it_cannot_notice(self, house: House) -> None:
+        assert "old backup would not show" in house.verify().steps[1].detail
+        house.keep()
+        house.answer()
+        assert "1 of 2 records are newer" in house.verify().steps[8].detail
+
+    @pytest.mark.parametrize(
+        ("spoil", "failing"),
+        [
+            ("balance", {"journal", "totals"}),
+            ("peak", {"journal", "totals"}),
+            ("entry", {"journal", "charges", "costs"}),
+            ("both", {"totals", "charges"}),
+            ("cost and record", {"log", "journal", "totals", "charges"}),
+        ],
+    )
+    def test_whatever_is_changed_shows(self, tmp_path: Path, spoil: str, failing: set[str]) -> None:
+        house = busy_house("memory:", tmp_path)
+        house.keep()
+        house.storage.submit(SPOIL[spoil])
+        report = house.verify()
+        failed = {each.name for each in report.steps if each.outcome == "failed"}
+        assert failed & failing == failing & failed != set(), report
+        assert not report.verified
+
+    def test_a_database_restored_from_an_old_backup_is_refused(self, tmp_path: Path) -> None:
+        place = tmp_path / "ledger.db"
+        house = House.create(str(place), tmp_path)
+        house.open()
+        house.answer("before")
+        house.storage.close()
+        shutil.copy(place, tmp_path / "backup.db")
+        house = House.reopen(str(place), tmp_path)
+        house.answer("after")
+        house.keep()
+        assert house.verify().verified
+        house.storage.close()
+        restored = House.reopen(str(tmp_path / "backup.db"), tmp_path)
+        report = restored.verify()
+        assert report.failed is not None
+        assert report.failed.name == "kept copy"
+        assert "set back" in report.failed.detail
+        with pytest.raises(VerificationFailed, match="set back or changed"):
+            restored.keep()
+
+    def test_another_history_of_the_same_length_is_refused(self, tmp_path: Path) -> None:
+        house = House.create("memory:", tmp_path)
+        house.open()
+        house.answer("one")
+        house.keep()
+        other = House.create("memory:", tmp_path)
+        other.open()
+        other.answer("two")
+        report = other.verify()
+        assert step(report, "kept copy") == "failed"
+
+    def test_a_copy_signed_by_somebody_else_is_refused(self, house: House) -> None:
+        stranger = SigningKey.generate("example.org/voile")
+        house.key.unlink()
+        stranger.save(house.key)
+        keep_checkpoint(house.storage, house.desk.log, policy(0, log_keys=[stranger]), house.key)
+        assert step(house.verify(), "kept copy") == "failed"
+
+    def test_the_copy_lies_beside_the_key(self, house: House) -> None:
+        house.keep()
+        assert kept_checkpoint(house.key) == house.folder / "audit.checkpoint"
+        assert kept_checkpoint(house.key).exists()
+
+
+def spoil_balance(t: Transaction) -> None:
+    balance = t.get(BALANCES, "clinic")
+    assert balance is not None
+    standing = Standing.unpack(balance.sums)
+    smaller = replace(standing, spent=tuple(each / 2 for each in standing.spent))
+    t.replace(BALANCES, replace(balance, sums=smaller.pack()))
+
+
+def spoil_peak(t: Transaction) -> None:
+    balance = t.get(BALANCES, "wards")
+    assert balance is not None
+    standing = Standing.unpack(balance.sums)
+    t.replace(BALANCES, replace(balance, sums=replace(standing, peak=(0.0, 0.0)).pack()))
+
+
+def last_charge(t: Transaction) -> Any:
+    return [entry for entry in t.scan(ENTRIES, "clinic") if entry.cost][-1]
+
+
+def spoil_entry(t: Transaction) -> None:
+    entry = last_charge(t)
+    t.replace(ENTRIES, replace(entry, cost=bytes(len(entry.cost))))
+
+
+def spoil_both(t: Transaction) -> None:
+    """Somebody who knows the ledger takes back a charge everywhere, but cannot touch the log."""
+    entry = last_charge(t)
+    t.replace(ENTRIES, replace(entry, cost=b"", event=""))
+    for name in ("clinic", "wards", "south"):
+        balance = t.get(BALANCES, name)
+        assert balance is not None
+        nothing = Standing.fresh((0.0, 0.0))
+        t.replace(BALANCES, replace(balance, sums=nothing.pack()))
+
+
+def spoil_record(t: Transaction) -> None:
+    leaves = t.scan(LEAVES)
+    changed = leaves[-1].record.replace(b"gaussian", b"gaussiax")
+    t.replace(LEAVES, replace(leaves[-1], record=changed))
+
+
+SPOIL: dict[str, Callable[[Transaction], None]] = {
+    "balance": spoil_balance,
+    "peak": spoil_peak,
+    "entry": spoil_entry,
+    "both": spoil_both,
+    "cost and record": spoil_record,
+}
+
+
+def test_the_event_of_the_examples_is_cheap() -> None:
+    assert Gaussian(20.0) == EVENT
