@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
@@ -28,6 +27,7 @@ from voile.core.explanation import NO_GUARANTEE, Explanation
 from voile.core.schema import Categories, Feature, Numbers, Schema
 from voile.models import wrap
 
+pd: Any = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore:The set_:PendingDeprecationWarning")
 
 Array = NDArray[np.float64]
@@ -95,7 +95,7 @@ def method(request: pytest.FixtureRequest) -> Method:
     return METHODS[request.param]
 
 
-def frame(rows: Array) -> pd.DataFrame:
+def frame(rows: Array) -> Any:
     return pd.DataFrame(rows, columns=list(NAMES))
 
 

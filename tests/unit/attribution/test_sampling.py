@@ -69,7 +69,7 @@ def test_standard_errors_are_as_large_as_the_errors(method: Any) -> None:
 @pytest.mark.parametrize("method", SAMPLED)
 def test_pairwise_models_are_explained_without_error(method: Any) -> None:
     rows = np.random.default_rng(23).normal(size=(3, PLAYERS))
-    found = method(two_way, BACKGROUND, effort=Evaluations(3_000))(rows)
+    found: Any = method(two_way, BACKGROUND, effort=Evaluations(3_000))(rows)
     assert np.allclose(found.values, ExactShapley(two_way, BACKGROUND)(rows).values, atol=1e-11)
     assert np.max(found.standard_errors) < 1e-12
 
@@ -77,7 +77,7 @@ def test_pairwise_models_are_explained_without_error(method: Any) -> None:
 def test_the_regression_is_exact_once_it_has_all_coalitions() -> None:
     rows = np.random.default_rng(24).normal(size=(3, PLAYERS))
     effort = Evaluations(len(BACKGROUND) * 2**PLAYERS)
-    found = KernelShapley(wavy, BACKGROUND, effort=effort)(rows)
+    found: Any = KernelShapley(wavy, BACKGROUND, effort=effort)(rows)
     assert np.allclose(found.values, ExactShapley(wavy, BACKGROUND)(rows).values, atol=1e-11)
     assert np.max(found.standard_errors) == 0.0
 

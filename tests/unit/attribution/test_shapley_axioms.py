@@ -266,7 +266,8 @@ def test_a_surrogate_of_the_interventional_game_has_its_values(
         def predict_present(self, given: Array, present: NDArray[np.bool_]) -> Array:
             filled = np.where(present[:, np.newaxis], given[:, np.newaxis], background)
             answers = model(filled.reshape(-1, players))
-            return answers.reshape(len(given), len(background), -1).mean(axis=1)
+            mean: Array = answers.reshape(len(given), len(background), -1).mean(axis=1)
+            return mean
 
     found = SurrogateShapley(Surrogate(), speed=Speed(batch_rows=8))(rows)
     assert np.allclose(found.values, ExactShapley(model, background)(rows).values, atol=1e-11)
@@ -286,7 +287,8 @@ def test_groups_play_the_game_of_groups(seed: int) -> None:
         def coalition(flags: Array, row: Array = row) -> Array:
             inside = flags[:, owner] > 0
             filled = np.where(inside[:, np.newaxis], row, background)
-            return model(filled.reshape(-1, 5)).reshape(len(flags), -1, 2).mean(axis=1)
+            worths = model(filled.reshape(-1, 5)).reshape(len(flags), -1, 2)
+            return np.asarray(worths.mean(axis=1))
 
         expected = by_definition(coalition, np.ones(3), np.zeros((1, 3)))
         assert np.allclose(values, expected, atol=1e-11)

@@ -52,8 +52,9 @@ def test_pickles_are_refused_by_content(form: str, suffix: str, tmp_path: Path) 
 
 
 def test_torch_and_joblib_files_are_refused(tmp_path: Path) -> None:
-    import joblib
     import torch
+
+    joblib: Any = pytest.importorskip("joblib")
 
     for old in (True, False):
         path = tmp_path / f"network-{old}.onnx"

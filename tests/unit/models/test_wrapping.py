@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
@@ -17,6 +16,7 @@ from voile.core.errors import InvalidInput
 from voile.core.schema import Categories, Feature, Numbers, Schema
 from voile.models import Box, DifferentiableModel, Model, Simplex, Unbounded, wrap
 
+pd: Any = pytest.importorskip("pandas")
 Array = NDArray[np.float64]
 DRAW = np.random.default_rng(0)
 ROWS = DRAW.normal(size=(30, 3))
@@ -133,8 +133,7 @@ def test_a_network_in_training_mode_is_refused(network: Any) -> None:
 
 
 def onnx_file(classifier: Any, folder: Path) -> Path:
-    from skl2onnx import to_onnx
-
+    to_onnx: Any = pytest.importorskip("skl2onnx").to_onnx
     path = folder / "model.onnx"
     proto = to_onnx(classifier, ROWS[:1].astype(np.float32), options={"zipmap": False})
     path.write_bytes(proto.SerializeToString())
@@ -143,8 +142,7 @@ def onnx_file(classifier: Any, folder: Path) -> Path:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_onnx_gives_what_the_estimator_gives(classifier: Any, tmp_path: Path) -> None:
-    import onnxruntime
-
+    onnxruntime: Any = pytest.importorskip("onnxruntime")
     path = onnx_file(classifier, tmp_path)
     model = wrap(path)
     assert model.outputs == Simplex()

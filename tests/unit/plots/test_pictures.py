@@ -1,0 +1,143 @@
+"""Pictures return figures, show what they were given, and leave nothing behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from voile import plots
+from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
+from voile.plots import QualityPoint
+
+pytestmark = pytest.mark.filterwarnings("ignore:The set_:PendingDeprecationWarning")
+
+DRAW = np.random.default_rng(0)
+
+
+def explanation(outputs: int = 1, *, errors: bool = True, data: bool = True) -> Explanation:
+    values = DRAW.normal(size=(30, 5, outputs))
+    return Explanation(
+        values=values,
+        base_values=np.zeros(outputs),
+        feature_names=("age", "dose", "weight", "heat", "pulse"),
+        output_names=tuple(f"class {k}" for k in range(outputs)),
+        data=DRAW.normal(size=(30, 5)) if data else None,
+        standard_errors=np.full(values.shape, 0.1) if errors else None,
+    )
+
+
+def texts(figure: Any) -> str:
+    found = [text.get_text() for axes in figure.axes for text in axes.texts]
+    found += [label.get_text() for axes in figure.axes for label in axes.get_yticklabels()]
+    found += [label.get_text() for axes in figure.axes for label in axes.get_xticklabels()]
+    found += [axes.get_xlabel() + axes.get_ylabel() + axes.get_title() for axes in figure.axes]
+    found += [figure.get_supxlabel()]
+    return "\n".join(found)
+
+
+PICTURES = {
+    "beeswarm": lambda: plots.beeswarm(explanation()),
+    "beeswarm without data": lambda: plots.beeswarm(explanation(data=False)),
+    "waterfall": lambda: plots.waterfall(explanation(), row=3),
+    "whiskers": lambda: plots.whiskers(explanation()),
+    "whiskers of outputs": lambda: plots.whiskers(explanation(3), row=2, most=4),
+    "agreement": lambda: plots.agreement(explanation(2), explanation(2)),
+    "partition": lambda: plots.partition({"north": {"yes": 3, "no": 5}, "south": {"no": 2}}),
+    "many clients": lambda: plots.partition({f"{k}": {"a": k + 1} for k in range(50)}, title="x"),
+    "privacy and quality": lambda: plots.privacy_quality(
+        {"a": [QualityPoint(1, 0.5, 0.4, 0.6), QualityPoint(0.5, 0.3, 0.2, 0.4)]},
+        delta=1e-5,
+        without_privacy=0.9,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(PICTURES))
+def test_a_figure_is_returned_and_nothing_is_left_behind(name: str, tmp_path: Any) -> None:
+    mine = plt.figure()
+    state: Any = np.random.get_state(legacy=False)  # noqa: NPY002
+    try:
+        figure = PICTURES[name]()
+        assert plt.get_fignums() == [mine.number]
+        assert plt.gcf() is mine
+    finally:
+        plt.close(mine)
+    after: Any = np.random.get_state(legacy=False)  # noqa: NPY002
+    assert np.array_equal(after["state"]["key"], state["state"]["key"])
+    figure.savefig(tmp_path / "picture.png", dpi=60)
+    assert (tmp_path / "picture.png").stat().st_size > 3_000
+    if name != "privacy and quality":
+        assert "no privacy guarantee" in texts(figure)
+
+
+def test_the_same_call_gives_the_same_beeswarm() -> None:
+    shown = explanation()
+    first, second = plots.beeswarm(shown), plots.beeswarm(shown)
+    one, two = (f.axes[0].collections[0].get_offsets() for f in (first, second))
+    assert np.array_equal(np.asarray(one), np.asarray(two))
+
+
+def test_one_of_several_outputs_must_be_chosen() -> None:
+    for draw in (plots.beeswarm, plots.waterfall):
+        with pytest.raises(InvalidInput, match="class 0, class 1"):
+            draw(explanation(2))
+        assert draw(explanation(2), output="class 1") is not None
+
+
+def test_whiskers_span_the_intervals_and_fade_where_the_sign_is_open() -> None:
+    shown = Explanation(
+        values=np.array([[0.5, -0.01]]),
+        base_values=np.zeros(1),
+        feature_names=("sure", "open"),
+        standard_errors=np.array([[0.1, 0.1]]),
+    )
+    figure = plots.whiskers(shown)
+    bars: Any = figure.axes[0].containers
+    (segment,) = bars[0][2][0].get_segments()
+    assert segment[:, 0] == pytest.approx([0.5 - 0.196, 0.5 + 0.196])
+    assert bars[0][0].get_alpha() == 1.0
+    assert bars[1][0].get_alpha() < 1.0
+    assert "sure" in texts(figure)
+    with pytest.raises(InvalidInput, match="no standard errors"):
+        plots.whiskers(explanation(errors=False))
+    with pytest.raises(InvalidInput, match="most=0"):
+        plots.whiskers(shown, most=0)
+
+
+def test_agreement_with_itself_is_one() -> None:
+    shown = explanation(2)
+    written = texts(plots.agreement(shown, shown, names=("ours", "theirs")))
+    assert "cosine 1.000" in written
+    assert "1.00" in written
+    assert "ours" in written
+    single = explanation()[0]
+    assert "one value only" in texts(plots.agreement(single, single))
+
+
+def test_agreement_is_between_explanations_of_the_same_thing() -> None:
+    with pytest.raises(InvalidInput, match="same rows"):
+        plots.agreement(explanation(), explanation()[:5])
+
+
+def test_pictures_of_nothing() -> None:
+    for wrong in (
+        lambda: plots.privacy_quality({}, delta=0.0),
+        lambda: plots.privacy_quality({"a": []}, delta=0.0),
+        lambda: plots.partition({}),
+        lambda: QualityPoint(0.0, 1.0),
+        lambda: QualityPoint(1.0, 1.0, low=0.5),
+    ):
+        with pytest.raises(InvalidInput):
+            wrong()
+
+
+def test_quality_shows_epsilon_with_delta() -> None:
+    figure = plots.privacy_quality(
+        {"a": [QualityPoint(0.5, 0.3), QualityPoint(2, 0.9)]}, delta=1e-6
+    )
+    assert "delta = 1e-06" in texts(figure)
+    assert "0.5" in texts(figure)
