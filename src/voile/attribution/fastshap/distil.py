@@ -1,0 +1,91 @@
+"""Distillation: an explainer of a surrogate, trained without any data.
+
+If the surrogate is public, or private by its training, everything here is post-processing: inputs
+come from the public schema, answers from the surrogate. Only the optional look at real rows touches
+data, and its result is for their custodian.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from voile.attribution.fastshap.draws import draw_rows
+from voile.attribution.fastshap.explainer import FastShap
+from voile.attribution.fastshap.learning import EXPLAINER_PLAN, OBJECTIVE, learn
+from voile.attribution.fastshap.objectives import Objective
+from voile.attribution.fastshap.quality import Quality, quality
+from voile.attribution.fastshap.surrogate import Surrogate
+from voile.core.errors import InvalidInput
+from voile.core.randomness import GeneratorSource
+from voile.core.schema import Schema
+from voile.training import Plan, Progress
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+JUDGED: Final = 200
+VALIDATED: Final = 1_024
+
+
+@dataclass(frozen=True, eq=False)
+class Distilled:
+    """A distilled explainer and how good it is.
+
+    Args:
+        explainer: the explainer.
+        on_schema: its quality on rows drawn from the schema, not used in training.
+        on_rows: its quality on real rows, where some were allowed; computed from exact data, so on
+            protected rows it is for their custodian only.
+    """
+
+    explainer: FastShap
+    on_schema: Quality
+    on_rows: Quality | None = None
+
+
+def distil(
+    surrogate: Surrogate,
+    schema: Schema,
+    *,
+    source: GeneratorSource,
+    plan: Plan = EXPLAINER_PLAN,
+    objective: Objective = OBJECTIVE,
+    unprotected_rows: Any = None,
+    progress: Progress | None = None,
+) -> Distilled:
+    """Train an explainer on rows drawn from a schema alone.
+
+    Args:
+        surrogate: what is explained; its features must be those of the schema.
+        schema: what rows may look like: public.
+        source: where randomness comes from.
+        plan: how long and how hard to train.
+        objective: `KernelRegression` or `NoisyLabels`.
+        unprotected_rows: real rows that quality may be reported on; training never sees them.
+        progress: told how far the work is.
+    """
+    if schema.feature_names != surrogate.feature_names:
+        raise InvalidInput(
+            f"the surrogate has the features {list(surrogate.feature_names)[:5]}…, the schema "
+            f"{list(schema.feature_names)[:5]}…; they must be the same, in the same order"
+        )
+    if surrogate.schema is not None and surrogate.schema.digest != schema.digest:
+        raise InvalidInput(
+            f"the surrogate was trained with another schema than {schema.name!r}; "
+            "pass `surrogate.schema`"
+        )
+    draw = source.generator()
+
+    def more(count: int) -> Tensor:
+        return surrogate.encoding.tensor(draw_rows(schema, count, draw))
+
+    held_out = draw_rows(schema, VALIDATED, draw)
+    explainer = learn(
+        surrogate, more, held_out, draw, plan=plan, objective=objective, progress=progress
+    )
+    return Distilled(
+        explainer,
+        quality(explainer, draw_rows(schema, JUDGED, draw)),
+        None if unprotected_rows is None else quality(explainer, unprotected_rows),
+    )

@@ -1,0 +1,140 @@
+"""How good learned explanations are, against exact values or sampled ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.attribution.fastshap.exact import exact_values
+from voile.attribution.fastshap.explainer import FastShap
+from voile.attribution.fastshap.objectives import sampled_values, total
+from voile.attribution.fastshap.surrogate import Surrogate
+from voile.attribution.settings import Speed
+from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
+from voile.evaluation import cosine_similarity, r_squared
+
+EXACT_UP_TO: Final = 12
+"""Players up to which quality is measured against exact values unless told otherwise."""
+SAMPLED_ORDERS: Final = 1_000
+
+
+@dataclass(frozen=True, eq=False)
+class Quality:
+    """How far learned values are from the truth, on some rows.
+
+    Args:
+        rows: how many were looked at.
+        truth: "exact", or "sampled from 1000 orders".
+        cosine: the mean cosine, one figure for each output.
+        r_squared: the share of variance explained, one for each output.
+        largest_error: the largest single difference; sampled truth adds its own error.
+    """
+
+    rows: int
+    truth: str
+    cosine: tuple[float, ...]
+    r_squared: tuple[float, ...]
+    largest_error: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.rows} rows against {self.truth} values: cosine {min(self.cosine):.4f}, "
+            f"R² {min(self.r_squared):.4f}"
+        )
+
+
+def quality(
+    explainer: FastShap,
+    rows: Any,
+    *,
+    exact: bool | None = None,
+    orders: int = SAMPLED_ORDERS,
+    seed: int = 0,
+    speed: Speed | None = None,
+) -> Quality:
+    """Compare a learned explainer with the values it tries to give.
+
+    Args:
+        explainer: what is judged.
+        rows: where it is judged; a few hundred give two sound digits.
+        exact: whether to compute the truth from all coalitions; by default up to 12 players.
+        orders: otherwise, random orders of the players for each row, each with its reverse.
+        seed: of those orders.
+        speed: batch size and progress.
+    """
+    surrogate = explainer.surrogate
+    few = surrogate.players.count <= EXACT_UP_TO
+    exact = few if exact is None else exact
+    if exact:
+        truth, name = exact_values(surrogate, rows, speed=speed), "exact"
+    else:
+        truth = sampled(surrogate, rows, orders=orders, seed=seed, speed=speed)
+        name = f"sampled from {orders} orders"
+    learned = explainer.values(surrogate.read(rows))
+    return _judged(truth.values, learned, name)
+
+
+def _judged(truth: NDArray[np.float64], learned: NDArray[np.float64], name: str) -> Quality:
+    def each(measure: Callable[[Any, Any], Any]) -> tuple[float, ...]:
+        outputs = range(truth.shape[2])
+        return tuple(float(np.mean(measure(truth[..., o], learned[..., o]))) for o in outputs)
+
+    error = float(np.abs(truth - learned).max())
+    return Quality(len(truth), name, each(cosine_similarity), each(r_squared), error)
+
+
+def sampled(
+    surrogate: Surrogate,
+    X: Any,  # noqa: N803
+    *,
+    orders: int,
+    seed: int,
+    speed: Speed | None = None,
+) -> Explanation:
+    """Unbiased sampled Shapley values of a surrogate with standard errors, for any number of players.
+
+    Each row has random numbers of its own, so its values do not depend on the other rows.
+    """
+    if orders < 2:
+        raise InvalidInput(f"standard errors need at least two orders, found {orders}")
+    rows = surrogate.read(X)
+    speed = Speed() if speed is None else speed
+    values, errors = [], []
+    for place, row in enumerate(rows):
+        found = _orders_of(surrogate, row, orders, np.random.default_rng([seed, place]), speed)
+        values.append(found.mean(axis=0))
+        errors.append(found.std(axis=0, ddof=1) / np.sqrt(orders))
+        speed.report(place + 1, len(rows))
+    return Explanation(
+        values=np.stack(values),
+        base_values=surrogate.base,
+        feature_names=surrogate.players.names,
+        output_names=surrogate.output_names,
+        data=rows if surrogate.players.single else None,
+        standard_errors=np.stack(errors),
+    )
+
+
+def _orders_of(
+    surrogate: Surrogate,
+    row: NDArray[np.float64],
+    orders: int,
+    draw: np.random.Generator,
+    speed: Speed,
+) -> NDArray[np.float64]:
+    """One estimate an order, shape (orders, players, outputs)."""
+    columns = surrogate.encoding.tensor(row[np.newaxis])
+    gap = total(surrogate, columns)
+    if surrogate.players.count == 1:
+        return np.repeat(gap.numpy()[:, np.newaxis].astype(np.float64), orders, axis=0)
+    together = max(1, speed.batch_rows // (2 * surrogate.players.count))
+    parts = [
+        sampled_values(surrogate, columns, gap, min(together, orders - done), draw)[0]
+        for done in range(0, orders, together)
+    ]
+    return np.concatenate(parts).astype(np.float64)
