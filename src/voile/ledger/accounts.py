@@ -138,11 +138,11 @@ class Account:
     children: Children
     opened: float
 
-    @property
+    @cached_property
     def is_plan(self) -> bool:
         return bool(self.plan)
 
-    @property
+    @cached_property
     def is_parallel(self) -> bool:
         return self.children is Children.PARALLEL
 

@@ -18,14 +18,12 @@ from a journal or from the audit log are equal to the last bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple
 
 from voile.ledger.measures import Sums, growth, larger, packed, plus, unpacked
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(NamedTuple):
     """The four running sums of one account."""
 
     spent: Sums
@@ -34,15 +32,15 @@ class Standing:
     carried: Sums
 
     @classmethod
-    def fresh(cls, nothing: Sums) -> Self:
+    def fresh(cls, nothing: Sums) -> Standing:
         return cls(nothing, nothing, nothing, nothing)
 
     @classmethod
-    def unpack(cls, content: bytes) -> Self:
+    def unpack(cls, content: bytes) -> Standing:
         return cls(*unpacked(content, 4))
 
     def pack(self) -> bytes:
-        return packed(self.spent, self.direct, self.peak, self.carried)
+        return packed(*self)
 
     def renewed(self, *, carried: bool) -> Standing:
         """After a renewal; what it carried is kept where only this account is renewed."""
@@ -50,8 +48,7 @@ class Standing:
         return Standing(nothing, nothing, nothing, self.carried if carried else nothing)
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One account on the way up: what kind it is, and where it stands."""
 
     is_plan: bool
@@ -61,37 +58,38 @@ class Step:
 
 def charged(path: Sequence[Step], cost: Sums) -> list[Standing]:
     """Where all accounts on a path stand after a charge on its first; the last is the root."""
-    after = [_charged_directly(path[0], cost)]
-    grown = _grown(path[0], after[0], cost)
-    for below, step in zip(range(len(path)), path[1:], strict=False):
+    first = _charged_directly(path[0], cost)
+    after, grown = [first], _grown(path[0], first, cost)
+    for step in path[1:]:
         if not any(grown):
             after += [above.standing for above in path[len(after) :]]
             break
-        child = after[below]
-        after[below] = replace(child, carried=plus(child.carried, grown))
-        after.append(_charged_from_below(step, after[below].carried, grown))
+        spent, direct, peak, carried = after[-1]
+        carried = plus(carried, grown)
+        after[-1] = Standing(spent, direct, peak, carried)
+        after.append(_charged_from_below(step, carried, grown))
         grown = _grown(step, after[-1], grown)
     return after
 
 
 def _charged_directly(step: Step, cost: Sums) -> Standing:
-    standing = step.standing
     if step.is_plan:  # paid whole by the accounts above; its own bound is its list of parts
-        return standing
+        return step.standing
+    spent, direct, peak, carried = step.standing
     if step.is_parallel:
-        direct = plus(standing.direct, cost)
-        return replace(standing, direct=direct, spent=plus(direct, standing.peak))
-    return replace(standing, spent=plus(standing.spent, cost))
+        direct = plus(direct, cost)
+        return Standing(plus(direct, peak), direct, peak, carried)
+    return Standing(plus(spent, cost), direct, peak, carried)
 
 
-def _charged_from_below(step: Step, carried: Sums, grown: Sums) -> Standing:
-    standing = step.standing
+def _charged_from_below(step: Step, from_below: Sums, grown: Sums) -> Standing:
+    spent, direct, peak, carried = step.standing
     if not step.is_parallel:
-        return replace(standing, spent=plus(standing.spent, grown))
-    peak = larger(standing.peak, carried)
-    if peak == standing.peak:
-        return standing
-    return replace(standing, peak=peak, spent=plus(standing.direct, peak))
+        return Standing(plus(spent, grown), direct, peak, carried)
+    higher = larger(peak, from_below)
+    if higher == peak:
+        return step.standing
+    return Standing(plus(direct, higher), direct, higher, carried)
 
 
 def _grown(step: Step, after: Standing, charged_here: Sums) -> Sums:

@@ -12,6 +12,7 @@ import math
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -125,28 +126,35 @@ def larger(first: Sums, second: Sums) -> Sums:
 
 def fits(total: Sums, budgets: Sums) -> bool:
     """Whether one dimension is within its budget (sums never fall: it never was beyond)."""
+    if len(total) == 1:
+        return total[0] <= budgets[0]
     return any(each <= budget for each, budget in zip(total, budgets, strict=True))
 
 
 def consumed(total: Sums, budgets: Sums) -> float:
     """The share that is gone, between 0 and 1, in the dimension that has most left."""
-    shares = (
+    shares = [
         each / budget if budget > 0 else 1.0 for each, budget in zip(total, budgets, strict=True)
-    )
+    ]
     return min(1.0, *shares)
 
 
 def packed(*sums: Sums) -> bytes:
     """Sums as bytes, bit for bit."""
-    values = [each for one in sums for each in one]
-    return struct.pack(f"<{len(values)}d", *values)
+    values = tuple(chain.from_iterable(sums))
+    return _layout(len(values)).pack(*values)
 
 
 def unpacked(content: bytes, parts: int) -> tuple[Sums, ...]:
     """The inverse of `packed` for this many sums."""
-    values = struct.unpack(f"<{len(content) // 8}d", content)
+    values = _layout(len(content) // 8).unpack(content)
     size = len(values) // parts
-    return tuple(values[n * size : (n + 1) * size] for n in range(parts))
+    return tuple(values[start : start + size] for start in range(0, len(values), size))
+
+
+@lru_cache(maxsize=256)
+def _layout(count: int) -> struct.Struct:
+    return struct.Struct(f"<{count}d")
 
 
 def written(total: Sums) -> str:

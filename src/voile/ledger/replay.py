@@ -20,6 +20,7 @@ import secrets
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
@@ -71,6 +72,7 @@ class Question:
     parameters: str
     about: About = None
 
+    @cached_property
     def canonical_bytes(self) -> bytes:
         """One sequence of bytes for one question: what the audit log commits to."""
         content = {
@@ -154,7 +156,7 @@ class ReplayKey:
         if about is None or (personal and not isinstance(about, NamedRecord)):
             return Asked(account.name, caller, secrets.token_bytes(KEY_SIZE), replayable=False)
         scope = json.dumps(caller if personal else None).encode()
-        digest = self._digest(b"question", scope + b"\n" + question.canonical_bytes())
+        digest = self._digest(b"question", scope + b"\n" + question.canonical_bytes)
         return Asked(account.name, caller, digest, replayable=True)
 
     def records(self, identifiers: Iterable[str], dataset: str) -> frozenset[bytes]:
@@ -166,7 +168,7 @@ class ReplayKey:
 
     def nonce(self, charge: str, name: str) -> bytes:
         """The nonce of a commitment in the record of a charge: found again without storing it."""
-        return self._digest(b"nonce", json.dumps([charge, name]).encode())
+        return self._digest(b"nonce", f"{name}\n{charge}".encode())
 
     def _digest(self, purpose: bytes, content: bytes) -> bytes:
         return hmac.digest(self.key, purpose + b"\n" + content, hashlib.sha256)

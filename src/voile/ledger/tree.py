@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import ProtectedUnit, Relation
@@ -26,8 +25,7 @@ _MOST_KNOWN: Final = 10_000
 _DEEPEST: Final = 16
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """An account with its running sums."""
 
     account: Account
@@ -36,7 +34,8 @@ class Node:
 
     @property
     def step(self) -> Step:
-        return Step(self.account.is_plan, self.account.is_parallel, self.standing)
+        account = self.account
+        return Step(account.is_plan, account.is_parallel, self.standing)
 
 
 class Tree:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from voile.audit_log import PART as LOG_PART
@@ -197,8 +198,8 @@ class Desk:
             relation=headline.relation.value,
             dataset=headline.dataset,
             mechanism=headline.mechanism,
-            guarantees=guarantees_digest(request.guarantees),
-            query=commitment("query", nonces["query"], request.question.canonical_bytes()),
+            guarantees=_guarantees_digest(request.guarantees),
+            query=commitment("query", nonces["query"], request.question.canonical_bytes),
             answer=commitment("answer", nonces["answer"], drawn.committed or drawn.content),
             event=event_for_log(event_text(request.event)),
             cost=written(grant.cost) if grant.cost else None,
@@ -223,6 +224,12 @@ class Desk:
     def _leaving(self, settled: Settled) -> Answer:
         nonces = self._nonces(settled.charge)
         return Answer(settled.answer, settled.charge, settled.record, settled.replayed, nonces)
+
+
+@lru_cache(maxsize=256)
+def _guarantees_digest(guarantees: tuple[Guarantee, ...]) -> bytes:
+    """A service promises the same few things again and again."""
+    return guarantees_digest(guarantees)
 
 
 def _charge(request: Request, asked: Asked) -> Charge:

@@ -86,7 +86,7 @@ class TestTheWalk:
         report = verify_receipt(
             bytes(receipt),
             policy(0),
-            query=request("row 1").question.canonical_bytes(),
+            query=request("row 1").question.canonical_bytes,
             answer=answer.content,
         )
         assert report.verified
@@ -318,7 +318,7 @@ def spoil_balance(t: Transaction) -> None:
     balance = t.get(BALANCES, "clinic")
     assert balance is not None
     standing = Standing.unpack(balance.sums)
-    smaller = replace(standing, spent=tuple(each / 2 for each in standing.spent))
+    smaller = standing._replace(spent=tuple(each / 2 for each in standing.spent))
     t.replace(BALANCES, replace(balance, sums=smaller.pack()))
 
 
@@ -326,7 +326,7 @@ def spoil_peak(t: Transaction) -> None:
     balance = t.get(BALANCES, "wards")
     assert balance is not None
     standing = Standing.unpack(balance.sums)
-    t.replace(BALANCES, replace(balance, sums=replace(standing, peak=(0.0, 0.0)).pack()))
+    t.replace(BALANCES, replace(balance, sums=standing._replace(peak=(0.0, 0.0)).pack()))
 
 
 def last_charge(t: Transaction) -> Any:

