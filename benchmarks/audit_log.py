@@ -91,7 +91,7 @@ def our_step(place: str) -> Step:
 
 def bare_step(place: str) -> Step:
     """The same statements with ready-made bytes: no hashing, no encoding, no checks."""
-    record, hashes = canonical_bytes(release(12345)), bytes(64)
+    record, noise = canonical_bytes(release(12345)), random.Random(SEED).randbytes(4096)
     if place.startswith("postgresql"):
         connection: Any = psycopg.connect(place, autocommit=True)
         begin, sign, lock = "BEGIN", "%s", " FOR UPDATE"
@@ -107,8 +107,8 @@ def bare_step(place: str) -> Step:
     def step() -> None:
         connection.execute(begin)
         ((name, origin, size, _),) = connection.execute(read, ("log",)).fetchall()
-        connection.execute(insert, (size, record, hashes))
-        edge = bytes(32 * (size + 1).bit_count())
+        connection.execute(insert, (size, record, noise[size % 4000 :][:64]))
+        edge = noise[size % 3000 :][: 32 * (size + 1).bit_count()]
         connection.execute(update, (origin, size + 1, edge, name))
         connection.execute("COMMIT")
 
