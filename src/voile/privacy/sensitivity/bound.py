@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Self
+from typing import Self, TypeVar
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import ProtectedUnit, Relation
+
+_Enumeration = TypeVar("_Enumeration", bound=StrEnum)
 
 
 class Norm(StrEnum):
@@ -34,6 +36,9 @@ class Sensitivity:
     conditions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "norm", member(Norm, self.norm))
+        object.__setattr__(self, "unit", member(ProtectedUnit, self.unit))
+        object.__setattr__(self, "relation", member(Relation, self.relation))
         if not math.isfinite(self.value) or self.value <= 0:
             raise InvalidInput(f"a sensitivity must be finite and above 0, found {self.value}")
         if self.unit is ProtectedUnit.EXPLAINED_ROW and self.relation is not Relation.REPLACE_ONE:
@@ -94,9 +99,19 @@ def width_of(name: str, width: float) -> float:
 
 def by_relation(relation: Relation, *, replace_one: float, blank_one: float) -> float:
     """The figure for a relation with public sizes; nothing is divided by a private size."""
+    relation = member(Relation, relation)
     if relation is Relation.ADD_OR_REMOVE_ONE:
         raise Refused(
             "under 'add or remove one' the number of rows is private, so nothing may be divided "
             "by it; use 'blank one' with public sizes, or a sum over a declared public size"
         )
-    return {Relation.REPLACE_ONE: replace_one, Relation.BLANK_ONE: blank_one}[Relation(relation)]
+    return {Relation.REPLACE_ONE: replace_one, Relation.BLANK_ONE: blank_one}[relation]
+
+
+def member(kind: type[_Enumeration], value: str) -> _Enumeration:
+    """A value read from a file, as what it names; a figure must not hang on `is` and a string."""
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(repr(str(item)) for item in kind)
+        raise InvalidInput(f"expected one of {known}, found {value!r}") from None

@@ -13,7 +13,9 @@ from functools import lru_cache
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.privacy.sensitivity.bound import Sensitivity, by_relation, positive, width_of
-from voile.privacy.sensitivity.shapley import _EXACT, _of_rows
+from voile.privacy.sensitivity.shapley import _of_rows
+
+_PAIRS = "interactions are exact, not estimated, and only those of pairs are released, each once"
 
 
 def interaction_norm(*, features: int, output_width: float) -> float:
@@ -27,11 +29,14 @@ def interaction_norm(*, features: int, output_width: float) -> float:
 def interaction_background(
     *, features: int, background_rows: int, output_width: float, relation: Relation
 ) -> Sensitivity:
-    """Exact pairwise interactions of one output over m private background rows."""
+    """Exact pairwise interactions of one output over m private background rows.
+
+    Covers the pairs i < j, each once; what single features add besides is another release.
+    """
     width = width_of("output_width", output_width)
     whole = width * (3.0 if features == 2 else _length(features, constant=4.5))
     value = by_relation(relation, replace_one=whole, blank_one=whole / 2)
-    return _of_rows(value / positive("background_rows", background_rows), relation, _EXACT)
+    return _of_rows(value / positive("background_rows", background_rows), relation, _PAIRS)
 
 
 @lru_cache(maxsize=1024)

@@ -13,6 +13,9 @@ from voile.privacy.sensitivity.bound import positive, width_of
 class OutputSet:
     """A declared set of output vectors.
 
+    Two outputs are at most twice the radius apart, so a smaller radius is refused: it would make
+    "blank one" cheaper than any set allows.
+
     Args:
         diameter: the largest l2 distance between two outputs.
         radius: the largest l2 distance from the null output (the centre) to an output.
@@ -20,6 +23,14 @@ class OutputSet:
 
     diameter: float
     radius: float
+
+    def __post_init__(self) -> None:
+        diameter, radius = width_of("diameter", self.diameter), width_of("radius", self.radius)
+        if diameter > 2 * radius * (1 + 1e-12):
+            raise InvalidInput(
+                f"no set of diameter {diameter} lies within {radius} of one point: "
+                f"the radius must be at least {diameter / 2}"
+            )
 
 
 def interval(width: float) -> OutputSet:

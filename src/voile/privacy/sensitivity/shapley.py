@@ -25,7 +25,18 @@ _MODEL = (
 )
 _EXPLAINED = "explained rows are not protected rows of this account"
 _EXACT = "Shapley values are exact, not estimated"
-_INDEPENDENT = "coalitions are drawn independently of the data"
+_CLIPPED = (
+    "each background row's vector is estimated from that row alone, with coalitions drawn "
+    "independently of the data, and clipped to the bound on its length"
+)
+_LENGTHS = (
+    "values are exact, or each row's vector is estimated with coalitions drawn independently of "
+    "the data and clipped to the bound on its length"
+)
+_COORDINATES = (
+    "values are exact, or estimated with coalitions drawn independently of the data and each "
+    "clamped to the width of the output range"
+)
 _TIME = "running time is not observed"
 
 
@@ -84,7 +95,7 @@ def clipped_shapley_background(
     length = shapley_norm(features=features, output_width=output_width)
     value = by_relation(relation, replace_one=2 * length, blank_one=length)
     rows = positive("background_rows", background_rows)
-    return _of_rows(value / rows, relation, _INDEPENDENT)
+    return _of_rows(value / rows, relation, _CLIPPED)
 
 
 def clipped_shapley_background_with_base(
@@ -97,7 +108,7 @@ def clipped_shapley_background_with_base(
         relation, replace_one=math.hypot(1.0, 2 * b), blank_one=math.hypot(0.5, b)
     )
     rows = positive("background_rows", background_rows)
-    return _of_rows(value / rows, relation, _INDEPENDENT)
+    return _of_rows(value / rows, relation, _CLIPPED)
 
 
 def mean_absolute_shapley(
@@ -105,21 +116,26 @@ def mean_absolute_shapley(
 ) -> Sensitivity:
     """The mean of |φ| over the rows of a private population, the background being public.
 
-    Holds for exact values, and for estimates if each row's vector is clipped to B·R. Two vectors
+    Holds for exact values, and for estimates if each row's vector is clipped to B·R; with several
+    outputs the vector is that of all features and outputs. Two vectors
     without negative entries are at most √2 times their length apart, not twice.
     """
     length = shapley_norm(features=features, output_width=output_width)
     value = by_relation(relation, replace_one=math.sqrt(2) * length, blank_one=length)
-    return _of_population(value / positive("rows", rows), relation)
+    return _of_population(value / positive("rows", rows), relation, _LENGTHS)
 
 
 def mean_absolute_shapley_coordinate(
     *, rows: int, output_width: float, relation: Relation
 ) -> Sensitivity:
-    """The mean of |φᵢ| for each feature by itself; what choosing the top features needs."""
+    """The mean of |φᵢ| for each feature by itself; what choosing the top features needs.
+
+    Estimates must be clamped to R one by one: an entry of a vector clipped to B·R can exceed R.
+    """
     width = width_of("output_width", output_width)
     value = by_relation(relation, replace_one=width, blank_one=width)
-    return _of_population(value / positive("rows", rows), relation, norm=Norm.LINF)
+    rows = positive("rows", rows)
+    return _of_population(value / rows, relation, _COORDINATES, norm=Norm.LINF)
 
 
 def signed_mean_shapley_coordinate(
@@ -128,7 +144,8 @@ def signed_mean_shapley_coordinate(
     """The scores max(0, ±mean φᵢ) of signed candidates, each by itself."""
     width = width_of("output_width", output_width)
     value = by_relation(relation, replace_one=2 * width, blank_one=width)
-    return _of_population(value / positive("rows", rows), relation, norm=Norm.LINF)
+    rows = positive("rows", rows)
+    return _of_population(value / rows, relation, _COORDINATES, norm=Norm.LINF)
 
 
 def mean_absolute_shapley_over_itself(
@@ -173,7 +190,9 @@ def _of_rows(value: float, relation: Relation, how: str, *, norm: Norm = Norm.L2
     )
 
 
-def _of_population(value: float, relation: Relation, *, norm: Norm = Norm.L2) -> Sensitivity:
+def _of_population(
+    value: float, relation: Relation, how: str, *, norm: Norm = Norm.L2
+) -> Sensitivity:
     return Sensitivity(
         value=value,
         norm=norm,
@@ -182,8 +201,9 @@ def _of_population(value: float, relation: Relation, *, norm: Norm = Norm.L2) ->
         conditions=(
             _CLAMPED,
             _MODEL,
-            "the background is public, synthetic or protected by its own release",
-            "values are exact, or each row's vector is clipped to the bound on its length",
+            "the background does not depend on these rows, or only through differential privacy "
+            "charged to the same account",
+            how,
             _TIME,
         ),
     )

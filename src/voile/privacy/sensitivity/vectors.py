@@ -6,7 +6,14 @@ import math
 
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import ProtectedUnit, Relation
-from voile.privacy.sensitivity.bound import Norm, Sensitivity, by_relation, positive, width_of
+from voile.privacy.sensitivity.bound import (
+    Norm,
+    Sensitivity,
+    by_relation,
+    member,
+    positive,
+    width_of,
+)
 
 
 def clipped_vector(
@@ -17,7 +24,7 @@ def clipped_vector(
     A blank record contributes the zero vector; so does a record that is not there.
     """
     bound = width_of("bound", bound)
-    value = 2 * bound if relation is Relation.REPLACE_ONE else bound
+    value = 2 * bound if _replaced(relation) else bound
     return Sensitivity(
         value=value,
         norm=norm,
@@ -58,7 +65,7 @@ def bounded_sum(*, lower: float, upper: float, relation: Relation) -> Sensitivit
     """
     width = _width(lower, upper)
     reach = max(abs(lower), abs(upper))
-    return _of_numbers(width if relation is Relation.REPLACE_ONE else reach, relation)
+    return _of_numbers(width if _replaced(relation) else reach, relation)
 
 
 def count(*, relation: Relation) -> Sensitivity:
@@ -71,8 +78,8 @@ def histogram(*, norm: Norm, relation: Relation) -> Sensitivity:
 
     Replacing a row takes one from a cell and adds one to another.
     """
-    replaced = {Norm.L1: 2.0, Norm.L2: math.sqrt(2), Norm.LINF: 1.0}[norm]
-    value = replaced if relation is Relation.REPLACE_ONE else 1.0
+    replaced = {Norm.L1: 2.0, Norm.L2: math.sqrt(2), Norm.LINF: 1.0}[member(Norm, norm)]
+    value = replaced if _replaced(relation) else 1.0
     return Sensitivity(
         value=value,
         norm=norm,
@@ -80,6 +87,10 @@ def histogram(*, norm: Norm, relation: Relation) -> Sensitivity:
         relation=relation,
         conditions=("the cells are disjoint and public",),
     )
+
+
+def _replaced(relation: Relation) -> bool:
+    return member(Relation, relation) is Relation.REPLACE_ONE
 
 
 def _width(lower: float, upper: float) -> float:

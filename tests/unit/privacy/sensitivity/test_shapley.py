@@ -165,6 +165,18 @@ class TestLength:
 
 class TestPopulation:
     @pytest.mark.parametrize("d", [1, 2, 3, 5, 8])
+    def test_no_matrix_of_several_outputs_is_longer(self, d: int) -> None:
+        """Corners of the simplex fit no ball of half its diameter; the bound holds all the same."""
+
+        def corners(coefficients: games.Matrix) -> games.Matrix:
+            return np.asarray(np.eye(coefficients.shape[1])[coefficients.argmax(axis=1)])
+
+        for outputs in (2, 3, 6):
+            longest = games.ascent(games.shapley_matrix(d), corners, outputs, starts=20)
+            bound = s.shapley_norm(features=d, output_width=s.simplex(outputs))
+            assert longest <= bound * (1 + 1e-9)
+
+    @pytest.mark.parametrize("d", [1, 2, 3, 5, 8])
     def test_two_absolute_vectors_are_never_further_apart(self, d: int) -> None:
         """The worst pair has disjoint supports: search among long vectors of both games."""
         bound = s.mean_absolute_shapley(
@@ -298,6 +310,34 @@ class TestValidity:
             s.shapley_background(
                 features=2, background_rows=5, output_width=width, relation=REPLACE
             )
+
+    @pytest.mark.parametrize(
+        ("diameter", "radius"), [(1.0, 0.1), (0.0, 1.0), (1.0, math.nan), (-1.0, 1.0)]
+    )
+    def test_an_output_set_that_cannot_be_is_refused(self, diameter: float, radius: float) -> None:
+        with pytest.raises(InvalidInput):
+            s.OutputSet(diameter, radius)
+
+    def test_an_entry_of_a_clipped_vector_can_exceed_the_range_so_coordinates_are_clamped(
+        self,
+    ) -> None:
+        assert s.shapley_norm(features=3, output_width=1.0) > 1.0
+        for of in (s.mean_absolute_shapley_coordinate, s.signed_mean_shapley_coordinate):
+            said = " ".join(of(rows=5, output_width=1.0, relation=REPLACE).conditions)
+            assert "clamped to the width" in said
+            assert "clipped" not in said
+
+    def test_a_clipped_estimator_says_that_it_is_clipped(self) -> None:
+        for of in (s.clipped_shapley_background, s.clipped_shapley_background_with_base):
+            found = of(features=3, background_rows=5, output_width=1.0, relation=BLANK)
+            assert "from that row alone" in " ".join(found.conditions)
+            assert "clipped to the bound" in " ".join(found.conditions)
+
+    def test_the_background_of_a_population_must_not_depend_on_it(self) -> None:
+        found = s.mean_absolute_shapley(features=3, rows=5, output_width=1.0, relation=BLANK)
+        said = " ".join(found.conditions)
+        assert "background does not depend on these rows" in said
+        assert "drawn independently" in said
 
     def test_a_simplex_of_one_class_is_refused(self) -> None:
         with pytest.raises(InvalidInput):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from voile import ProtectedUnit, Relation
 from voile.core.errors import InvalidInput, Refused
 from voile.privacy import sensitivity as s
-from voile.privacy.sensitivity import Norm
+from voile.privacy.sensitivity import Norm, Sensitivity
 
 REPLACE, BLANK, REMOVE = Relation.REPLACE_ONE, Relation.BLANK_ONE, Relation.ADD_OR_REMOVE_ONE
 
@@ -71,6 +73,21 @@ def test_counts_and_histograms() -> None:
         moved = np.linalg.norm(before - after, ord=order)
         assert s.histogram(norm=norm, relation=REPLACE).value == pytest.approx(moved)
         assert s.histogram(norm=norm, relation=BLANK).value == 1.0
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_a_relation_read_from_a_file_means_the_same(relation: Relation) -> None:
+    written: Any = str(relation.value)
+    quantities: tuple[Callable[[Relation], Sensitivity], ...] = (
+        lambda r: s.clipped_vector(bound=3.0, norm=Norm.L2, unit=ProtectedUnit.ROW, relation=r),
+        lambda r: s.bounded_sum(lower=-1.0, upper=1.0, relation=r),
+        lambda r: s.histogram(norm=Norm.L1, relation=r),
+    )
+    for of in quantities:
+        assert of(written) == of(relation)
+        assert of(written).relation is relation
+    with pytest.raises(InvalidInput, match="expected one of"):
+        s.count(relation="replace two")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("lower", "upper"), [(1.0, 1.0), (2.0, 1.0), (math.nan, 1.0)])
