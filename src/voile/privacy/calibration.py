@@ -16,8 +16,10 @@ from scipy.optimize import brentq
 
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.guarantee import Relation
+from voile.privacy.accounting import privacy_loss
 from voile.privacy.accounting.accountants import PrivacyLoss
 from voile.privacy.accounting.conversion import check_target, gaussian_noise_multiplier
+from voile.privacy.accounting.curves import branches
 from voile.privacy.accounting.filters import Filter
 from voile.privacy.events import Composed, Gaussian, PoissonSampled, PrivacyEvent, Repeated
 
@@ -69,11 +71,19 @@ def dp_sgd_noise(
     """The common noise multiplier at which all stages together cost at most (epsilon, delta).
 
     Measured as a fixed plan, by composing privacy-loss distributions: within 0.01 % of the smallest
-    noise that this measure allows, never below it.
+    noise that this measure allows, never below it. No stage gets a noise multiplier below 0.01,
+    even where less would do.
     """
     check_target(epsilon, delta)
     if not stages:
         raise InvalidInput("at least one stage is needed")
+    (leaves,) = branches(Composed(tuple(stage.event(1.0, relation) for stage in stages)))
+    least = 2 * privacy_loss.rounding(leaves)
+    if delta <= least:
+        raise InvalidInput(
+            f"{sum(leaves.values())} steps are composed numerically, for which {least:.2g} is the "
+            f"smallest delta, found {delta:g}"
+        )
     return _dp_sgd_noise(tuple(stages), epsilon, delta, Relation(relation))
 
 
@@ -86,7 +96,8 @@ def _dp_sgd_noise(
         event = Composed(tuple(stage.event(noise, relation) for stage in stages))
         return math.log(max(PrivacyLoss().compose(event).epsilon(delta), 1e-12) / epsilon)
 
-    return _root_on_the_safe_side(excess, _first_guess(stages, epsilon, delta))
+    least = math.log(_LEAST / min(stage.noise_share for stage in stages))
+    return _root_on_the_safe_side(excess, _first_guess(stages, epsilon, delta), least)
 
 
 def dp_sgd_noise_in(account: Filter, stages: Sequence[Stage], *, relation: Relation) -> float:
@@ -129,14 +140,13 @@ def _first_guess(stages: Sequence[Stage], epsilon: float, delta: float) -> float
     return float(brentq(excess, low, high)) if excess(low) > 0 > excess(high) else 0.0
 
 
-def _root_on_the_safe_side(excess: Callable[[float], float], guess: float) -> float:
+def _root_on_the_safe_side(excess: Callable[[float], float], guess: float, least: float) -> float:
     """Where `excess` falls to zero, by secants from a guess; the answer has excess ≤ 0."""
-    low, high = _bracket(excess, guess)
-    (x0, y0), (x1, y1) = low, high
+    (x0, y0), (x1, y1) = _bracket(excess, guess, least)
     while x1 - x0 > _PRECISION:
-        middle = x0 - y0 * (x1 - x0) / (y1 - y0)
+        secant = x0 - y0 * (x1 - x0) / (y1 - y0) if math.isfinite(y0) else (x0 + x1) / 2
         # Aim a little to the safe side, so that the bracket closes from both ends.
-        middle = min(max(middle + _PRECISION / 4, x0 + _PRECISION / 2), x1 - _PRECISION / 2)
+        middle = min(max(secant + _PRECISION / 4, x0 + _PRECISION / 2), x1 - _PRECISION / 2)
         value = excess(middle)
         if value > 0:
             x0, y0 = middle, value
@@ -148,14 +158,17 @@ def _root_on_the_safe_side(excess: Callable[[float], float], guess: float) -> fl
 
 
 def _bracket(
-    excess: Callable[[float], float], guess: float
+    excess: Callable[[float], float], guess: float, least: float
 ) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Two points between which `excess` falls to zero; twice the least one if it is enough."""
     step = 0.05
-    point = (guess, excess(guess))
+    point = (max(guess, least), excess(max(guess, least)))
     while True:
-        beyond = point[0] + (step if point[1] > 0 else -step)
-        if abs(beyond) > 16:
-            raise InvalidInput("no noise multiplier between 1e-7 and 1e7 meets this target")
+        if point[1] <= 0 and point[0] <= least:
+            return point, point
+        beyond = max(point[0] + (step if point[1] > 0 else -step), least)
+        if beyond > 16:
+            raise InvalidInput("no noise multiplier up to 1e7 meets this target")
         other = (beyond, excess(beyond))
         if (other[1] > 0) != (point[1] > 0):
             return (point, other) if point[1] > 0 else (other, point)

@@ -104,7 +104,10 @@ class PoissonSampled:
 
 @dataclass(frozen=True)
 class Repeated:
-    """The same event several times, each possibly depending on earlier answers."""
+    """The same event several times, each possibly depending on earlier answers.
+
+    Parallel parts inside are the same records every time; otherwise list the rounds in `Composed`.
+    """
 
     event: PrivacyEvent
     times: int

@@ -123,6 +123,28 @@ def test_laplace() -> None:
         laplace_noise_multiplier(0.0)
 
 
+@pytest.mark.parametrize("relation", [BLANK, Relation.REPLACE_ONE])
+def test_a_target_that_any_noise_meets_gets_the_least_noise_on_offer(relation: Relation) -> None:
+    """A record that is sampled with probability 0.0006 in all is protected at delta 0.0023."""
+    stages = [Stage(0.0003, 2, 4.0)]
+    noise = dp_sgd_noise(stages, epsilon=10.0, delta=0.0023, relation=relation)
+    assert noise == pytest.approx(0.01 / 4)
+    assert read(stages, noise, 0.0023, relation) <= 10.0
+
+
+def test_a_delta_that_numbers_cannot_resolve_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="smallest delta"):
+        dp_sgd_noise([Stage(0.01, 10_000)], epsilon=1.0, delta=1e-12, relation=BLANK)
+
+
+@pytest.mark.parametrize(
+    "stage", [Stage(0.0, 5), Stage(1.5, 5), Stage(0.1, 0), Stage(0.1, 5, 0.0), Stage(0.1, 5, -1.0)]
+)
+def test_a_stage_that_is_none_is_refused(stage: Stage) -> None:
+    with pytest.raises(InvalidInput):
+        dp_sgd_noise([stage], epsilon=1.0, delta=1e-5, relation=BLANK)
+
+
 def test_no_stage_is_refused() -> None:
     with pytest.raises(InvalidInput):
         dp_sgd_noise([], epsilon=1.0, delta=1e-5, relation=BLANK)

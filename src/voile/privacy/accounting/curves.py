@@ -25,6 +25,8 @@ from voile.privacy.events import (
     Zcdp,
 )
 
+_LOG_2 = math.log(2)
+
 
 def rho(event: PrivacyEvent) -> float:
     """Zero-concentrated privacy; refuses events that have no finite rho."""
@@ -106,19 +108,29 @@ def _pure_rho(epsilon: float) -> float:
 
 
 def _pure_renyi(epsilon: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Randomised response is the worst that a pure epsilon allows, at every order."""
-    log_p, log_q = -math.log1p(math.exp(-epsilon)), -math.log1p(math.exp(epsilon))
-    terms = np.logaddexp(
-        orders * log_p + (1 - orders) * log_q, orders * log_q + (1 - orders) * log_p
-    )
-    return np.asarray(terms / (orders - 1))
+    """Randomised response is the worst that a pure epsilon allows, at every order.
+
+    log(1 + x)/(α−1) with x = 2·sinh(αε/2)·sinh((α−1)ε/2)/cosh(ε/2): no difference of nearly equal
+    numbers, so that no charge is lost or negative, however small epsilon is.
+    """
+    half = epsilon / 2
+    log_cosh = half + math.log1p(math.exp(-epsilon)) - _LOG_2
+    log_x = _LOG_2 + _log_sinh(orders * half) + _log_sinh((orders - 1) * half) - log_cosh
+    return np.asarray(np.logaddexp(0.0, log_x) / (orders - 1))
 
 
 def _laplace_renyi(multiplier: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(Mironov 2017, Table II)."""
-    up = np.log(orders / (2 * orders - 1)) + (orders - 1) / multiplier
-    down = np.log((orders - 1) / (2 * orders - 1)) - orders / multiplier
-    return np.asarray(np.logaddexp(up, down) / (orders - 1))
+    """(Mironov 2017, Table II).
+
+    Where both exponents are small, the sum is 1 + x, and x is a sum of two terms that are not
+    negative: the linear parts of the exponentials cancel.
+    """
+    up, down = (orders - 1) / multiplier, orders / multiplier
+    share = orders / (2 * orders - 1)
+    small = np.minimum(up, 1.0), np.minimum(down, 1.0)
+    near = np.log1p(share * _beyond_linear(small[0]) + (1 - share) * _beyond_linear(-small[1]))
+    far = np.logaddexp(np.log(share) + up, np.log1p(-share) - down)
+    return np.asarray(np.where(down < 1, near, far) / (orders - 1))
 
 
 def _sampled_renyi(event: PoissonSampled, orders: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -133,8 +145,26 @@ def _sampled_renyi(event: PoissonSampled, orders: NDArray[np.float64]) -> NDArra
 
 
 def _sampled_at(event: PoissonSampled, order: int) -> float:
-    k = np.arange(order + 1)
+    """log(1 + x)/(α−1): without their exponentials the binomial terms add up to one.
+
+    x = Σ_{k≥2} C(α,k)·(1−q)^{α−k}·q^k·(exp(k(k−1)/(2z²)) − 1), of which no term is negative.
+    """
+    k = np.arange(2, order + 1)
     log_binomial = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
     q, z = event.probability, event.event.noise_multiplier
-    terms = log_binomial + k * math.log(q) + (order - k) * math.log1p(-q) + k * (k - 1) / (2 * z**2)
-    return float(logsumexp(terms)) / (order - 1)
+    exponent = k * (k - 1) / (2 * z**2)
+    terms = log_binomial + k * math.log(q) + (order - k) * math.log1p(-q)
+    log_x = logsumexp(terms + exponent + np.log(-np.expm1(-exponent)))
+    return float(np.logaddexp(0.0, log_x)) / (order - 1)
+
+
+def _log_sinh(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(x + np.log(-np.expm1(-2 * x)) - _LOG_2)
+
+
+def _beyond_linear(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """e^x − 1 − x, by its series where the difference would cancel."""
+    series = np.ones_like(x)
+    for k in range(10, 2, -1):
+        series = 1 + x / k * series
+    return np.asarray(np.where(np.abs(x) < 0.1, x**2 / 2 * series, np.expm1(x) - x))

@@ -7,8 +7,8 @@ The theorem each one uses (proofs and references: docs/guarantees/accounting.md)
   that implies the promised (epsilon, delta).
 - `RenyiFilter`, one order: the same with the Rényi divergence of that one order, fixed at opening.
 - `RenyiFilter`, k orders: each order is a filter by itself, opened at delta/k, and an event is
-  granted while at least one of them has never been exceeded. Whichever order carries the promise in
-  the end, its failure has been paid for.
+  granted while at least one of them has never been exceeded. The transcripts on which a given order
+  stands in the end are as likely as under its own filter, which costs delta/k.
 
 "Some order of a curve still fits at delta" is not covered by these theorems, and is not offered.
 Immutable: `spend` gives the filter after the event. Sums are rounded up.

@@ -26,12 +26,29 @@ from voile.privacy.events import (
 
 def epsilon(leaves: dict[Leaf, int], delta: float) -> float:
     """The epsilon of the composition at delta; infinite if no epsilon reaches it."""
-    return _composed(frozenset(leaves.items())).get_epsilon_for_delta(delta) if leaves else 0.0
+    if not leaves:
+        return 0.0
+    left = delta - rounding(leaves)
+    if left <= 0:
+        return math.inf
+    return float(_composed(frozenset(leaves.items())).get_epsilon_for_delta(left))
 
 
 def delta(leaves: dict[Leaf, int], epsilon: float) -> float:
     """The delta of the composition at epsilon."""
-    return _composed(frozenset(leaves.items())).get_delta_for_epsilon(epsilon) if leaves else 0.0
+    if not leaves:
+        return 0.0
+    composed = _composed(frozenset(leaves.items()))
+    return min(1.0, float(composed.get_delta_for_epsilon(epsilon)) + rounding(leaves))
+
+
+def rounding(leaves: dict[Leaf, int]) -> float:
+    """How much of delta the rounding of Fourier transforms may be: counted as delta, to be safe.
+
+    It grows with the number of events. Against transforms in extended precision up to 2·10⁻¹⁶ for
+    each event were found; this is eight times as much.
+    """
+    return (sum(leaves.values()) + len(leaves)) * 2.0**-49
 
 
 @lru_cache(maxsize=64)

@@ -14,6 +14,9 @@ from scipy.special import ndtr, ndtri
 from voile.core.errors import InvalidInput
 from voile.privacy.accounting.accountants import Accountant
 
+_LARGEST = 700.0
+"""An epsilon beyond which both lines lie at zero; so does infinity, which promises nothing."""
+
 
 def trade_off(
     accountant: Accountant, false_positives: ArrayLike, *, points: int = 60
@@ -24,7 +27,10 @@ def trade_off(
         raise InvalidInput("false-positive rates lie between 0 and 1")
     curve = np.zeros_like(alpha)
     for delta in np.geomspace(1e-9, 0.5, points):
-        bound = np.exp(accountant.epsilon(float(delta)))
+        epsilon = accountant.epsilon(float(delta))
+        if epsilon > _LARGEST:
+            continue
+        bound = np.exp(epsilon)
         steep, flat = 1 - delta - bound * alpha, (1 - delta - alpha) / bound
         curve = np.maximum(curve, np.maximum(steep, flat))
     return curve

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 
 import dp_accounting
 import numpy as np
@@ -62,6 +63,17 @@ class TestHundredQueries:
     def test_one_renyi_order(self) -> None:
         accountant = Renyi(orders=(14,)).compose(QUERY, 100)
         assert accountant.epsilon(1e-5) == pytest.approx(1.349, abs=1e-3)
+
+    @pytest.mark.parametrize(
+        ("times", "delta"), [(13649, 1.2e-13), (4005, 1.3e-13), (764, 6.5e-12)]
+    )
+    def test_numerical_is_never_below_the_exact_figure(self, times: int, delta: float) -> None:
+        """Fast Fourier transforms round; a delta that small would be made of rounding errors."""
+        for mu in (0.5, 2.4, 5.7):
+            accountant = PrivacyLoss().compose(Gaussian(math.sqrt(times) / mu), times)
+            exact = gaussian_epsilon(1 / mu, delta)
+            assert accountant.epsilon(delta) >= exact
+            assert accountant.delta(exact) >= delta * (1 - 1e-9)
 
     def test_numerical_is_exact(self) -> None:
         exact = gaussian_epsilon(QUERY.noise_multiplier / 10, 1e-5)
@@ -205,6 +217,35 @@ class TestCurves:
                 divergence = np.log((p**order * q ** (1 - order)).sum()) / (order - 1)
                 assert divergence <= claimed + 1e-12
 
+    @pytest.mark.parametrize("order", [1.01, 2.0, 14.0, 512.0])
+    def test_tiny_charges_are_neither_lost_nor_negative(self, order: float) -> None:
+        """log(1 + x) of a tiny x, many times over: a rounding error would be a refund."""
+        for multiplier in (1e5, 1e8, 1e9, 1e12):
+            leading = order / (2 * multiplier**2)
+            for event in (PureDp(1 / multiplier), Laplace(multiplier)):
+                cost = renyi(event, np.array([order]))[0]
+                assert cost == pytest.approx(leading, rel=1e-2, abs=0)
+        if order == round(order):
+            for rate in (1e-8, 1e-10):
+                step = PoissonSampled(Gaussian(30.0), rate, Relation.BLANK_ONE)
+                leading = order / 2 * rate**2 * math.expm1(1 / 900)
+                assert renyi(step, np.array([order]))[0] == pytest.approx(leading, rel=1e-2, abs=0)
+
+    @pytest.mark.parametrize("order", [1.5, 2.0, 7.0, 100.0])
+    def test_curves_against_sums_and_integrals(self, order: float) -> None:
+        """The definition of the divergence, in sixty digits."""
+        for scale in (0.02, 0.9, 1.1, 30.0):
+            with localcontext(prec=60):
+                a, t = Decimal(order), Decimal(1 / scale)
+                p, q = 1 / (1 + (-t).exp()), 1 / (1 + t.exp())
+                pure = (p**a * q ** (1 - a) + q**a * p ** (1 - a)).ln() / (a - 1)
+                a, t = Decimal(order), 1 / Decimal(scale)
+                up, down = a * ((a - 1) * t).exp(), (a - 1) * (-a * t).exp()
+                laplace = ((up + down) / (2 * a - 1)).ln() / (a - 1)
+            orders = np.array([order])
+            assert renyi(PureDp(1 / scale), orders)[0] == pytest.approx(float(pure), rel=1e-12)
+            assert renyi(Laplace(scale), orders)[0] == pytest.approx(float(laplace), rel=1e-12)
+
     def test_sampling_everything_is_no_sampling(self) -> None:
         orders = np.array([2.0, 8.0])
         whole = PoissonSampled(Gaussian(1.2), 1.0, Relation.BLANK_ONE)
@@ -254,6 +295,12 @@ class TestTradeOff:
         less = trade_off(ZeroConcentrated().compose(Gaussian(z)), alpha)
         more = trade_off(ZeroConcentrated().compose(Gaussian(z * factor)), alpha)
         assert (more >= less - 1e-12).all()
+
+    def test_where_nothing_is_promised_the_curve_is_zero(self) -> None:
+        accountant = PrivacyLoss().compose(ApproximateDp(1.0, 0.9))
+        assert (trade_off(accountant, [0.0, 0.5, 1.0]) == 0.0).all()
+        large = trade_off(Basic().compose(PureDp(2000.0)), [0.0, 0.5])
+        assert np.isfinite(large).all()
 
     def test_rates_outside_0_1_are_refused(self) -> None:
         with pytest.raises(InvalidInput):

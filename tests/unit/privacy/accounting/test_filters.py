@@ -23,7 +23,7 @@ from voile.privacy.accounting import (
 )
 from voile.privacy.accounting.conversion import gaussian_noise_multiplier
 from voile.privacy.accounting.curves import rho
-from voile.privacy.events import Gaussian, Leaf, PoissonSampled, PureDp, Repeated
+from voile.privacy.events import Gaussian, Laplace, Leaf, PoissonSampled, PureDp, Repeated
 
 QUERY = Gaussian(gaussian_noise_multiplier(0.1, 1e-5))
 FILTERS: dict[str, Callable[[float, float], Filter]] = {
@@ -93,6 +93,14 @@ def test_many_small_charges_never_slip_below_their_true_sum(epsilon: float) -> N
     for _ in range(200):
         account = account.spend(charge)
     assert Fraction(account.spent) >= 200 * Fraction(rho(charge))
+
+
+@pytest.mark.parametrize("event", [Laplace(1e9), PureDp(1e-9)])
+def test_no_event_gives_budget_back(event: Leaf) -> None:
+    """10¹⁷ such events cost about 0.1 at order 2, however small each of them is."""
+    account = RenyiFilter(20.0, 1e-5, (2,))
+    spent = account.spend(Repeated(event, 10**17)).spent[0]
+    assert spent == pytest.approx(0.1, rel=1e-3)
 
 
 def test_spending_leaves_the_filter_as_it_was() -> None:
