@@ -7,6 +7,8 @@ A tour, by what you want to do:
 - spend it: `Charge`, `Ledger.charge`; with the answer and its replay, `Ledger.settle`
 - recognise a question: `Question`, `NamedRecord`, `PublicInput`, `ReplayKey`
 - look ahead: `remaining`, `would_cost`, `how_many`, `forecast`
+- decide how much to spend on the next answer: `voile.ledger.allocation`
+- see it: `budget_report`, `watch` (custodian only)
 - check it: `check_journal` recomputes every balance
 
 Everything works inside a transaction of the caller's storage, opened with `PART`, so that a charge,
@@ -38,8 +40,10 @@ from voile.ledger.reading import (
 )
 from voile.ledger.recomputing import check_journal
 from voile.ledger.replay import Asked, NamedRecord, PublicInput, Question, ReplayKey
+from voile.ledger.report import BudgetReport, budget_report
 from voile.ledger.tables import PART
 from voile.ledger.tree import Node
+from voile.ledger.watch import Finding, watch
 
 __all__ = [
     "PART",
@@ -48,9 +52,11 @@ __all__ = [
     "Adaptive",
     "Alert",
     "Asked",
+    "BudgetReport",
     "Charge",
     "Children",
     "Done",
+    "Finding",
     "Forecast",
     "Grant",
     "Ledger",
@@ -69,9 +75,11 @@ __all__ = [
     "Spending",
     "StoredAnswer",
     "WouldCost",
+    "budget_report",
     "check_journal",
     "forecast",
     "how_many",
     "remaining",
+    "watch",
     "would_cost",
 ]
