@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr
 
 from voile.core.errors import InvalidInput
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 
 
 def check_target(epsilon: float, delta: float, *, pure: bool = False) -> None:
@@ -27,8 +30,23 @@ def check_target(epsilon: float, delta: float, *, pure: bool = False) -> None:
 def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
     """The exact delta of one Gaussian mechanism at epsilon (Balle and Wang 2018, Theorem 8)."""
     mu = 1 / noise_multiplier
+    if mu < 1:
+        return _small_gaussian_delta(mu, epsilon)
     upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
     return max(0.0, math.exp(log_ndtr(upper)) - math.exp(epsilon + log_ndtr(lower)))
+
+
+def _small_gaussian_delta(mu: float, epsilon: float) -> float:
+    """The same without the difference of two nearly equal numbers, which would lose digits.
+
+    The privacy loss is normal with mean μ²/2 and deviation μ, and delta is the mean of
+    1 − e^(ε − loss) where that is positive: an integral of positive terms, here over loss = ε + μy.
+    """
+    start = epsilon / mu - mu / 2
+    end = min(12.0, 40 / start) if start > 0 else 12.0 - start
+    y = (_NODES + 1) * end / 2
+    terms = -np.expm1(-mu * y) * np.exp(-((y + start) ** 2) / 2)
+    return float(_WEIGHTS @ terms) * end / 2 / math.sqrt(2 * math.pi)
 
 
 def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:

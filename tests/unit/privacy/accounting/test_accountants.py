@@ -6,6 +6,7 @@ import math
 from decimal import Decimal, localcontext
 
 import dp_accounting
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -158,6 +159,16 @@ class TestConversion:
         z = gaussian_noise_multiplier(epsilon, delta)
         assert gaussian_delta(z, epsilon) <= delta
         assert gaussian_delta(z * (1 - 1e-6), epsilon) > delta * (1 - 1e-9)
+
+    @pytest.mark.parametrize("z", [0.3, 0.99, 1.01, 30.0, 1e4, 1e8])
+    @pytest.mark.parametrize("scaled", [0.01, 1.0, 5.0, 12.0])
+    def test_gaussian_delta_loses_no_digits(self, z: float, scaled: float) -> None:
+        """Against 50 digits, also where delta is a difference of nearly equal numbers."""
+        epsilon = scaled / z
+        with mpmath.workdps(50):
+            mu, e = 1 / mpmath.mpf(z), mpmath.mpf(epsilon)
+            exact = mpmath.ncdf(mu / 2 - e / mu) - mpmath.e**e * mpmath.ncdf(-mu / 2 - e / mu)
+            assert abs(gaussian_delta(z, epsilon) / exact - 1) < 1e-11
 
     @given(st.floats(0.3, 50), st.floats(1e-10, 0.1))
     def test_gaussian_epsilon_is_on_the_safe_side(self, z: float, delta: float) -> None:

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from fractions import Fraction
 
-import mpmath  # type: ignore[import-untyped]
+import mpmath
 import pytest
 
 from voile import Relation
