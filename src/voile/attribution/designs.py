@@ -34,7 +34,6 @@ class Designs:
         chance: the probability of a pair not to be drawn, shape (n,).
         solve: from responses to values that add up to zero, shape (designs, players, n).
         slack: 1 − leverage of each pair, shape (designs, n).
-        random: how many of the pairs of a design are drawn.
     """
 
     coalitions: NDArray[np.bool_]
@@ -43,7 +42,6 @@ class Designs:
     chance: NDArray[np.float64]
     solve: NDArray[np.float64]
     slack: NDArray[np.float64]
-    random: int
 
 
 def pairs_of_size(players: int, size: int) -> int:
@@ -105,7 +103,6 @@ def designs(players: int, pairs: int, count: int, seed: int) -> Designs:
         chance=chance,
         solve=solve,
         slack=np.maximum(1 - leverage, 1e-6),
-        random=int((chance > 0).sum()),
     )
 
 

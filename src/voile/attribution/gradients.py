@@ -63,7 +63,7 @@ class IntegratedGradients:
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows, names = self.inner.read(X)
         starts, base = self._starts(rows.shape[1])
-        outputs = base.shape[1]
+        outputs = len(base)
         values = np.empty((*rows.shape, outputs))
         together = max(1, self.speed.batch_rows // (self.steps * len(starts)))
         for first in range(0, len(rows), together):
@@ -71,7 +71,7 @@ class IntegratedGradients:
             for output in range(outputs):
                 values[first : first + together, :, output] = self._along(part, starts, output)
             self.speed.report(min(first + together, len(rows)), len(rows))
-        return self.inner.explanation(rows, names, values, base.mean(axis=0))
+        return self.inner.explanation(rows, names, values, base)
 
     def _along(self, rows: Rows, starts: Rows, output: int) -> NDArray[np.float64]:
         points, weights = points_and_weights(self.rule, self.steps)
@@ -79,8 +79,8 @@ class IntegratedGradients:
         path = starts[:, np.newaxis] + points[:, np.newaxis, np.newaxis, np.newaxis] * way
         found = self.inner.model.gradient(path.reshape(-1, rows.shape[1]), output)
         mean = (weights @ found.reshape(self.steps, -1)).reshape(way.shape)
-        attributions: NDArray[np.float64] = (mean * way).mean(axis=0)
-        return attributions
+        attributions: NDArray[np.float64] = mean * way
+        return attributions[0] if len(starts) == 1 else attributions.mean(axis=0)
 
     @cached_property
     def _given(self) -> Rows | None:
@@ -95,14 +95,14 @@ class IntegratedGradients:
         return {}
 
     def _starts(self, width: int) -> tuple[Rows, Outputs]:
-        """The baselines, and what the model says about them."""
+        """The baselines, and what the model says about them on average, shape (outputs,)."""
         if width not in self._known:
             starts = np.zeros((1, width)) if self._given is None else self._given
             if starts.shape[1] != width:
                 raise InvalidInput(
                     f"the baseline must have {width} features, found {starts.shape[1]}"
                 )
-            self._known[width] = starts, self.inner.model.predict(starts.copy())
+            self._known[width] = starts, self.inner.model.predict(starts.copy()).mean(axis=0)
         return self._known[width]
 
 

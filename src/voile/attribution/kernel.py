@@ -102,7 +102,7 @@ class Regressions:
         gap = output - game.background_outputs[chosen]
         even = np.repeat(gap[:, np.newaxis] / players, players, axis=1)
         if players == 1:
-            return GameEstimates(even, np.zeros_like(even), 1)
+            return GameEstimates(even, np.zeros_like(even))
         # The same designs serve all rows, dealt to the background rows anew for each.
         plan = designs(players, evaluations // 2, games, self.seed)
         deal = draw.permutation(games)
@@ -120,7 +120,7 @@ class Regressions:
         chance = plan.chance[:, np.newaxis]
         values = even + fitted + _product(solve, chance * (left_out - residual))
         variances = _product(solve**2, chance * left_out**2)
-        return GameEstimates(values, variances, max(1, plan.random - players))
+        return GameEstimates(values, variances)
 
 
 def _product(matrices: NDArray[np.float64], columns: NDArray[np.float64]) -> NDArray[np.float64]:

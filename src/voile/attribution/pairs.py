@@ -30,6 +30,8 @@ Pairs: TypeAlias = tuple[Places, Places, Places]
 PAIRS_AT_ONCE = 1 << 17
 # How many inputs are numbered at once on data with few distinct values, about.
 INPUTS_AT_ONCE = 1 << 20
+# Fewer rows have too few inputs in common for finding them to pay, unless the model is slow.
+ROWS_THAT_SHARE = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,8 @@ class Block:
 
 def blocks(game: Game, rows: Rows, background: Rows) -> Iterator[Block]:
     """All coalitions of all pairs in which at least one player differs."""
-    grid = Grid.of(rows, background) if game.speed.short_cuts.duplicate_inputs else None
+    shared = game.speed.short_cuts.duplicate_inputs and len(rows) >= ROWS_THAT_SHARE
+    grid = Grid.of(rows, background) if shared else None
     pairs = _pairs(game, rows, background)
     if grid is not None:
         for chunk in _chunks(pairs):

@@ -98,7 +98,7 @@ class Chains:
         players, games = game.players.count, len(chosen)
         gap = output - game.background_outputs[chosen]
         if players == 1:
-            return GameEstimates(gap[:, np.newaxis], np.zeros((games, 1, gap.shape[1])), 1)
+            return GameEstimates(gap[:, np.newaxis], np.zeros((games, 1, gap.shape[1])))
         chains = max(CHAINS, evaluations // (2 * (players - 1)))
         rank = draw.permuted(np.broadcast_to(np.arange(players), (games, chains, players)), axis=2)
         steps = np.arange(1, players)[:, np.newaxis]
@@ -112,4 +112,4 @@ class Chains:
         in_order = np.diff(whole, axis=2) / 2
         values = np.take_along_axis(in_order, rank[..., np.newaxis], axis=2)
         variances = values.var(axis=1, ddof=1) / chains
-        return GameEstimates(values.mean(axis=1), variances, chains - 1)
+        return GameEstimates(values.mean(axis=1), variances)

@@ -27,7 +27,7 @@ class ShortCuts:
             the coalitions are formed of the others.
         duplicate_rows: rows, and background rows, that occur several times are computed once.
         duplicate_inputs: model inputs that arise in several coalitions are evaluated once; applied
-            to data with few distinct values.
+            to data with few distinct values, from 32 distinct rows on.
     """
 
     equal_players: bool = True

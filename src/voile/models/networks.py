@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,25 +32,29 @@ def wrap_network(source: Any) -> WrappedModel:
     dtype, device = (torch.float32, "cpu") if first is None else (first.dtype, first.device)
 
     narrow = np.float32 if dtype == torch.float32 else np.float64
+    at_home = str(device) == "cpu" and dtype in (torch.float32, torch.float64)
 
     def tensor(rows: Rows) -> Any:
         # `astype` copies, so the module cannot write into the caller's rows.
         found = torch.from_numpy(rows.astype(narrow))
-        return found if found.dtype == dtype and str(device) == "cpu" else found.to(device, dtype)
+        return found if at_home else found.to(device, dtype)
 
     def forward(rows: Rows) -> Any:
         _refuse_training(source)
         with torch.inference_mode():
             return source(tensor(rows)).cpu().numpy()
 
+    @lru_cache(maxsize=4)
+    def ones(count: int, kind: Any) -> Any:
+        return torch.ones(count, dtype=kind, device=device)
+
     def backward(rows: Rows, output: int) -> Any:
         _refuse_training(source)
         inputs = tensor(rows).requires_grad_(True)
         answers = source(inputs)
         # Rows do not influence each other, so one pass back holds each row's own gradient.
-        chosen = torch.zeros_like(answers)
-        (chosen if answers.ndim == 1 else chosen[:, output]).fill_(1.0)
-        (found,) = torch.autograd.grad(answers, inputs, chosen)
+        chosen = answers if answers.ndim == 1 else answers.select(1, output)
+        (found,) = torch.autograd.grad(chosen, inputs, ones(len(rows), answers.dtype))
         return found.cpu().numpy()
 
     return WrappedModel(

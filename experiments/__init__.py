@@ -1,0 +1,1 @@
+"""Experiments: one folder each, run with `python -m experiments.NAME`; write `results/*.json`."""

@@ -1,0 +1,1 @@
+"""How often do the 95% intervals of sampled attributions hold the truth?"""
