@@ -1,0 +1,385 @@
+"""`voile budget`: open accounts, look at them, renew them, check them against the audit log."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from voile.cli.output import ExitCode, JsonOption, console, print_json
+
+if TYPE_CHECKING:
+    from voile.audit_log import AuditLog, Policy, Report
+    from voile.core.storage import Storage
+    from voile.ledger import Node
+    from voile.privacy.events import PrivacyEvent
+
+app = typer.Typer(
+    help="Open privacy budgets, look at them, renew them, check them against the audit log.",
+    no_args_is_help=True,
+)
+
+DatabaseArgument = Annotated[
+    str, typer.Argument(metavar="DATABASE", help="A file, or postgresql://... of a server.")
+]
+AccountArgument = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Name of the account.")]
+KeyOption = Annotated[
+    Path,
+    typer.Option("--key", metavar="FILE", help="The log's signing key; the copy lies beside it."),
+]
+PolicyOption = Annotated[
+    Path, typer.Option("--policy", metavar="FILE", help="Origin, keys and witnesses to trust.")
+]
+CallerOption = Annotated[str, typer.Option("--by", help="Who does this; written down.")]
+
+
+@app.command(
+    "open",
+    epilog="Example: voile budget open log.db clinic --dataset clinic-v1 --epsilon 3 --delta 1e-6",
+)
+def open_(
+    database: DatabaseArgument,
+    account: AccountArgument,
+    dataset: Annotated[str, typer.Option(help="Label of the data set's version.")],
+    epsilon: Annotated[float, typer.Option(help="The promise.")],
+    delta: Annotated[float, typer.Option(help="The promise.")],
+    unit: Annotated[str, typer.Option(help="row, 'explained row', user or client.")] = "row",
+    relation: Annotated[
+        str, typer.Option(help="'blank one', 'replace one' or 'add or remove one'.")
+    ] = "blank one",
+    parent: Annotated[str | None, typer.Option(help="The account above; none for a root.")] = None,
+    parallel: Annotated[
+        bool, typer.Option("--parallel", help="Accounts below it concern disjoint records.")
+    ] = False,
+    order: Annotated[
+        list[float] | None, typer.Option(help="Rényi order, for DP-SGD; repeatable.")
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="JSON list of events: a plan, no filter.")
+    ] = None,
+    shares_rows_with: Annotated[
+        list[str] | None, typer.Option(help="Another version with common rows; repeatable.")
+    ] = None,
+    by: CallerOption = "custodian",
+    key: KeyOption = Path("audit.key"),
+    policy: PolicyOption = Path("audit-policy.toml"),
+    as_json: JsonOption = False,
+) -> None:
+    """Open an account: the root of a data set, or one below another account."""
+    from voile.core.guarantee import ProtectedUnit, Relation
+    from voile.ledger import Adaptive, Children, Ledger, Opening, Planned
+    from voile.workflows.budget import open_budget
+
+    spending = Adaptive(tuple(order or ())) if plan is None else Planned(_events(plan))
+    asked = Opening(
+        name=account,
+        dataset=dataset,
+        unit=_member(ProtectedUnit, unit),
+        relation=_member(Relation, relation),
+        epsilon=epsilon,
+        delta=delta,
+        spending=spending,
+        parent=parent,
+        children=Children.PARALLEL if parallel else Children.SEQUENTIAL,
+        shares_rows_with=tuple(shares_rows_with or ()),
+    )
+    with _open(database) as storage:
+        log = _log(storage)
+        done = open_budget(storage, Ledger(), log, asked, caller=by)
+        kept = _keep(storage, log, key, policy)
+    said = {"opened": account, "composition": done.account.composition, "entry": done.entry}
+    _say(said | {"checkpoint": kept}, as_json=as_json)
+
+
+@app.command(epilog="Example: voile budget show log.db")
+def show(
+    database: DatabaseArgument,
+    account: Annotated[
+        str | None, typer.Argument(metavar="ACCOUNT", help="Only this one and those below.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List accounts as a tree: what they promise, what is used, how risky that is."""
+    from voile.ledger import Ledger, Risk
+    from voile.ledger.tree import share_of
+
+    ledger = Ledger()
+    with _open(database) as storage:
+        nodes = storage.submit(
+            lambda t: (
+                ledger.nodes(t)
+                if account is None
+                else [ledger.node(t, account), *ledger.below(t, account)]
+            )
+        )
+        shares = storage.submit(lambda t: [share_of(t, node) for node in nodes])
+    lines = [
+        _facts(node) | {"consumed": share, "risk": Risk.of(share).value}
+        for node, share in zip(nodes, shares, strict=True)
+    ]
+    if as_json:
+        print_json({"accounts": lines})
+        return
+    _print_tree(lines)
+
+
+@app.command(epilog="Example: voile budget report log.db clinic --html budget.html")
+def report(
+    database: DatabaseArgument,
+    account: AccountArgument,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page with the curve as well.")
+    ] = None,
+    custodian: Annotated[
+        bool, typer.Option("--custodian", help="Add the reconstruction watch; not for analysts.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what is used, what is left, how risky that is, and what would lower the risk."""
+    from voile.core.atomic_file import replace_file
+    from voile.ledger import Ledger, budget_report
+    from voile.workflows.budget_html import budget_html, summary
+
+    with _open(database) as storage:
+        found = storage.submit(lambda t: budget_report(Ledger(), t, account, custodian=custodian))
+    if html is not None:
+        replace_file(html, budget_html(found).encode())
+    if as_json:
+        print_json(found.to_dict())
+        return
+    rows = [("risk", f"{found.risk.value}, {found.consumed:.1%} used"), *summary(found)]
+    _print_table(f"Privacy budget of {account}", rows)
+    out = console()
+    for line in (*found.advice, *found.assumptions):
+        out.print(f"- {line}", soft_wrap=True)
+    for each in found.findings or ():
+        out.print(f"! {each.rule} ({', '.join(each.callers)}): {each.detail}", soft_wrap=True)
+
+
+@app.command(epilog="Example: voile budget forecast log.db clinic --noise 20")
+def forecast(
+    database: DatabaseArgument,
+    account: AccountArgument,
+    noise: Annotated[
+        float | None, typer.Option(help="Noise multiplier of the Gaussian answers to come.")
+    ] = None,
+    hours: Annotated[float, typer.Option(help="How far to look back.")] = 24.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Say how many more answers fit, and when the account is used up at the recent rate."""
+    from voile.ledger import Ledger
+    from voile.ledger import forecast as look_ahead
+    from voile.privacy.events import Gaussian
+
+    event = None if noise is None else Gaussian(noise)
+    with _open(database) as storage:
+        found = storage.submit(
+            lambda t: look_ahead(Ledger(), t, account, event, window=3600 * hours)
+        )
+    _say(asdict(found), as_json=as_json)
+
+
+@app.command(epilog="Example: voile budget renew log.db clinic --reason 'new cohort, approved'")
+def renew(
+    database: DatabaseArgument,
+    account: AccountArgument,
+    reason: Annotated[str, typer.Option(help="Why; written into the audit log.")],
+    by: CallerOption = "custodian",
+    key: KeyOption = Path("audit.key"),
+    policy: PolicyOption = Path("audit-policy.toml"),
+    as_json: JsonOption = False,
+) -> None:
+    """Start a new period for an account and all below it. What was released stays released."""
+    from voile.ledger import Ledger, budget_report
+    from voile.workflows.budget import renew_budget
+
+    ledger = Ledger()
+    with _open(database) as storage:
+        log = _log(storage)
+        done = renew_budget(storage, ledger, log, account, reason=reason, caller=by)
+        life = storage.submit(lambda t: budget_report(ledger, t, account)).lifetime
+        kept = _keep(storage, log, key, policy)
+    said = {"renewed": account, "period": done.period, "entry": done.entry}
+    said |= {"lifetime_epsilon": life.epsilon, "lifetime_promised": life.promised_epsilon}
+    _say(said | {"checkpoint": kept}, as_json=as_json)
+
+
+@app.command(epilog="Example: voile budget verify log.db --key audit.key")
+def verify(
+    database: DatabaseArgument,
+    key: KeyOption = Path("audit.key"),
+    policy: PolicyOption = Path("audit-policy.toml"),
+    checkpoint: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Another copy of a checkpoint; repeatable."),
+    ] = None,
+    witness: Annotated[
+        list[str] | None, typer.Option(metavar="URL", help="A witness to ask; repeatable.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Recompute every account from the audit log and compare; exit code 4 if a step fails.
+
+    A database restored from an old backup is refused against the copy of the last checkpoint beside
+    the signing key, other copies (--checkpoint) and witnesses. What is newer than the newest of
+    them cannot be noticed; the last step says how much that is.
+    """
+    from voile.audit_log import RemoteWitness, SigningKey
+    from voile.ledger import Ledger
+    from voile.workflows.budget import kept_checkpoint
+    from voile.workflows.budget_verification import Evidence
+    from voile.workflows.budget_verification import verify as check
+
+    beside = kept_checkpoint(key)
+    copies = [*(checkpoint or []), *([beside] if beside.exists() else [])]
+    evidence = Evidence(
+        policy=_policy(policy) if policy.exists() else None,
+        checkpoints=tuple((str(path), _read(path)) for path in copies),
+        key=SigningKey.load(key) if witness else None,
+        witnesses=tuple(RemoteWitness(url) for url in witness or ()),
+    )
+    with _open(database) as storage:
+        found = check(storage, Ledger(), _log(storage), evidence)
+    if as_json:
+        print_json({"verified": found.verified, "steps": [asdict(step) for step in found.steps]})
+    else:
+        _print_steps(found)
+    if not found.verified:
+        raise typer.Exit(ExitCode.VERIFICATION_FAILED)
+
+
+# --- what the commands share ---------------------------------------------------------------------
+
+
+def _open(database: str) -> Storage:
+    """Open a database that is there; a mistyped path must not become an empty one."""
+    from voile.core.errors import InvalidInput
+    from voile.core.storage import open_storage
+    from voile.workflows.charging import PARTS
+
+    path = database.removeprefix("sqlite:")
+    if "://" not in database and not Path(path).exists():
+        raise InvalidInput(f"{path}: there is no such database; `voile audit init` makes one")
+    return open_storage(database, PARTS)
+
+
+def _log(storage: Storage) -> AuditLog:
+    from voile.audit_log import AuditLog
+
+    return storage.submit(AuditLog.open)
+
+
+def _keep(storage: Storage, log: AuditLog, key: Path, policy: Path) -> str:
+    """Keep a copy of the checkpoint beside the key, if this is where the key is."""
+    from voile.workflows.budget import keep_checkpoint, kept_checkpoint
+
+    if not key.exists() or not policy.exists():
+        return f"not kept: no {key} or {policy} here; `voile audit checkpoint` signs one"
+    published = keep_checkpoint(storage, log, _policy(policy), key)
+    return f"{kept_checkpoint(key)} ({published.checkpoint.size} records)"
+
+
+def _policy(path: Path) -> Policy:
+    from voile.audit_log import Policy
+    from voile.audit_log.canonical import Malformed
+    from voile.core.errors import InvalidInput
+
+    try:
+        return Policy.parse(_read(path).decode("utf-8", errors="replace"))
+    except Malformed as error:
+        raise InvalidInput(f"{path}: {error}") from error
+
+
+def _read(path: Path) -> bytes:
+    from voile.core.errors import UnreadableFile
+
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _events(path: Path) -> tuple[PrivacyEvent, ...]:
+    from voile.core.errors import InvalidInput
+    from voile.privacy.events import from_dict
+
+    try:
+        stored = json.loads(_read(path))
+    except ValueError as error:
+        raise InvalidInput(f"{path}: expected a JSON list of events: {error}") from None
+    if not isinstance(stored, list):
+        raise InvalidInput(f"{path}: expected a JSON list of events")
+    return tuple(from_dict(each) for each in stored)
+
+
+def _member(kind: Any, value: str) -> Any:
+    from voile.core.errors import InvalidInput
+
+    try:
+        return kind(value)
+    except ValueError:
+        choices = ", ".join(repr(str(member)) for member in kind)
+        raise InvalidInput(f"expected one of {choices}, found {value!r}") from None
+
+
+def _facts(node: Node) -> dict[str, Any]:
+    account = node.account
+    return {
+        "account": account.name,
+        "parent": account.parent,
+        "dataset": account.dataset,
+        "unit": account.unit.value,
+        "relation": account.relation.value,
+        "epsilon": account.epsilon,
+        "delta": account.delta,
+        "composition": account.composition,
+        "children": account.children.value,
+        "period": node.balance.period,
+    }
+
+
+def _print_tree(lines: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    depth: dict[str, int] = {}
+    table = Table("account", "promise", "composition", "used", "risk", "period", title="Budgets")
+    for line in lines:
+        depth[line["account"]] = depth.get(line["parent"] or "", -1) + 1
+        table.add_row(
+            "  " * depth[line["account"]] + line["account"],
+            f"ε = {line['epsilon']:g}, δ = {line['delta']:g}",
+            line["composition"],
+            f"{line['consumed']:.1%}",
+            line["risk"],
+            str(line["period"]),
+        )
+    console().print(table)
+
+
+def _print_table(title: str, rows: list[tuple[str, str]]) -> None:
+    from rich.table import Table
+
+    table = Table("", "", title=title, show_header=False)
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
+
+
+def _say(said: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(said)
+        return
+    for name, value in said.items():
+        typer.echo(f"{name.replace('_', ' ') + ':':<19} {'none' if value is None else value}")
+
+
+def _print_steps(report: Report) -> None:
+    out = console()
+    styles = {"checked": "green", "failed": "bold red", "not checkable": "yellow"}
+    for step in report.steps:
+        line = f"{step.number:>2}  {step.outcome:<13}  {step.name:<10}  {step.detail}"
+        out.print(line, style=styles[step.outcome], soft_wrap=True)
+    out.print("verified" if report.verified else "NOT VERIFIED")

@@ -1,0 +1,145 @@
+"""`voile budget`, as people type it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from tests.unit.workflows.budget_examples import drawn, request
+
+from voile import cli
+from voile.audit_log import AuditLog
+from voile.core.storage import open_storage
+from voile.ledger import Ledger, ReplayKey
+from voile.ledger.report_schema import SCHEMA
+from voile.ledger.tables import BALANCES
+from voile.privacy.events import Zcdp
+from voile.workflows.charging import PARTS, Desk
+
+OPEN = ["--dataset", "clinic v1", "--epsilon", "1", "--delta", "1e-5"]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str, code: int = 0, as_json: bool = True) -> Any:
+        with pytest.raises(SystemExit) as left:
+            cli.main([*arguments, *(["--json"] if as_json else [])])
+        said = capsys.readouterr()
+        assert left.value.code == code, said
+        return json.loads(said.out) if as_json else said.out
+
+    call("audit", "init", "log.db", "--origin", "example.org/clinic")
+    return call
+
+
+def spend(share: float = 0.02, content: str = "row 1") -> None:
+    with open_storage("log.db", PARTS) as storage:
+        desk = Desk(storage, Ledger(), storage.submit(AuditLog.open), ReplayKey(bytes(32)))
+        desk.answer(request(content, event=Zcdp(share)), drawn("noisy"))
+
+
+def test_open_show_and_the_copy_of_the_checkpoint(run: Any) -> None:
+    said = run("budget", "open", "log.db", "clinic", *OPEN)
+    assert said["composition"] == "filter: zcdp"
+    assert said["checkpoint"] == "audit.checkpoint (1 records)"
+    run("budget", "open", "log.db", "wards", *OPEN, "--parent", "clinic", "--parallel")
+    accounts = run("budget", "show", "log.db")["accounts"]
+    assert [(a["account"], a["children"]) for a in accounts] == [
+        ("clinic", "sequential"),
+        ("wards", "parallel"),
+    ]
+    assert "wards" in run("budget", "show", "log.db", as_json=False)
+    assert len(run("budget", "show", "log.db", "wards")["accounts"]) == 1
+
+
+def test_refusals_have_exit_code_3_and_bad_input_2(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    assert "below it" in run("budget", "open", "log.db", "two", *OPEN, code=3)["error"]["message"]
+    run("budget", "open", "log.db", "x", *OPEN, "--parent", "nobody", code=2)
+    run("budget", "open", "log.db", "x", *OPEN, "--unit", "planet", code=2)
+    run("budget", "open", "log.db", "x", *OPEN[:3], "nan", *OPEN[4:], code=2)
+    run("budget", "show", "nowhere.db", code=2)
+    run("budget", "report", "log.db", "nobody", code=2)
+
+
+def test_a_plan_from_a_file(run: Any) -> None:
+    events = [
+        {"kind": "repeated", "times": 3, "event": {"kind": "gaussian", "noise_multiplier": 20}}
+    ]
+    Path("plan.json").write_text(json.dumps(events))
+    said = run("budget", "open", "log.db", "clinic", *OPEN, "--plan", "plan.json")
+    assert said["composition"].startswith("plan of 1 events")
+    Path("plan.json").write_text("{}")
+    run("budget", "open", "log.db", "other", *OPEN, "--plan", "plan.json", code=2)
+
+
+def test_a_report_in_three_forms(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    spend(0.024)
+    found = run("budget", "report", "log.db", "clinic", "--custodian", "--html", "report.html")
+    jsonschema.validate(found, SCHEMA)
+    assert found["risk"] == "HIGH"
+    assert [alert["threshold"] for alert in found["alerts"]] == [50, 75]
+    assert found["findings"]
+    page = Path("report.html").read_text()
+    assert "<polyline" in page
+    assert "http" not in page.replace("http-equiv", "")
+    text = run("budget", "report", "log.db", "clinic", as_json=False)
+    assert "HIGH" in text
+    assert "ncrease" not in text
+
+
+def test_the_watch_is_for_the_custodian_only(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    spend()
+    assert run("budget", "report", "log.db", "clinic")["findings"] is None
+    assert "exhaustion" not in run("budget", "report", "log.db", "clinic", as_json=False)
+
+
+def test_forecast_and_renewal(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    spend()
+    ahead = run("budget", "forecast", "log.db", "clinic", "--noise", "40")
+    assert ahead["more"] > 0
+    assert ahead["exhausted_at"] is not None
+    renewed = run("budget", "renew", "log.db", "clinic", "--reason", "a new cohort")
+    assert renewed["period"] == 1
+    spend(content="row 2")
+    life = run("budget", "report", "log.db", "clinic")["lifetime"]
+    assert life["periods"] == 2
+    assert 1 < life["epsilon"] < 2 == life["promised_epsilon"]
+    run("budget", "renew", "log.db", "clinic", "--reason", " ", code=2)
+
+
+def test_verify_and_a_restored_backup(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    spend()
+    assert run("budget", "verify", "log.db")["verified"]
+    shutil.copy("log.db", "backup.db")
+    run("budget", "renew", "log.db", "clinic", "--reason", "why not")
+    assert run("budget", "verify", "log.db")["verified"]
+    refused = run("budget", "verify", "backup.db", code=4)
+    assert "set back" in refused["steps"][1]["detail"]
+    text = run("budget", "verify", "backup.db", code=4, as_json=False)
+    assert "NOT VERIFIED" in text
+    assert "cannot be noticed" in text
+
+
+def test_verify_finds_a_changed_balance(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    spend()
+    with open_storage("log.db", PARTS) as storage:
+
+        def forget(t: Any) -> None:
+            balance = t.get(BALANCES, "clinic")
+            t.replace(BALANCES, type(balance)(**{**vars(balance), "sums": bytes(32)}))
+
+        storage.submit(forget)
+    steps = run("budget", "verify", "log.db", code=4)["steps"]
+    assert {s["name"] for s in steps if s["outcome"] == "failed"} == {"journal", "totals"}
