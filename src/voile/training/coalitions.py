@@ -38,7 +38,7 @@ def kernel_pairs(draw: np.random.Generator, rows: int, count: int, players: int)
 
 
 def _of_sizes(draw: np.random.Generator, sizes: NDArray[np.intp], players: int) -> Coalitions:
-    """The players with the smallest of independent uniform marks are in; ties are too rare to matter."""
+    """The players with the smallest marks are in; ties of marks are too rare to matter."""
     marks = draw.random((*sizes.shape, players), dtype=np.float32)
     ranked = np.sort(marks, axis=-1)
     limit = np.take_along_axis(ranked, np.maximum(sizes - 1, 0)[..., np.newaxis], axis=-1)
@@ -86,10 +86,10 @@ class Chains:
         n, players = self.place.shape
         half = players - 1
         path = np.empty((n, players + 1, worths.shape[2]), dtype=np.float32)
-        path[:, 0] = 0
         # v(prefix) − v(complement) climbs from v(∅) − v(N) to v(N) − v(∅): its steps, halved, are
         # the mean of what a player adds in the order and in the reverse.
         path[:, 1:-1] = worths[:, :half] - worths[:, half:]
         path[:, 0], path[:, -1] = empty - full, full - empty
-        steps = np.diff(path, axis=1) / 2
-        return np.take_along_axis(steps, self.place[:, :, np.newaxis], axis=1)
+        steps: NDArray[np.float32] = (path[:, 1:] - path[:, :-1]) / np.float32(2)
+        found: NDArray[np.float32] = steps[np.arange(n)[:, np.newaxis], self.place]
+        return found

@@ -46,7 +46,7 @@ def fit(
         for group in optimiser.param_groups:
             group["lr"] = one_cycle(step - 1, plan.steps, plan.peak_rate)
         optimiser.zero_grad(set_to_none=True)
-        mean = loss(network, batches()).mean()
+        mean: Any = loss(network, batches()).mean()
         mean.backward()
         optimiser.step()
         total, counted = total + float(mean.detach()), counted + 1

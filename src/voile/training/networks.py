@@ -35,9 +35,9 @@ def perceptron(
             layer.weight.copy_(torch.from_numpy(weights))
             layer.bias.zero_()
         layers += [layer, torch.nn.ReLU()]
-    network = torch.nn.Sequential(*layers[:-1])
     with torch.no_grad():
-        network[-1].weight.zero_()
+        layers[-2].weight.zero_()
+    network: nn.Sequential = torch.nn.Sequential(*layers[:-1])
     return network
 
 

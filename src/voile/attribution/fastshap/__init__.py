@@ -1,1 +1,63 @@
-"""Learned explainers."""
+"""Learned explainers (FastSHAP): Shapley values in one pass of a network.
+
+Train:
+    `train_surrogate` imitates a model on coalitions (`Surrogate`, with its `Fidelity`);
+    `train_explainer` learns the surrogate's Shapley values from typical rows (`FastShap`), by
+    `KernelRegression` (the default) or `NoisyLabels`; plans: `SURROGATE_PLAN`, `EXPLAINER_PLAN`.
+
+Train without data:
+    `distil` learns on rows drawn from a public schema (`Distilled`, `draw_rows`), half of them with
+    frequencies that the surrogate itself reveals (`inferred_marginals`, `Marginals`).
+
+Judge:
+    `quality` against exact or sampled values (`Quality`, `exact_values`, `sampled`); `check` tells
+    for single explanations whether they can be believed (`Check`).
+
+Keep:
+    `save`, `load_explainer`, `load_surrogate` (safetensors), `export_onnx`.
+
+torch is imported when a network is made or loaded, not before.
+"""
+
+from voile.attribution.fastshap.checking import Check, check
+from voile.attribution.fastshap.distil import Distilled, distil
+from voile.attribution.fastshap.draws import draw_rows
+from voile.attribution.fastshap.exact import exact_values
+from voile.attribution.fastshap.explainer import LEARNED, FastShap
+from voile.attribution.fastshap.files import load_explainer, load_surrogate, save
+from voile.attribution.fastshap.imitation import SURROGATE_PLAN, train_surrogate
+from voile.attribution.fastshap.learning import EXPLAINER_PLAN, train_explainer
+from voile.attribution.fastshap.marginals import Marginals, inferred_marginals
+from voile.attribution.fastshap.objectives import KernelRegression, NoisyLabels, Objective
+from voile.attribution.fastshap.onnx_export import export_onnx
+from voile.attribution.fastshap.quality import Quality, quality, sampled
+from voile.attribution.fastshap.surrogate import Fidelity, Surrogate
+
+__all__ = [
+    "EXPLAINER_PLAN",
+    "LEARNED",
+    "SURROGATE_PLAN",
+    "Check",
+    "Distilled",
+    "FastShap",
+    "Fidelity",
+    "KernelRegression",
+    "Marginals",
+    "NoisyLabels",
+    "Objective",
+    "Quality",
+    "Surrogate",
+    "check",
+    "distil",
+    "draw_rows",
+    "exact_values",
+    "export_onnx",
+    "inferred_marginals",
+    "load_explainer",
+    "load_surrogate",
+    "quality",
+    "sampled",
+    "save",
+    "train_explainer",
+    "train_surrogate",
+]

@@ -1,7 +1,7 @@
 """Distillation: an explainer of a surrogate, trained without any data.
 
 If the surrogate is public, or private by its training, everything here is post-processing: inputs
-come from the public schema, answers from the surrogate. Only the optional look at real rows touches
+come from the public schema and from what the surrogate itself reveals, answers from the surrogate. Only the optional look at real rows touches
 data, and its result is for their custodian.
 """
 
@@ -10,15 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from voile.attribution.fastshap.draws import draw_rows
 from voile.attribution.fastshap.explainer import FastShap
 from voile.attribution.fastshap.learning import EXPLAINER_PLAN, OBJECTIVE, learn
+from voile.attribution.fastshap.marginals import inferred_marginals
 from voile.attribution.fastshap.objectives import Objective
 from voile.attribution.fastshap.quality import Quality, quality
 from voile.attribution.fastshap.surrogate import Surrogate
 from voile.core.errors import InvalidInput
 from voile.core.randomness import GeneratorSource
-from voile.core.schema import Schema
+from voile.core.schema import Rows, Schema
 from voile.training import Plan, Progress
 
 if TYPE_CHECKING:
@@ -51,6 +54,7 @@ def distil(
     source: GeneratorSource,
     plan: Plan = EXPLAINER_PLAN,
     objective: Objective = OBJECTIVE,
+    inferred_share: float = 0.5,
     unprotected_rows: Any = None,
     progress: Progress | None = None,
 ) -> Distilled:
@@ -62,6 +66,8 @@ def distil(
         source: where randomness comes from.
         plan: how long and how hard to train.
         objective: `KernelRegression` or `NoisyLabels`.
+        inferred_share: the share of training rows whose values are drawn as often as the
+            surrogate itself suggests (`inferred_marginals`); the others are uniform.
         unprotected_rows: real rows that quality may be reported on; training never sees them.
         progress: told how far the work is.
     """
@@ -75,12 +81,20 @@ def distil(
             f"the surrogate was trained with another schema than {schema.name!r}; "
             "pass `surrogate.schema`"
         )
+    if not 0 <= inferred_share <= 1:
+        raise InvalidInput(f"inferred_share must lie between 0 and 1, found {inferred_share}")
     draw = source.generator()
+    marginals = inferred_marginals(surrogate, schema)
+
+    def rows(count: int) -> Rows:
+        likely = int(inferred_share * count)
+        uniform = draw_rows(schema, count - likely, draw)
+        return np.concatenate([uniform, marginals.draw(likely, draw)]) if likely else uniform
 
     def more(count: int) -> Tensor:
-        return surrogate.encoding.tensor(draw_rows(schema, count, draw))
+        return surrogate.encoding.tensor(rows(count))
 
-    held_out = draw_rows(schema, VALIDATED, draw)
+    held_out = rows(VALIDATED)
     explainer = learn(
         surrogate, more, held_out, draw, plan=plan, objective=objective, progress=progress
     )

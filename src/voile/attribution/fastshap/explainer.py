@@ -45,7 +45,9 @@ class FastShap:
     def __post_init__(self) -> None:
         players, outputs = self.surrogate.players.count, len(self.surrogate.output_names)
         wanted = (self.surrogate.encoding.width, players * outputs)
-        found = (self.network[0].in_features, self.network[-1].out_features)
+        first: Any = self.network[0]
+        last: Any = self.network[-1]
+        found = (first.in_features, last.out_features)
         if wanted != found:
             raise InvalidInput(
                 f"the explainer must take {wanted[0]} columns and give {players} players × "

@@ -17,8 +17,8 @@ from voile.training import Batch, Plan, Progress, fit, perceptron
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-EXPLAINER_PLAN: Final = Plan(steps=3_000, batch_rows=256, hidden=(128, 128))
-OBJECTIVE: Final = KernelRegression(16)
+EXPLAINER_PLAN: Final = Plan(steps=3_000, batch_rows=512, hidden=(128, 128))
+OBJECTIVE: Final = KernelRegression()
 HELD_OUT: Final = 1_024
 
 

@@ -46,7 +46,7 @@ class KernelRegression:
         coalitions: how many a row, an even number.
     """
 
-    coalitions: int = 16
+    coalitions: int = 8
 
     def __post_init__(self) -> None:
         if self.coalitions < 2 or self.coalitions % 2:

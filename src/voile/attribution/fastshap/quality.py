@@ -96,7 +96,7 @@ def sampled(
     seed: int,
     speed: Speed | None = None,
 ) -> Explanation:
-    """Unbiased sampled Shapley values of a surrogate with standard errors, for any number of players.
+    """Unbiased sampled Shapley values of a surrogate, with standard errors.
 
     Each row has random numbers of its own, so its values do not depend on the other rows.
     """

@@ -75,7 +75,8 @@ class Surrogate:
     fidelity: Fidelity | None = None
 
     def __post_init__(self) -> None:
-        first, last = self.network[0], self.network[-1]
+        first: Any = self.network[0]
+        last: Any = self.network[-1]
         wanted = (self.encoding.width + self.players.count, len(self.output_names))
         found = (first.in_features, last.out_features)
         if wanted != found:
@@ -122,10 +123,10 @@ class Surrogate:
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) of everything that determines the answers."""
-        head = (type(self.head).__name__, sorted(vars(self.head).items()))
+        code = self.encoding
+        parts = [code.feature, code.category, code.shift, code.scale, self.players.owner]
         names = (self.players.names, self.feature_names, self.output_names)
-        return digest_of([self.encoding.__getstate__(), self.players.owner, head, names,
-                          arrays_of(self.network)])  # fmt: skip
+        return digest_of([parts, self.head, names, arrays_of(self.network)])
 
     # --- as a game ----------------------------------------------------------------------------
 
@@ -159,12 +160,13 @@ class Surrogate:
         Takes columns alone, (n, c), and costs less than `worths` with full coalitions.
         """
         torch: Any = optional("torch", extra="torch")
-        first, width = self.network[0], self.encoding.width
+        layers: list[Any] = list(self.network)
+        first, width = layers[0], self.encoding.width
         with torch.no_grad():
             layer = torch.nn.utils.skip_init(torch.nn.Linear, width, first.out_features)
             layer.weight.copy_(first.weight[:, :width])
             layer.bias.copy_(first.bias + first.weight[:, width:].sum(1))
-        network: nn.Sequential = torch.nn.Sequential(layer, *self.network[1:])
+        network: nn.Sequential = torch.nn.Sequential(layer, *layers[1:])
         return network.eval()
 
     def read(self, given: Any, what: str = "X") -> Rows:

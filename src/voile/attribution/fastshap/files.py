@@ -1,0 +1,183 @@
+"""The file a learned explainer is saved in: safetensors, with everything else as JSON inside.
+
+Nothing in it is executed when it is read. The surrogate travels along: without it, attributions
+could not be made to add up.
+
+Compatibility promise: a file of version n is read by every later voile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.attribution.fastshap.encoding import Encoding
+from voile.attribution.fastshap.explainer import FastShap
+from voile.attribution.fastshap.surrogate import Surrogate
+from voile.attribution.players import Players
+from voile.core.atomic_file import replace_file
+from voile.core.errors import UnreadableFile
+from voile.core.optional import optional
+from voile.core.schema import Schema
+from voile.training import Head, Identity, Sigmoid, Softmax, arrays_of, with_arrays
+
+FORMAT: Final = "voile learned explainer"
+VERSION: Final = 1
+_SURROGATE, _EXPLAINER, _ENCODING, _HEAD = "surrogate/", "explainer/", "encoding/", "head/"
+_HEADS: Final[Mapping[str, type[Any]]] = {
+    "softmax": Softmax,
+    "sigmoid": Sigmoid,
+    "identity": Identity,
+}
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def save(saved: FastShap | Surrogate, path: str | Path) -> Path:
+    """Write an explainer with its surrogate, or a surrogate alone; replaces the file atomically."""
+    safetensors = optional("safetensors.numpy", extra="torch")
+    surrogate = saved.surrogate if isinstance(saved, FastShap) else saved
+    labels = {
+        "format": FORMAT,
+        "version": VERSION,
+        "head": next(n for n, kind in _HEADS.items() if isinstance(surrogate.head, kind)),
+        "players": list(surrogate.players.names),
+        "features": list(surrogate.feature_names),
+        "outputs": list(surrogate.output_names),
+        "schema": None if surrogate.schema is None else surrogate.schema.dumps(),
+    }
+    arrays = _named(_SURROGATE, arrays_of(surrogate.network))
+    arrays |= _named(_ENCODING, vars_of(surrogate.encoding))
+    arrays |= _named(_HEAD, vars_of(surrogate.head))
+    arrays["owner"] = surrogate.players.owner.astype(np.int64)
+    if isinstance(saved, FastShap):
+        arrays |= _named(_EXPLAINER, arrays_of(saved.network))
+    content: bytes = safetensors.save(
+        {name: np.ascontiguousarray(array) for name, array in arrays.items()},
+        metadata={"voile": json.dumps(labels, ensure_ascii=True, sort_keys=True)},
+    )
+    return replace_file(Path(path), content)
+
+
+def load_explainer(path: str | Path) -> FastShap:
+    """Read an explainer that `save` wrote; anything else is an `UnreadableFile`."""
+    file = Path(path)
+    labels, arrays = _read(file)
+    parameters = _under(_EXPLAINER, arrays)
+    if not parameters:
+        raise UnreadableFile(f"{file}: holds a surrogate, but no explainer; use load_surrogate")
+    with _damaged(file):
+        return FastShap(_surrogate(labels, arrays), with_arrays(parameters))
+
+
+def load_surrogate(path: str | Path) -> Surrogate:
+    """Read the surrogate of a file that `save` wrote."""
+    file = Path(path)
+    labels, arrays = _read(file)
+    with _damaged(file):
+        return _surrogate(labels, arrays)
+
+
+def _surrogate(labels: Mapping[str, Any], arrays: Arrays) -> Surrogate:
+    names = {key: _names(labels[key]) for key in ("players", "features", "outputs")}
+    encoding = Encoding(**_under(_ENCODING, arrays))
+    owner = arrays["owner"]
+    text = labels["schema"]
+    schema = None if text is None else Schema.loads(text)
+    _agree(encoding, owner, names, schema)
+    head: Head = _HEADS[labels["head"]](**_under(_HEAD, arrays))
+    if any(array.shape != (len(names["outputs"]),) for array in vars_of(head).values()):
+        raise ValueError("its head does not fit the number of outputs")
+    return Surrogate(
+        encoding=encoding,
+        players=Players(names["players"], owner),
+        head=head,
+        network=with_arrays(_under(_SURROGATE, arrays)),
+        feature_names=names["features"],
+        output_names=names["outputs"],
+        schema=schema,
+    )
+
+
+def _agree(
+    encoding: Encoding,
+    owner: NDArray[Any],
+    names: Mapping[str, tuple[str, ...]],
+    schema: Schema | None,
+) -> None:
+    """A file may be well formed and still say impossible things: places that do not exist."""
+    features, players = len(names["features"]), len(names["players"])
+    shapes = {array.shape for array in vars_of(encoding).values()}
+    sound = (
+        shapes == {(encoding.width,)}
+        and np.isin(encoding.feature, np.arange(features)).all()
+        and owner.shape == (features,)
+        and owner.dtype.kind == encoding.feature.dtype.kind == "i"
+        and set(owner.tolist()) == set(range(players))
+        and np.isfinite(encoding.shift).all()
+        and np.isfinite(encoding.scale).all()
+        and (schema is None or schema.feature_names == names["features"])
+    )
+    if not sound:
+        raise ValueError("its parts do not fit together")
+
+
+def _read(file: Path) -> tuple[dict[str, Any], Arrays]:
+    safetensors = optional("safetensors", extra="torch")
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise UnreadableFile(f"{file}: cannot be read: {error.strerror}") from error
+    with _damaged(file, safetensors.SafetensorError):
+        arrays: Arrays = optional("safetensors.numpy", extra="torch").load(content)
+        # The loader drops the metadata. Header: its length in 8 bytes, then JSON.
+        head = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    try:
+        labels = json.loads(head["__metadata__"]["voile"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        labels = None
+    if not isinstance(labels, dict) or labels.get("format") != FORMAT:
+        raise UnreadableFile(f"{file}: a safetensors file, but not a learned explainer of voile")
+    version = labels.get("version")
+    if not isinstance(version, int) or not 1 <= version <= VERSION:
+        raise UnreadableFile(
+            f"{file}: saved in version {version!r} of the format, this voile reads up to "
+            f"{VERSION}; update voile"
+        )
+    return labels, arrays
+
+
+@contextmanager
+def _damaged(file: Path, *further: type[Exception]) -> Iterator[None]:
+    """Whatever goes wrong inside while decoding is the file's fault, and is said so."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError, *further) as error:
+        raise UnreadableFile(f"{file}: damaged, cut short or foreign: {error}") from error
+
+
+def vars_of(holder: Any) -> Arrays:
+    """The arrays of a frozen dataclass, without what it has cached."""
+    return {name: getattr(holder, name) for name in getattr(holder, "__dataclass_fields__", {})}
+
+
+def _named(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def _under(prefix: str, arrays: Arrays) -> Arrays:
+    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    if not isinstance(given, list) or not given or not all(isinstance(n, str) for n in given):
+        raise ValueError("names are missing")
+    if len(set(given)) != len(given):
+        raise ValueError("names are not different")
+    return tuple(given)
