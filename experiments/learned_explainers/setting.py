@@ -78,7 +78,7 @@ def write(
         "version": voile.__version__,
         "machine": {"threads": 1, "python": platform.python_version()},
         "seeds": list(seeds),
-        "data_checksum": {d: {f: s for f, s in SOURCES[d].files} for d in data},
+        "data_checksum": {d: dict(SOURCES[d].files) for d in data},
         "peer": peer,
         "figures": [asdict(figure) for figure in figures],
         "targets_met": all(figure.met is not False for figure in figures),

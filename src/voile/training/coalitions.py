@@ -90,6 +90,7 @@ class Chains:
         # the mean of what a player adds in the order and in the reverse.
         path[:, 1:-1] = worths[:, :half] - worths[:, half:]
         path[:, 0], path[:, -1] = empty - full, full - empty
-        steps: NDArray[np.float32] = (path[:, 1:] - path[:, :-1]) / np.float32(2)
+        path /= 2
+        steps = path[:, 1:] - path[:, :-1]
         found: NDArray[np.float32] = steps[np.arange(n)[:, np.newaxis], self.place]
         return found

@@ -1,8 +1,8 @@
 """Distillation: an explainer of a surrogate, trained without any data.
 
 If the surrogate is public, or private by its training, everything here is post-processing: inputs
-come from the public schema and from what the surrogate itself reveals, answers from the surrogate. Only the optional look at real rows touches
-data, and its result is for their custodian.
+come from the public schema and from what the surrogate itself reveals, answers from the surrogate.
+Only the optional look at real rows touches data, and its result is for their custodian.
 """
 
 from __future__ import annotations

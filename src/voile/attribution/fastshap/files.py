@@ -154,11 +154,11 @@ def _read(file: Path) -> tuple[dict[str, Any], Arrays]:
 
 
 @contextmanager
-def _damaged(file: Path, *further: type[Exception]) -> Iterator[None]:
+def _damaged(file: Path, further: type[Exception] = ValueError) -> Iterator[None]:
     """Whatever goes wrong inside while decoding is the file's fault, and is said so."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError, *further) as error:
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError, further) as error:
         raise UnreadableFile(f"{file}: damaged, cut short or foreign: {error}") from error
 
 
