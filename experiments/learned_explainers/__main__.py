@@ -32,11 +32,11 @@ from voile.evaluation import cosine_similarity, r_squared
 
 SEEDS = (0, 1, 2, 3, 4)
 JUDGED = 300
-SECONDS = 15.0
+SECONDS = 10.0
 
 
 def learned_explainers() -> None:
-    """Five seeds each, everything anew: split, model, surrogate, explainer."""
+    """One surrogate a data set, five explainers of it from different seeds."""
     figures: list[Figure] = []
     names = ("dutch_census", "adult")
     for name in names:
@@ -48,11 +48,12 @@ def learned_explainers() -> None:
             figures.append(Figure(f"{name}, mean of 5 seeds: {measure}", "", mean))
         seconds = float(np.mean([cpu for _, cpu in found]))
         figures.append(Figure(f"{name}, training of the explainer", "s of one core", seconds))
-    write("learned_explainers", "against exact values of the surrogate", figures, names, SEEDS)
+    seeds = [100 + seed for seed in SEEDS]
+    write("learned_explainers", "against exact values of the surrogate", figures, names, seeds)
 
 
 def _one(name: str, seed: int) -> tuple[Quality, float]:
-    given = case(name, seed)
+    given = case(name)
     start = time.process_time()
     explainer = train_explainer(given.surrogate, given.train.rows, source=Seeded(100 + seed))
     cpu = time.process_time() - start
@@ -66,9 +67,9 @@ def amortisation() -> None:
     figures: list[Figure] = []
     names = ("dutch_census", "adult")
     for name in names:
-        given = case(name, 0)
+        given = case(name)
         truth = exact_values(given.surrogate, given.test.rows[:JUDGED]).values[:, :, 1]
-        for seconds in (SECONDS / 3, SECONDS):
+        for seconds in (SECONDS,):
             marks = []
             for objective in (KernelRegression(), NoisyLabels()):
                 explainer = _within(given, objective, seconds)
@@ -103,11 +104,13 @@ def distillation() -> None:
     figures: list[Figure] = []
     names = ("dutch_census", "acs_income", "acs_employment")
     for name in names:
-        given = case(name, 0)
+        given = case(name)
         schema, rows = given.test.schema, given.test.rows[:JUDGED]
-        for share, label in ((0.0, "uniform"), (0.5, "half inferred")):
+        for share, label in ((0.5, "half inferred"), (0.0, "uniform")):
+            if not share and name != "acs_employment":  # where it matters most
+                continue
             start = time.process_time()
-            plan = replace(EXPLAINER_PLAN, steps=6_000)
+            plan = replace(EXPLAINER_PLAN, steps=4_000)
             made = distil(given.surrogate, schema, source=Seeded(5), plan=plan,
                           inferred_share=share, unprotected_rows=rows)  # fmt: skip
             print(name, label, f"{time.process_time() - start:.0f} s", made.on_schema, flush=True)

@@ -7,6 +7,7 @@ import platform
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ class Case:
     surrogate: Surrogate
 
 
-def case(name: str, seed: int) -> Case:
+@cache
+def case(name: str, seed: int = 0) -> Case:
     """Gradient-boosted trees as the black box; split, model and surrogate depend on the seed."""
     data = LOADERS[name]()
     order = np.random.default_rng(seed).permutation(len(data))[:MOST_ROWS]

@@ -124,9 +124,11 @@ class Surrogate:
     def digest(self) -> str:
         """SHA-256 (hex) of everything that determines the answers."""
         code = self.encoding
-        parts = [code.feature, code.category, code.shift, code.scale, self.players.owner]
-        names = (self.players.names, self.feature_names, self.output_names)
-        return digest_of([parts, self.head, names, arrays_of(self.network)])
+        arrays = [code.feature, code.category, code.shift, code.scale, self.players.owner]
+        names = [self.players.names, self.feature_names, self.output_names]
+        # Copies, because the walk tells one object met twice from two that are equal.
+        parts = [np.array(array) for array in arrays], [list(each) for each in names]
+        return digest_of([*parts, self.head, arrays_of(self.network)])
 
     # --- as a game ----------------------------------------------------------------------------
 
