@@ -4,8 +4,8 @@
 
 A case is one player of one row under one seed: the players of a row depend on each other, rows and
 seeds do not. The truth is `ExactShapley`. Settings: a function with interactions of every order and
-the risk of the clinic federation, each with an effort below and above one look at every background
-row, which are two different formulas for the standard error.
+the risk of the clinic federation, with efforts that look at some background rows, at each once, or
+at each several times: three different formulas for the standard error.
 """
 
 from __future__ import annotations
@@ -79,14 +79,27 @@ def settings() -> list[Setting]:
     def wavy(rows: Array) -> Array:
         return np.asarray(np.sin(2 * rows @ weights).sum(axis=1))
 
-    background, rows = draw.normal(size=(30, 8)), draw.normal(size=(ROWS, 8))
+    background, rows = draw.normal(size=(400, 8)), draw.normal(size=(ROWS, 8))
     clinic = datasets.clinic_federation(200, reference_rows=100, seed=1)
     patients = clinic.hospitals["city"].rows[:ROWS]
+    few = background[:30]
     return [
-        Setting("waves, some background rows", wavy, background, rows, 1_100),
-        Setting("waves, all background rows", wavy, background, rows, 2_600),
-        Setting("clinic, some background rows", datasets.risk, clinic.reference, patients, 3_000),
-        Setting("clinic, all background rows", datasets.risk, clinic.reference, patients, 8_000),
+        Setting("waves, a quarter of the background rows", wavy, background, rows, 2_000),
+        Setting("waves, several looks at each background row", wavy, few, rows, 2_600),
+        Setting(
+            "clinic, one look at each background row",
+            datasets.risk,
+            clinic.reference,
+            patients,
+            3_000,
+        ),
+        Setting(
+            "clinic, several looks at each background row",
+            datasets.risk,
+            clinic.reference,
+            patients,
+            8_000,
+        ),
     ]
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from voile.attribution.designs import designs, smallest_design
 from voile.attribution.game import Game
+from voile.attribution.permutation import Chains
 from voile.attribution.players import Groups
 from voile.attribution.sampling import (
     Effort,
@@ -18,6 +19,7 @@ from voile.attribution.sampling import (
     GameEstimates,
     check_sampled_players,
     explain,
+    freedom_of,
     paired_responses,
 )
 from voile.attribution.settings import Speed
@@ -33,8 +35,10 @@ class KernelShapley:
     """Paired, efficiency-constrained regression with coalitions drawn by leverage.
 
     Exact for models without interactions of more than two players, and for every model once the
-    effort covers all coalitions. Otherwise the estimates have a bias that is small against their
-    standard error; `PermutationShapley` has none. Any number of players.
+    effort covers all coalitions. An effort too small for a regression on each background row (six
+    evaluations a player) walks permutations instead, as `PermutationShapley` does. Otherwise the
+    estimates have a bias that is small against their standard error; `PermutationShapley` has none.
+    Any number of players.
 
     Args:
         model: anything that `voile.models.wrap` takes.
@@ -87,7 +91,7 @@ class Regressions:
     seed: int
 
     def smallest(self, players: int) -> int:
-        return 2 * smallest_design(players)
+        return min(Chains().smallest(players), 2 * smallest_design(players))
 
     def estimate(
         self,
@@ -102,7 +106,9 @@ class Regressions:
         gap = output - game.background_outputs[chosen]
         even = np.repeat(gap[:, np.newaxis] / players, players, axis=1)
         if players == 1:
-            return GameEstimates(even, np.zeros_like(even))
+            return GameEstimates.exact(even)
+        if evaluations < 2 * smallest_design(players):
+            return Chains().estimate(game, row, output, chosen, evaluations, draw)
         # The same designs serve all rows, dealt to the background rows anew for each.
         plan = designs(players, evaluations // 2, games, self.seed)
         deal = draw.permutation(games)
@@ -120,7 +126,8 @@ class Regressions:
         chance = plan.chance[:, np.newaxis]
         values = even + fitted + _product(solve, chance * (left_out - residual))
         variances = _product(solve**2, chance * left_out**2)
-        return GameEstimates(values, variances)
+        drawn = int((plan.chance > 0).sum())
+        return GameEstimates(values, variances, freedom_of(variances, max(drawn - players, 0)))
 
 
 def _product(matrices: NDArray[np.float64], columns: NDArray[np.float64]) -> NDArray[np.float64]:

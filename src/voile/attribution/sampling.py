@@ -84,10 +84,17 @@ class GameEstimates:
     Args:
         values: the estimates.
         variances: how far each is expected to be off, squared.
+        freedom: how many degrees of freedom the sum of the variances has, shape (players, outputs).
     """
 
     values: Values
     variances: Values
+    freedom: NDArray[np.float64]
+
+    @classmethod
+    def exact(cls, values: Values) -> GameEstimates:
+        """Values without error."""
+        return cls(values, np.zeros_like(values), np.full(values.shape[1:], np.inf))
 
 
 class Sampler(Protocol):
@@ -185,7 +192,7 @@ def _estimate(
     found = sampler.estimate(game, row, output, chosen, max(each, evaluations // count), draw)
     if count == total:
         within = found.variances.mean(axis=0) / count
-        return Estimate(found.values.mean(axis=0), within * _student(_freedom(found)) ** 2)
+        return Estimate(found.values.mean(axis=0), within * _student(found.freedom) ** 2)
     return _of_some(game, chosen, found)
 
 
@@ -220,16 +227,17 @@ def _of_some(game: Game, chosen: NDArray[np.intp], found: GameEstimates) -> Esti
     return Estimate(values.mean(axis=0) + shift, variance)
 
 
-def _freedom(found: GameEstimates) -> NDArray[np.float64]:
+def freedom_of(variances: Values, each: int = 0) -> NDArray[np.float64]:
     """Degrees of freedom of a sum of variances of unequal size (Satterthwaite).
 
     Often a few background rows hold most of the variance, and then it is known as badly as if there
-    were only those few. Each variance is taken to vary by its own size, as for heavy tails.
+    were only those few. `each` says how many degrees of freedom a single variance has (its square
+    is then (each + 2)/each too large on average, which is taken out); 0 takes every variance to
+    vary by its own size, as is right for heavy tails.
     """
-    total = found.variances.sum(axis=0)
-    squares = (found.variances**2).sum(axis=0) / 2
+    total, squares = variances.sum(axis=0), (variances**2).sum(axis=0)
     known = squares > 0
-    return np.where(known, total**2 / np.where(known, squares, 1.0), np.inf)
+    return np.where(known, (each + 2) * total**2 / np.where(known, squares, 1.0), np.inf)
 
 
 def _skewed(values: Values) -> NDArray[np.float64]:

@@ -39,7 +39,7 @@ def two_way(rows: Array) -> Array:
 
 @pytest.mark.parametrize("method", SAMPLED)
 @pytest.mark.parametrize(
-    "evaluations", [1_100, 2_600, 6_000], ids=["some background rows", "all", "all, more"]
+    "evaluations", [400, 600, 1_600, 3_000], ids=["some rows", "each once", "each", "more"]
 )
 def test_95_percent_intervals_hold_the_truth_95_percent_of_the_time(
     method: Any, evaluations: int
@@ -96,7 +96,7 @@ def test_few_background_rows_are_chosen_when_the_effort_is_small() -> None:
         base = explainer.game.base
         seen.clear()
         found = explainer(many[:1])
-        assert sum(seen) <= 2_001
+        assert sum(seen) <= 2_200
         assert np.allclose(found.values.sum(axis=1) + base, wavy(many[:1]))
 
 
