@@ -35,7 +35,9 @@ def hourly(count: int, every: float = HOUR) -> list[Query]:
 
 class TestAlgorithm2:
     def test_the_first_query_gets_four_fifths_and_the_rest_decays(self) -> None:
-        policy, history, given = DynamicAllocation(1.0, 1e-5), [], []
+        policy = DynamicAllocation(1.0, 1e-5)
+        history: list[Query] = []
+        given: list[float] = []
         for query in hourly(30):
             given.append(policy.allocate(query, history))
             history.append(query)
@@ -61,7 +63,8 @@ class TestAlgorithm2:
         assert seasonal_factor(Query(5 * HOUR), rush) == 0.1
 
     def test_few_answers_are_useful(self) -> None:
-        policy, history, useful = DynamicAllocation(1.0, 1e-5), [], 0
+        policy, useful = DynamicAllocation(1.0, 1e-5), 0
+        history: list[Query] = []
         tau = gaussian_noise_multiplier(0.1, 1e-5)
         for query in hourly(500, every=600.0):
             event = policy.propose(Situation(query, history, ACCOUNT))
@@ -71,7 +74,9 @@ class TestAlgorithm2:
 
 
 def spend(policy: object, queries: list[Query]) -> list[float]:
-    account, history, given = ACCOUNT, [], []
+    account = ACCOUNT
+    history: list[Query] = []
+    given: list[float] = []
     for query in queries:
         event = policy.propose(Situation(query, history, account))  # type: ignore[attr-defined]
         history.append(query)

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from tests.unit.ledger.examples import DATASET, KEY, Books, charge, clinic_tree
 

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from tests.unit.workflows.budget_examples import drawn, request
 
