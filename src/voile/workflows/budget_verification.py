@@ -81,7 +81,10 @@ class Evidence:
 
 
 def verify(storage: Storage, ledger: Ledger, log: AuditLog, evidence: Evidence) -> Report:
-    """Recompute every account from the audit log, and compare. Changes nothing."""
+    """Recompute every account from the audit log, and compare.
+
+    Changes nothing in the database; a witness that is asked remembers what it was shown.
+    """
     books = storage.submit(lambda t: _Books.read(t, ledger, log))
     newest: list[int] = []
     checks: tuple[Callable[[], str], ...] = (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.audit_log.examples import policy
+from tests.unit.audit_log.examples import LOG_KEY, ORIGIN, WITNESS_KEYS, policy
 from tests.unit.ledger.examples import DATASET
 from tests.unit.workflows.budget_examples import EVENT, House, drawn, guarantee, request
 
@@ -18,21 +19,26 @@ from voile.audit_log import (
     BudgetRenewed,
     Refusal,
     Release,
+    RemoteWitness,
     Report,
     SigningKey,
+    Witness,
     decode_record,
     issue_receipt,
+    serve,
     verify_receipt,
 )
 from voile.audit_log.log import LEAVES
+from voile.audit_log.witness import PART as WITNESS_PART
 from voile.core.errors import BudgetExceeded, InvalidInput, VerificationFailed
 from voile.core.guarantee import ProtectedUnit
-from voile.core.storage import Transaction
+from voile.core.storage import Transaction, open_storage
 from voile.ledger import Adaptive, Alert, Children, Planned
 from voile.ledger.balances import Standing
 from voile.ledger.tables import ANSWERS, BALANCES, ENTRIES
 from voile.privacy.events import Composed, Gaussian, Laplace, Repeated, Zcdp
 from voile.workflows.budget import keep_checkpoint, kept_checkpoint
+from voile.workflows.budget_verification import Evidence, verify
 from voile.workflows.charging import Drawn
 
 
@@ -289,6 +295,28 @@ class TestVerify:
         assert "set back" in report.failed.detail
         with pytest.raises(VerificationFailed, match="set back or changed"):
             restored.keep()
+
+    def test_a_witness_remembers_what_a_restored_database_forgot(self, tmp_path: Path) -> None:
+        witness = WITNESS_KEYS[0]
+        with open_storage("memory:", [WITNESS_PART]) as memory:
+            server = serve(Witness(memory, witness, {ORIGIN: (LOG_KEY.verifier,)}), "127.0.0.1", 0)
+            thread = threading.Thread(target=server.serve_forever, daemon=True)
+            thread.start()
+            seen = Evidence(policy(1), (), LOG_KEY, (RemoteWitness(server.url),))
+            outcomes = []
+            for answers in (2, 3, 1):  # the third is the first one's past
+                house = House.create("memory:", tmp_path)
+                house.open()
+                for number in range(answers):
+                    house.answer(str(number))
+                desk = house.desk
+                found = verify(desk.storage, desk.ledger, desk.log, seen)
+                outcomes.append(step(found, "witnesses"))
+            server.shutdown()
+            thread.join()
+            server.server_close()
+        assert outcomes[0] == "checked"
+        assert outcomes[2] == "failed"
 
     def test_another_history_of_the_same_length_is_refused(self, tmp_path: Path) -> None:
         house = House.create("memory:", tmp_path)
