@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from voile.attribution.fastshap.explainer import FastShap
 from voile.attribution.fastshap.quality import sampled
@@ -75,6 +74,8 @@ def check(
     if not 0 < level < 1 or not tolerance >= 0:
         raise InvalidInput(f"level must lie in (0, 1) and tolerance be 0 or more, found {level}, "
                            f"{tolerance}")  # fmt: skip
+    from scipy.special import stdtrit
+
     learned = explainer(X)
     other = sampled(explainer.surrogate, X, orders=orders, seed=seed, speed=speed)
     assert other.standard_errors is not None

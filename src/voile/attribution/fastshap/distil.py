@@ -96,7 +96,14 @@ def distil(
 
     held_out = rows(VALIDATED)
     explainer = learn(
-        surrogate, more, held_out, draw, plan=plan, objective=objective, progress=progress
+        surrogate,
+        more,
+        held_out,
+        draw,
+        plan=plan,
+        objective=objective,
+        progress=progress,
+        sees_surrogate=True,  # uniform rows leave a network of columns alone far behind
     )
     return Distilled(
         explainer,

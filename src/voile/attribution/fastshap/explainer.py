@@ -32,7 +32,8 @@ class FastShap:
 
     Args:
         surrogate: what is explained.
-        network: takes encoded columns, gives players × outputs.
+        network: takes encoded columns, or those and the surrogate's hidden layers for the whole row
+            (which sums need anyway), as its width says; gives players × outputs.
         history: how training went; absent in an explainer that was loaded.
         threads: how many passes run side by side.
     """
@@ -44,17 +45,23 @@ class FastShap:
 
     def __post_init__(self) -> None:
         players, outputs = self.surrogate.players.count, len(self.surrogate.output_names)
-        wanted = (self.surrogate.encoding.width, players * outputs)
+        widths = (self.surrogate.encoding.width, self.surrogate.thought_width)
         first: Any = self.network[0]
         last: Any = self.network[-1]
-        found = (first.in_features, last.out_features)
-        if wanted != found:
+        if first.in_features not in widths or last.out_features != players * outputs:
             raise InvalidInput(
-                f"the explainer must take {wanted[0]} columns and give {players} players × "
-                f"{outputs} outputs, found {found[0]} and {found[1]}"
+                f"the explainer must take {widths[0]} columns (or {widths[1]} with the surrogate's "
+                f"hidden layers) and give {players} players × {outputs} outputs, found "
+                f"{first.in_features} and {last.out_features}"
             )
         if self.threads < 1:
             raise InvalidInput(f"threads must be at least 1, found {self.threads}")
+
+    @property
+    def sees_surrogate(self) -> bool:
+        """Whether the network is given the surrogate's hidden layers as well."""
+        first: Any = self.network[0]
+        return bool(first.in_features != self.surrogate.encoding.width)
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows = self.surrogate.read(X)
@@ -91,14 +98,17 @@ class FastShap:
     def _filler(self, rows: Rows, found: NDArray[np.float64]) -> Callable[[int], None]:
         torch: Any = optional("torch", extra="torch")
         surrogate, network = self.surrogate, self.network
-        complete, base = surrogate.complete, surrogate.base
+        base, deep = surrogate.base, self.sees_surrogate
 
         def fill(start: int) -> None:
             part = slice(start, start + CHUNK)
             with torch.inference_mode():
                 columns = surrogate.encoding.tensor(rows[part])
-                raw = network(columns).numpy()
-                outputs = surrogate.head.outputs(complete(columns)).numpy()
+                whole, thoughts = surrogate.thoughts(columns) if deep else (None, columns)
+                raw = network(thoughts).numpy()
+                if whole is None:
+                    whole = surrogate.head.outputs(surrogate.complete(columns))
+                outputs = whole.numpy()
             into = found[part]
             into[:] = raw.reshape(into.shape)
             # In double precision, so that sums hold to the last digits.

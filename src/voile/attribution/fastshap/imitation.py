@@ -17,7 +17,6 @@ from voile.core.explanation_checks import or_numbered
 from voile.core.optional import optional
 from voile.core.randomness import GeneratorSource
 from voile.core.schema import Schema
-from voile.evaluation import fidelity, r_squared
 from voile.models import Box, Model, Outputs, OutputSet, Rows, Simplex, wrap
 from voile.training import (
     Batch,
@@ -185,6 +184,8 @@ def _answers(model: Model, rows: Rows, size: int = 4096) -> Outputs:
 
 
 def _fidelity(surrogate: Surrogate, rows: Rows, targets: Outputs, loss: float) -> Fidelity:
+    from voile.evaluation import fidelity, r_squared  # loads scipy
+
     mine = surrogate.predict(rows)
     several = targets.shape[1] > 1
     return Fidelity(

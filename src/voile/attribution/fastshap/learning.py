@@ -10,6 +10,7 @@ from voile.attribution.fastshap.explainer import FastShap
 from voile.attribution.fastshap.objectives import KernelRegression, Objective, answers
 from voile.attribution.fastshap.surrogate import Surrogate
 from voile.core.errors import InvalidInput
+from voile.core.optional import optional
 from voile.core.randomness import GeneratorSource
 from voile.models import Rows
 from voile.training import Batch, Plan, Progress, fit, perceptron
@@ -64,15 +65,18 @@ def learn(
     plan: Plan,
     objective: Objective,
     progress: Progress | None,
+    sees_surrogate: bool = False,
 ) -> FastShap:
     """Train on whatever columns `more(count)` gives, validated on rows that it does not give."""
     players, outputs = surrogate.players.count, len(surrogate.output_names)
-    network = perceptron(surrogate.encoding.width, plan.hidden, players * outputs, draw)
+    width = surrogate.thought_width if sees_surrogate else surrogate.encoding.width
+    network = perceptron(width, plan.hidden, players * outputs, draw)
     if players == 1:  # normalisation alone is the answer
         return FastShap(surrogate, network.eval())
 
     def loss(learner: nn.Module, batch: Batch) -> Tensor:
-        return objective.loss(answers(learner, batch[0], batch[1], players), batch)
+        seen = _thoughts(surrogate, batch[0]) if sees_surrogate else batch[0]
+        return objective.loss(answers(learner, seen, batch[1], players), batch)
 
     history = fit(
         network,
@@ -83,3 +87,9 @@ def learn(
         progress=progress,
     )
     return FastShap(surrogate, network, history)
+
+
+def _thoughts(surrogate: Surrogate, columns: Tensor) -> Tensor:
+    torch: Any = optional("torch", extra="torch")
+    with torch.no_grad():
+        return surrogate.thoughts(columns)[1]

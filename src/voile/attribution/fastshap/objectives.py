@@ -134,6 +134,6 @@ def normalised(raw: Tensor, gap: Tensor) -> Tensor:
     return raw + ((gap - raw.sum(1)) / raw.shape[1])[:, None, :]
 
 
-def answers(network: nn.Module, columns: Tensor, gap: Tensor, players: int) -> Tensor:
+def answers(network: nn.Module, seen: Tensor, gap: Tensor, players: int) -> Tensor:
     """The attributions a network gives, normalised."""
-    return normalised(network(columns).view(len(columns), players, -1), gap)
+    return normalised(network(seen).view(len(seen), players, -1), gap)

@@ -43,15 +43,19 @@ class _Graph:
         self.nodes.append(self._onnx.helper.make_node(kind, list(inputs), [result], **settings))
         return result
 
-    def perceptron(self, network: Any, inputs: str) -> str:
+    def perceptron(self, network: Any, inputs: str) -> tuple[str, list[str]]:
+        """The last layer, and all hidden ones."""
+        hidden = []
         arrays = arrays_of(network)
         places = sorted({int(name.partition(".")[0]) for name in arrays})
         for place in places:
             weight = self.constant(arrays[f"{place}.weight"])
             bias = self.constant(arrays[f"{place}.bias"])
             inputs = self.add("Gemm", inputs, weight, bias, transB=1)
-            inputs = inputs if place == places[-1] else self.add("Relu", inputs)
-        return inputs
+            if place != places[-1]:
+                inputs = self.add("Relu", inputs)
+                hidden.append(inputs)
+        return inputs, hidden
 
 
 def export_onnx(explainer: FastShap, path: str | Path, *, example: Rows | None = None) -> Path:
@@ -74,10 +78,13 @@ def _model(explainer: FastShap, onnx: Any) -> Any:
     surrogate, graph = explainer.surrogate, _Graph()
     players, outputs = surrogate.players.count, len(surrogate.output_names)
     columns = _encoded(graph, surrogate)
-    raw = graph.perceptron(explainer.network, columns)
+    logits, hidden = graph.perceptron(surrogate.complete, columns)
+    deep = explainer.sees_surrogate
+    seen = graph.add("Concat", columns, *hidden, axis=1) if deep else columns
+    raw, _ = graph.perceptron(explainer.network, seen)
     shape = graph.constant(np.array([-1, players, outputs], dtype=np.int64))
     raw = graph.add("Reshape", raw, shape)
-    whole = _headed(graph, surrogate, graph.perceptron(surrogate.complete, columns))
+    whole = _headed(graph, surrogate, logits)
     base = graph.add(
         "Identity", graph.constant(surrogate.base.astype(np.float32)), name="base_values"
     )

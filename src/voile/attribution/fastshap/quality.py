@@ -16,7 +16,6 @@ from voile.attribution.fastshap.surrogate import Surrogate
 from voile.attribution.settings import Speed
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
-from voile.evaluation import cosine_similarity, r_squared
 
 EXACT_UP_TO: Final = 12
 """Players up to which quality is measured against exact values unless told otherwise."""
@@ -80,6 +79,8 @@ def quality(
 
 
 def _judged(truth: NDArray[np.float64], learned: NDArray[np.float64], name: str) -> Quality:
+    from voile.evaluation import cosine_similarity, r_squared  # loads scipy
+
     def each(measure: Callable[[Any, Any], Any]) -> tuple[float, ...]:
         outputs = range(truth.shape[2])
         return tuple(float(np.mean(measure(truth[..., o], learned[..., o]))) for o in outputs)

@@ -171,6 +171,25 @@ class Surrogate:
         network: nn.Sequential = torch.nn.Sequential(layer, *layers[1:])
         return network.eval()
 
+    @cached_property
+    def thought_width(self) -> int:
+        """How many numbers `thoughts` gives a row."""
+        layers: list[Any] = list(self.network)[0:-1:2]
+        return self.encoding.width + sum(int(layer.out_features) for layer in layers)
+
+    def thoughts(self, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs of whole rows, and (columns, all hidden layers) on the way to them.
+
+        The hidden layers are features that the surrogate found useful and has computed anyway.
+        """
+        torch: Any = optional("torch", extra="torch")
+        found, kept = columns, [columns]
+        for place, layer in enumerate(self.complete):
+            found = layer(found)
+            kept += [found] if place % 2 else []
+        joined: Tensor = torch.cat(kept, -1)
+        return self.head.outputs(found), joined
+
     def read(self, given: Any, what: str = "X") -> Rows:
         """Rows from an array, a DataFrame or a dict of columns, checked."""
         columns = Columns(self.feature_names, len(self.feature_names), self.schema)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
-from tests.unit.attribution.fastshap.examples import PLAN, explainer, rows, surrogate
+from tests.unit.attribution.fastshap.examples import PLAN, SCHEMA, explainer, rows, surrogate
 
 from voile.attribution.fastshap import (
     FastShap,
+    distil,
     export_onnx,
     load_explainer,
     load_surrogate,
@@ -34,6 +35,15 @@ def test_an_explainer_comes_back(grouped: bool, tmp_path: Path) -> None:
     assert after(TEST) == before(TEST)
     assert after.surrogate.digest == before.surrogate.digest
     assert after.surrogate.schema == before.surrogate.schema
+
+
+def test_a_distilled_explainer_comes_back_and_is_exported(tmp_path: Path) -> None:
+    short = type(PLAN)(steps=30, batch_rows=32, hidden=(8,))
+    before = distil(surrogate(), SCHEMA, source=Seeded(0), plan=short).explainer
+    assert before.sees_surrogate
+    after = load_explainer(save(before, tmp_path / "e.safetensors"))
+    assert after(TEST) == before(TEST)
+    export_onnx(before, tmp_path / "e.onnx", example=TEST)
 
 
 def numbers(outputs: Box | None) -> FastShap:
