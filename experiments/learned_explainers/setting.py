@@ -23,6 +23,15 @@ from voile.datasets import SOURCES, Dataset
 ROOT = Path(__file__).resolve().parents[2]
 MOST_ROWS = 60_000
 
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "unknown"
+
+
+COMMIT = _commit()  # of the code that is running, not of the moment of writing
+
 LOADERS: Mapping[str, Callable[[], Dataset]] = {
     "dutch_census": datasets.dutch_census,
     "adult": datasets.adult,
@@ -76,7 +85,7 @@ def write(
     content: dict[str, Any] = {
         "name": name,
         "command": f"VOILE_DATA=... python -m experiments.learned_explainers {name}",
-        "commit": _commit(),
+        "commit": COMMIT,
         "version": voile.__version__,
         "machine": {"threads": 1, "python": platform.python_version()},
         "seeds": list(seeds),
@@ -89,9 +98,3 @@ def write(
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     for figure in figures:
         print(f"{figure.what:<60} {figure.ours:.4g} {figure.unit} {figure.target} {figure.met}")
-
-
-def _commit() -> str:
-    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
