@@ -1,9 +1,9 @@
 """One writer per process: commands of many threads share a transaction and one forced write.
 
-Whoever comes first leads: it runs its own command and those that queued up meanwhile, each inside
-a savepoint, commits once, and only then hands out the answers. Whoever comes while a leader is at
-work waits; one of those leads next. A lone thread therefore runs its command itself, with nobody to
-hand it to, and sixty-four threads pay for one forced write together.
+Whoever comes first leads: it runs its own command and those that queued up meanwhile (each inside
+a savepoint, if there are several), commits once, and only then hands out the answers. Whoever comes
+while a leader is at work waits; one of those leads next. A lone thread therefore runs its command
+itself, with nobody to hand it to, and sixty-four threads pay for one forced write together.
 
 Guarantees
     1. `submit` returns only after the command's effects are durable.
@@ -128,8 +128,11 @@ class Storage:
         interrupted = StorageFault("the writing thread was interrupted; nothing was kept")
         try:
             self._session.begin()
-            for ticket in batch:
-                self._run_one(ticket)
+            if len(batch) == 1 and not self._runs_alone(batch[0]):
+                return
+            if len(batch) > 1:
+                for ticket in batch:
+                    self._run_one(ticket)
             interrupted = OutcomeUnknown("interrupted while committing; look before you repeat it")
             self._session.commit()
         except StorageFault as fault:
@@ -137,6 +140,16 @@ class Storage:
         except BaseException:  # Ctrl-C in the leading thread: the others must not wait for ever
             self._fail(batch, interrupted)
             raise
+
+    def _runs_alone(self, ticket: _Ticket[Any]) -> bool:
+        """A lone command needs no savepoint: if it fails, the whole transaction goes."""
+        try:
+            ticket.answer = ticket.command(self._session)
+        except Exception as error:
+            ticket.error = error
+            self._session.rollback()
+            return False
+        return True
 
     def _undo(self, error: Exception) -> None:
         """Undo one command; if the database gave up the whole transaction, the batch fails."""

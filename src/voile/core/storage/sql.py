@@ -93,10 +93,8 @@ class SqlRecords:
 
     def replace(self, table: Table[Record], record: Record) -> None:
         row = table.row(record)
-        key = table.key_of(row)
-        others = tuple(v for i, v in enumerate(row) if i not in table.key_positions)
-        if not self._change(self._replace(table), (others or key) + key):
-            raise MissingRecord(table.name, key)
+        if not self._change(self._replace(table), table.replacement(row)):
+            raise MissingRecord(table.name, table.key_of(row))
 
     def get(self, table: Table[Record], *key: Value) -> Record | None:
         rows = self._fetch(self._get(table), table.checked_key(key, whole=True))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeAlias, TypeVar, get_args, get_type_hints
 
@@ -81,6 +81,11 @@ class Table(Generic[Record]):
                 raise InvalidInput(f"key column {name!r} must be int, str or bytes, never None")
         if not self.key:
             raise InvalidInput(f"table {self.name!r} needs a key")
+        object.__setattr__(self, "_hash", hash((self.name, self.record, self.key)))
+
+    def __hash__(self) -> int:
+        """Kept, because statements are looked up by table for every record."""
+        return self._hash  # type: ignore[attr-defined,no-any-return]
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -98,17 +103,47 @@ class Table(Generic[Record]):
     def row(self, record: Record) -> Row:
         """The record as a checked tuple."""
         values = self._values_of(record)
-        row = values if len(self.column_names) > 1 else (values,)
-        for column, value in zip(self.columns, row, strict=True):
-            column.check(value)
-        return tuple(row)
+        row: Row = values if len(self.column_names) > 1 else (values,)
+        if not self._plainly_good(row):
+            for column, value in zip(self.columns, row, strict=True):
+                column.check(value)
+        return row
+
+    def _plainly_good(self, row: Row) -> bool:
+        """A quick look that clears nearly every record; `Column.check` has the last word."""
+        if tuple(map(type, row)) != self._kinds:
+            return False
+        for value in row:
+            kind = type(value)
+            if kind is int:
+                if not -_LONG <= value < _LONG:  # type: ignore[operator]
+                    return False
+            elif kind is str:
+                if not value.isascii() or "\0" in value:  # type: ignore[union-attr,operator]
+                    return False
+            elif kind is float and value != value:
+                return False
+        return True
+
+    @cached_property
+    def _kinds(self) -> tuple[type[Any], ...]:
+        return tuple(column.kind for column in self.columns)
 
     @cached_property
     def key_positions(self) -> tuple[int, ...]:
         return tuple(self.column_names.index(name) for name in self.key)
 
     def key_of(self, row: Row) -> Key:
-        return tuple(row[position] for position in self.key_positions)
+        return tuple([row[position] for position in self.key_positions])
+
+    @cached_property
+    def replacement(self) -> Callable[[Row], Row]:
+        """From a row to what overwrites a record: the other columns, then the key.
+
+        A record that is all key overwrites itself.
+        """
+        others = [n for n in range(len(self.column_names)) if n not in self.key_positions]
+        return itemgetter(*(others or self.key_positions), *self.key_positions)
 
     def checked_key(self, values: Key, *, whole: bool) -> Key:
         """A key, or the first part of one."""
