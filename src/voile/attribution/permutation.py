@@ -106,7 +106,8 @@ class Chains:
         if chains > 1:
             values = self._values(game, row, chosen, gap, chains, draw)
             variances = values.var(axis=1, ddof=1) / chains
-            return GameEstimates(values.mean(axis=1), variances, freedom_of(variances))
+            freedom = freedom_of(variances, max(chains - 3, 0))  # few chains: heavy tails show
+            return GameEstimates(values.mean(axis=1), variances, freedom)
         values = self._values(game, row, chosen, gap, 1, draw)[:, 0]
         again, chance = _second_chain(values, draw)
         second = self._values(game, row, chosen[again], gap[again], 1, draw)[:, 0]

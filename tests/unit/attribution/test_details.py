@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import voile.attribution as package
 from voile.attribution import ExactShapley, Rule, Speed, progress_line
+from voile.attribution.grid import FEW, Grid
 from voile.attribution.quadrature import points_and_weights
 from voile.core.errors import InvalidInput
 
@@ -55,6 +56,26 @@ def test_short_work_says_nothing() -> None:
 def test_batches_must_hold_a_row() -> None:
     with pytest.raises(InvalidInput, match="at least 1"):
         Speed(batch_rows=0)
+
+
+@pytest.mark.parametrize("count", [10, 2 * FEW])
+def test_equal_inputs_are_found_on_the_grid(count: int) -> None:
+    draw = np.random.default_rng(1)
+    rows = draw.integers(3, size=(4, 5)).astype(float) / 7
+    grid = Grid.of(rows, rows)
+    assert grid is not None
+    keys = draw.integers(grid.size, size=count)
+    inputs, place = grid.distinct(keys)
+    assert len(inputs) == len(np.unique(keys))
+    radix = np.cumprod([1, *(len(values) for values in grid.values)])
+    for feature, values in enumerate(grid.values):
+        digit = keys // radix[feature] % len(values)
+        assert np.array_equal(inputs[place, feature], values[digit])
+
+
+def test_a_grid_that_is_too_large_is_not_made() -> None:
+    rows = np.random.default_rng(2).normal(size=(400, 4))
+    assert Grid.of(rows, rows) is None
 
 
 @pytest.mark.parametrize("continuous", [True, False])

@@ -184,3 +184,16 @@ def test_lime_finds_the_coefficients_of_a_linear_model() -> None:
 def test_settings_of_lime_that_make_no_sense(settings: Any) -> None:
     with pytest.raises(InvalidInput):
         Lime(wavy, BACKGROUND, **settings)
+
+
+def test_lime_looks_near_the_row() -> None:
+    """A model that is 1 at the row and 0 elsewhere: near by, one player off changes everything."""
+    row = np.ones((1, 4))
+
+    def model(rows: Array) -> Array:
+        return np.asarray((rows == 1.0).all(axis=1), dtype=float)
+
+    near = Lime(model, np.zeros((2, 4)), width=0.4, ridge=0.0)(row).values[0, :, 0]
+    far = Lime(model, np.zeros((2, 4)), width=50.0, ridge=0.0)(row).values[0, :, 0]
+    assert (near > 0.6).all()
+    assert np.allclose(far, 2 / 16, atol=0.03)  # the least-squares slope over all 16 corners
