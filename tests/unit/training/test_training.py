@@ -140,6 +140,23 @@ def test_fit_learns_keeps_the_best_and_reports() -> None:
     assert not network.training
 
 
+def test_weights_that_got_worse_are_not_kept() -> None:
+    """Training pulls toward 10, validation asks for 0: the first look is the best."""
+    network = perceptron(1, (4,), 1, np.random.default_rng(0))
+
+    def loss(learner: nn.Module, given: Batch) -> Tensor:
+        found: Tensor = (learner(given[0]) - given[1]).square().sum(1)
+        return found
+
+    ones = torch.ones(8, 1)
+    history = fit(network, lambda: (ones, 10 * ones), loss, Plan(steps=100, checks=5),
+                  validation=(ones, 0 * ones))  # fmt: skip
+    assert history.kept_step == 20
+    with torch.no_grad():
+        now = float(loss(network, (ones, 0 * ones)).mean())
+    assert now == pytest.approx(history.points[0].validation_loss)
+
+
 def test_a_loss_that_is_no_number_is_an_error() -> None:
     network = perceptron(1, (2,), 1, np.random.default_rng(0))
 

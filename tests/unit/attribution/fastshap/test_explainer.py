@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from tests.unit.attribution.fastshap.examples import (
     PLAN,
     SCHEMA,
@@ -19,18 +20,22 @@ from tests.unit.attribution.fastshap.examples import (
 
 from voile.attribution.fastshap import (
     LEARNED,
+    Check,
     FastShap,
     KernelRegression,
     NoisyLabels,
     check,
     distil,
     draw_rows,
+    exact_values,
     inferred_marginals,
     quality,
     train_explainer,
     train_surrogate,
 )
+from voile.attribution.fastshap.objectives import normalised
 from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
 from voile.core.randomness import Seeded
 from voile.core.schema import Categories, Feature, Schema
 from voile.training import Plan, perceptron
@@ -168,8 +173,6 @@ def test_a_check_estimates_the_error_of_learned_values() -> None:
     truth = quality(explainer(), TEST)
     assert truth.largest_error < 0.1
     found = check(explainer(), TEST, orders=64)
-    from voile.attribution.fastshap import exact_values
-
     exact = exact_values(surrogate(), TEST).values
     real = float(np.sqrt(np.square(explainer().values(TEST) - exact).mean()))
     assert found.typical_error == pytest.approx(real, rel=0.5, abs=1e-3)
@@ -181,6 +184,42 @@ def test_a_check_finds_wrong_explanations_and_only_those() -> None:
     assert sound.doubtful.mean() <= 0.05
     blank = FastShap(surrogate(), perceptron(7, (5,), 8, np.random.default_rng(0)).eval())
     assert check(blank, TEST, orders=16, tolerance=0.05).doubtful.mean() > 0.7
+
+
+def test_sampling_noise_is_not_held_against_learned_values() -> None:
+    """Known errors of 0.1 under sampling noise of three times their size."""
+    draw = np.random.default_rng(0)
+    truth = draw.normal(size=(4_000, 5, 1))
+    names, base = tuple("abcde"), np.zeros(1)
+    found = Check(
+        learned=Explanation(values=truth + 0.1, base_values=base, feature_names=names),
+        sampled=Explanation(
+            values=truth + 0.3 * draw.normal(size=truth.shape),
+            base_values=base,
+            feature_names=names,
+            standard_errors=np.full(truth.shape, 0.3),
+        ),
+        error=np.zeros(4_000),
+        doubtful=np.zeros(4_000, dtype=np.bool_),
+    )
+    assert found.typical_error == pytest.approx(0.1, rel=0.2)
+
+
+def test_chance_alone_is_no_reason_for_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact values differ from sampled ones, and pass at the stated level without tolerance."""
+    monkeypatch.setattr(FastShap, "__call__", lambda self, x: exact_values(self.surrogate, x))
+    test = rows(200, seed=31)
+    assert check(explainer(), test, orders=8, level=0.01).doubtful.mean() <= 0.03
+
+
+def test_normalisation_meets_the_sum_and_keeps_differences() -> None:
+    raw = torch.randn(6, 4, 2, generator=torch.Generator().manual_seed(0))
+    gap = torch.ones(6, 2)
+    found = normalised(raw, gap)
+    assert found.sum(1).numpy() == pytest.approx(gap.numpy(), abs=1e-6)
+    assert (found[:, 1] - found[:, 0]).numpy() == pytest.approx(
+        (raw[:, 1] - raw[:, 0]).numpy(), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("wrong", [{"orders": 1}, {"level": 0.0}, {"tolerance": -1.0}])
