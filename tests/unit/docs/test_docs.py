@@ -27,6 +27,7 @@ def test_links_lead_to_files_that_exist(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # shap's use of matplotlib
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All examples of a page run in order, in one namespace, in an empty folder."""
