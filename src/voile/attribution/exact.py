@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from voile.attribution.coalitions import members, shapley_share
 from voile.attribution.game import Game, output_names
 from voile.attribution.inputs import Columns
-from voile.attribution.pairs import blocks
+from voile.attribution.pairs import LOW_PLAYERS, blocks
 from voile.attribution.players import Groups
 from voile.attribution.settings import Speed
 from voile.core.errors import InvalidInput
@@ -109,7 +109,7 @@ class SurrogateShapley:
     def _explain(
         self, row: NDArray[np.float64], players: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        low = min(players, self.speed.batch_rows.bit_length() - 1)
+        low = min(players, LOW_PLAYERS, self.speed.batch_rows.bit_length() - 1)
         values: Any = 0.0
         base: Any = None
         present = np.empty((1 << low, players), dtype=np.bool_)
@@ -146,8 +146,7 @@ class Distinct:
             even = np.full(total, 1 / total)
             return cls(rows, np.arange(len(rows)), game.background, even)
         few, place = np.unique(rows, axis=0, return_inverse=True)
-        background, counts = np.unique(game.background, axis=0, return_counts=True)
-        return cls(few, place.reshape(-1), background, counts / total)
+        return cls(few, place.reshape(-1), *game.distinct_background)
 
 
 def check_player_count(players: int) -> None:

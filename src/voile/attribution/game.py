@@ -84,8 +84,9 @@ class Game:
             return rows, self
         players = Players(named.names or (), self.players.owner)
         game = Game(self.model, named, self.background, players, self.speed)
-        if "background_outputs" in self.__dict__:
-            game.__dict__["background_outputs"] = self.background_outputs
+        for known in ("background_outputs", "distinct_background"):
+            if known in self.__dict__:
+                game.__dict__[known] = self.__dict__[known]
         return rows, game
 
     def outputs(self, rows: Rows) -> Outputs:
@@ -101,6 +102,12 @@ class Game:
     def background_outputs(self) -> Outputs:
         """The outputs of the background rows, shape (m, outputs)."""
         return self.outputs(self.background.copy())  # a model may write into what it is given
+
+    @cached_property
+    def distinct_background(self) -> tuple[Rows, NDArray[np.float64]]:
+        """The background rows, each once, and the share of the background each stands for."""
+        rows, counts = np.unique(self.background, axis=0, return_counts=True)
+        return rows, counts / len(self.background)
 
     @property
     def base(self) -> NDArray[np.float64]:

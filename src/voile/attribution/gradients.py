@@ -79,8 +79,9 @@ class IntegratedGradients:
         path = starts[:, np.newaxis] + points[:, np.newaxis, np.newaxis, np.newaxis] * way
         found = self.inner.model.gradient(path.reshape(-1, rows.shape[1]), output)
         mean = (weights @ found.reshape(self.steps, -1)).reshape(way.shape)
-        attributions: NDArray[np.float64] = mean * way
-        return attributions[0] if len(starts) == 1 else attributions.mean(axis=0)
+        apart = mean * way
+        together: NDArray[np.float64] = apart[0] if len(starts) == 1 else apart.mean(axis=0)
+        return together
 
     @cached_property
     def _given(self) -> Rows | None:

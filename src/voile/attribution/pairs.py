@@ -20,7 +20,7 @@ from voile.attribution.coalitions import Worths
 from voile.attribution.game import Game
 from voile.attribution.grid import Grid
 from voile.attribution.players import Players
-from voile.models import Rows
+from voile.models import Outputs, Rows
 
 Places: TypeAlias = NDArray[np.intp]
 Pairs: TypeAlias = tuple[Places, Places, Places]
@@ -28,6 +28,8 @@ Pairs: TypeAlias = tuple[Places, Places, Places]
 
 # How many (row, background row) pairs are laid out at once: a few dozen bytes each.
 PAIRS_AT_ONCE = 1 << 17
+# A block holds all coalitions of so many players; those of further players come block by block.
+LOW_PLAYERS = 12
 # How many inputs are numbered at once on data with few distinct values, about.
 INPUTS_AT_ONCE = 1 << 20
 # Fewer rows have too few inputs in common for finding them to pay, unless the model is slow.
@@ -62,8 +64,7 @@ def blocks(game: Game, rows: Rows, background: Rows) -> Iterator[Block]:
         for chunk in _chunks(pairs):
             yield from _blocks_on_grid(game, grid, chunk)
     else:
-        for row, other, active in pairs:
-            yield from _blocks_of(game, rows, background, row, other, active)
+        yield from _evaluated(game, _pieces(game, rows, background, pairs))
     game.speed.report(len(rows), len(rows))
 
 
@@ -112,21 +113,61 @@ def _by_player_count(game: Game, rows: Rows, background: Rows) -> Iterator[Pairs
         yield row, other, active
 
 
-def _blocks_of(
-    game: Game, rows: Rows, background: Rows, row: Places, other: Places, active: Places
-) -> Iterator[Block]:
-    k = active.shape[1]
-    low = min(k, max(game.speed.batch_rows.bit_length() - 1, 0))
-    together = max(1, game.speed.batch_rows >> low) if low == k else 1
-    for start in range(0, len(row), together):
-        part = slice(start, start + together)
-        for high in range(1 << (k - low)):
-            inputs = composites(
-                game.players, rows[row[part]], background[other[part]], active[part], low, high
-            )
-            outputs = game.model.predict(inputs.reshape(-1, inputs.shape[2]))
-            worths = outputs.reshape(*inputs.shape[:2], -1)
-            yield Block(row[part], other[part], active[part], high, worths)
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """Inputs of a block, not evaluated yet: shape (coalitions, pairs, features)."""
+
+    row: Places
+    background: Places
+    active: Places
+    high: int
+    inputs: NDArray[np.float64]
+
+    def with_outputs(self, outputs: Outputs) -> Block:
+        worths = outputs.reshape(*self.inputs.shape[:2], -1)
+        return Block(self.row, self.background, self.active, self.high, worths)
+
+    @property
+    def rows(self) -> Rows:
+        return self.inputs.reshape(-1, self.inputs.shape[2])
+
+
+def _pieces(game: Game, rows: Rows, background: Rows, pairs: Iterable[Pairs]) -> Iterator[_Piece]:
+    most = game.speed.batch_rows
+    for row, other, active in pairs:
+        k = active.shape[1]
+        low = min(k, LOW_PLAYERS, most.bit_length() - 1)
+        together = max(1, most >> low) if low == k else 1
+        for start in range(0, len(row), together):
+            part = slice(start, start + together)
+            mine, theirs, who = rows[row[part]], background[other[part]], active[part]
+            for high in range(1 << (k - low)):
+                inputs = composites(game.players, mine, theirs, who, low, high)
+                yield _Piece(row[part], other[part], who, high, inputs)
+
+
+def _evaluated(game: Game, pieces: Iterable[_Piece]) -> Iterator[Block]:
+    """Small pieces go through the model together: a call costs as much as hundreds of rows."""
+    waiting: list[_Piece] = []
+    size = 0
+    for piece in pieces:
+        if waiting and size + len(piece.rows) > game.speed.batch_rows:
+            yield from _flushed(game, waiting)
+            waiting, size = [], 0
+        waiting.append(piece)
+        size += len(piece.rows)
+    if waiting:
+        yield from _flushed(game, waiting)
+
+
+def _flushed(game: Game, pieces: list[_Piece]) -> Iterator[Block]:
+    inputs = pieces[0].rows if len(pieces) == 1 else np.concatenate([p.rows for p in pieces])
+    outputs = game.model.predict(inputs)
+    start = 0
+    for piece in pieces:
+        stop = start + len(piece.rows)
+        yield piece.with_outputs(outputs[start:stop])
+        start = stop
 
 
 def _blocks_on_grid(game: Game, grid: Grid, chunk: list[Pairs]) -> Iterator[Block]:
@@ -136,8 +177,11 @@ def _blocks_on_grid(game: Game, grid: Grid, chunk: list[Pairs]) -> Iterator[Bloc
     outputs = game.outputs(inputs)
     end = np.cumsum([key.size for key in keys])
     for (row, other, active), key, stop in zip(chunk, keys, end, strict=True):
-        worths = outputs[place[stop - key.size : stop]].reshape(*key.shape, -1)
-        yield Block(row, other, active, 0, worths)
+        places = place[stop - key.size : stop].reshape(key.shape)
+        step = min(len(key), 1 << LOW_PLAYERS)
+        for high in range(len(key) // step):
+            worths = outputs[places[high * step : (high + 1) * step]]
+            yield Block(row, other, active, high, worths)
 
 
 def composites(
