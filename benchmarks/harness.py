@@ -69,17 +69,32 @@ def compare(
     return Figure(what, unit, ours, peer, ratio)
 
 
-def write(name: str, peer: str, figures: Sequence[Figure], *, seed: int | None = None) -> Path:
-    """Write `results/NAME.json` and print the same figures as a table."""
+def write(
+    name: str,
+    peer: str,
+    figures: Sequence[Figure],
+    *,
+    seed: int | Sequence[int] | str | None = None,
+    command: str | None = None,
+    data_checksum: str | None = None,
+    **besides: object,
+) -> Path:
+    """Write `results/NAME.json` and print the same figures as a table.
+
+    Args:
+        command: how to repeat it, for an experiment; a benchmark is repeated with `make bench`.
+        besides: whatever else belongs to the setting.
+    """
     RESULTS.mkdir(exist_ok=True)
     content = {
         "name": name,
-        "command": f"make bench (python -m benchmarks {name})",
+        "command": command or f"make bench (python -m benchmarks {name})",
         "commit": _commit(),
         "version": voile.__version__,
         "machine": {"cpus": _cpus(), "python": platform.python_version()},
         "seed": seed,
-        "data_checksum": None,
+        "data_checksum": data_checksum,
+        **besides,
         "peer": peer,
         "figures": [asdict(figure) for figure in figures],
         "targets_met": all(figure.met is not False for figure in figures),

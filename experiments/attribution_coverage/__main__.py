@@ -10,24 +10,20 @@ at each several times: three different formulas for the standard error.
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.harness import Figure, write
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-import voile
 from voile import datasets
 from voile.attribution import Evaluations, ExactShapley, KernelShapley, PermutationShapley
 
-ROOT = Path(__file__).resolve().parents[2]
 LEVEL = 1e-6
 ROWS = 250
 Array = NDArray[np.float64]
@@ -146,25 +142,21 @@ def main() -> int:
 
 
 def _write(found: list[Coverage], cases: int, seconds: float) -> None:
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--exclude=*"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    ).stdout.strip()  # fmt: skip
-    content = {
-        "name": "attribution_coverage",
-        "command": f"python -m experiments.attribution_coverage {cases}",
-        "commit": commit or "unknown",
-        "version": voile.__version__,
-        "seeds": f"data 1, coalitions 0 to {-(-cases // 4 // ROWS) - 1}",
-        "data_checksum": None,
-        "seconds": round(seconds),
-        "target": f"a two-sided binomial test of 95% coverage does not reject at {LEVEL:g}",
-        "coverage": [{**asdict(one), "met": one.p_value > LEVEL} for one in found],
-        "targets_met": all(one.p_value > LEVEL for one in found),
-    }
-    path = ROOT / "results" / "attribution_coverage.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write(
+        "attribution_coverage",
+        "share of 95 % intervals that hold the exact value",
+        [_figure(one) for one in found],
+        command=f"python -m experiments.attribution_coverage {cases}",
+        seed=f"data 1, coalitions 0 to {-(-cases // 4 // ROWS) - 1}",
+        seconds=round(seconds),
+        cases=[asdict(one) for one in found],
+    )
+
+
+def _figure(one: Coverage) -> Figure:
+    target = f"binomial test of 0.95 at {LEVEL:g}"
+    what = f"{one.method}: {one.setting}"
+    return Figure(what, "inside", one.coverage, None, None, target, one.p_value > LEVEL)
 
 
 if __name__ == "__main__":

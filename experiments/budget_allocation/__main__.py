@@ -10,16 +10,14 @@ Gaussian noise at delta 1e-5 it is.
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.harness import RESULTS, ROOT, Figure, _commit, _cpus
+from benchmarks.harness import ROOT, Figure, write
 
 from experiments.budget_allocation.traces import Asked, TraceSettings, make_trace
-from voile import __version__
 from voile.ledger.allocation import (
     DAY,
     DynamicAllocation,
@@ -139,24 +137,15 @@ def main() -> None:
         replay: [counts(trace, replay=replay) for trace in traces] for replay in (False, True)
     }
     lines = figures(measured)
-    content = {
-        "name": "budget_allocation",
-        "command": "python -m experiments.budget_allocation",
-        "commit": _commit(),
-        "version": __version__,
-        "machine": {"cpus": _cpus()},
-        "seeds": list(SEEDS),
-        "trace": asdict(SETTINGS) | {"queries": [len(trace) for trace in traces]},
-        "data_checksum": None,
-        "peer": "Algorithm 2 of the recommender framework; total (1, 1e-5), median over 5 traces",
-        "figures": [asdict(line) for line in lines],
-        "targets_met": all(line.met is not False for line in lines),
-    }
-    path = RESULTS / "budget_allocation.json"
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write(
+        "budget_allocation",
+        "Algorithm 2 of the recommender framework; total (1, 1e-5), median over 5 traces",
+        lines,
+        command="python -m experiments.budget_allocation",
+        seed=list(SEEDS),
+        trace=asdict(SETTINGS) | {"queries": [len(trace) for trace in traces]},
+    )
     draw(measured, PICTURE)
-    for line in lines:
-        print(f"{line.what:<34} ours {line.ours:>8,.0f}  published {line.peer:>6,.0f}")
 
 
 if __name__ == "__main__":
