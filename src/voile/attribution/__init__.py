@@ -10,13 +10,22 @@ Choose a method:
     trees: `TreeShapley`;
     networks: `IntegratedGradients` (with a quadrature `Rule`), `Gradient`;
     a local linear model: `Lime`;
-    a surrogate that answers for coalitions itself: `SurrogateShapley`.
+    a surrogate that answers for coalitions itself: `SurrogateShapley`;
+    very many rows, or no data at hand: a learned explainer (`FastShap`, from `train_surrogate` and
+    `train_explainer`, or `distil`); all about it in `voile.attribution.fastshap`.
 
 Make it faster, or hide how long it takes:
     `Speed` (batch size, progress: `progress_line`), `ShortCuts`, `CONSTANT_WORK`.
 """
 
 from voile.attribution.exact import MOST_PLAYERS, ExactShapley, SurrogateShapley
+from voile.attribution.fastshap import (
+    FastShap,
+    Surrogate,
+    distil,
+    train_explainer,
+    train_surrogate,
+)
 from voile.attribution.gradients import Gradient, IntegratedGradients
 from voile.attribution.interactions import ShapleyInteractions
 from voile.attribution.kernel import KernelShapley
@@ -35,6 +44,7 @@ __all__ = [
     "Effort",
     "Evaluations",
     "ExactShapley",
+    "FastShap",
     "Gradient",
     "Groups",
     "IntegratedGradients",
@@ -46,8 +56,12 @@ __all__ = [
     "ShapleyInteractions",
     "ShortCuts",
     "Speed",
+    "Surrogate",
     "SurrogateShapley",
     "Tolerance",
     "TreeShapley",
+    "distil",
     "progress_line",
+    "train_explainer",
+    "train_surrogate",
 ]
