@@ -45,16 +45,19 @@ def wrap_network(source: Any) -> WrappedModel:
             return source(tensor(rows)).cpu().numpy()
 
     @lru_cache(maxsize=4)
-    def ones(count: int, kind: Any) -> Any:
-        return torch.ones(count, dtype=kind, device=device)
+    def weights(shape: tuple[int, ...], kind: Any, output: int) -> Any:
+        """One for the output asked for, zero for the others; of each row."""
+        chosen = torch.zeros(shape, dtype=kind, device=device)
+        (chosen if len(shape) == 1 else chosen[:, output]).fill_(1.0)
+        return chosen
 
     def backward(rows: Rows, output: int) -> Any:
         _refuse_training(source)
         inputs = tensor(rows).requires_grad_(True)
         answers = source(inputs)
         # Rows do not influence each other, so one pass back holds each row's own gradient.
-        chosen = answers if answers.ndim == 1 else answers.select(1, output)
-        (found,) = torch.autograd.grad(chosen, inputs, ones(len(rows), answers.dtype))
+        chosen = weights(tuple(answers.shape), answers.dtype, output)
+        (found,) = torch.autograd.grad(answers, inputs, chosen)
         return found.cpu().numpy()
 
     return WrappedModel(
