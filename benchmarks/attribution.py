@@ -11,7 +11,6 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch are loaded
 
-import json
 import time
 import tracemalloc
 import warnings
@@ -350,9 +349,10 @@ def run() -> None:
             *on_dutch(),
             *growth(),
         ]
-    path = write(
-        "attribution", "shap 0.51 and captum 0.9, same model, same rows", figures, seed=SEED
+    write(
+        "attribution",
+        "shap 0.51 and captum 0.9, same model, same rows",
+        figures,
+        seed=SEED,
+        data_checksum=datasets.SOURCES["dutch_census"].checksum,
     )
-    content = json.loads(path.read_text(encoding="utf-8"))
-    content["data_checksum"] = {"dutch_census": datasets.SOURCES["dutch_census"].checksum}
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
