@@ -21,6 +21,7 @@ from voile.core.explanation_checks import (
     base_values_for,
     counted,
     distinct_names,
+    errors_for,
     group_members,
     numbers,
     or_numbered,
@@ -29,7 +30,6 @@ from voile.core.explanation_checks import (
     same_bits,
     shap_arrays,
     shortened,
-    standard_errors_for,
 )
 from voile.core.guarantee import Guarantee
 from voile.core.optional import optional
@@ -53,6 +53,8 @@ class Explanation:
         output_names: one name per output, all different.
         data: the explained rows, shape (rows, features); absent when they are protected.
         standard_errors: same shape as `values`; how uncertain each attribution is.
+        half_widths: same shape as `values`; with 95 % each attribution lies within ± this, whatever
+            the law of its error (privacy noise and sampling together).
         guarantees: what is promised about everything in here; empty if nothing is.
         notes: labels that must travel with the values, such as "sum of attributions".
     """
@@ -63,6 +65,7 @@ class Explanation:
     output_names: tuple[str, ...] = ("output",)
     data: RowData | None = None
     standard_errors: Attributions | None = None
+    half_widths: Attributions | None = None
     guarantees: tuple[Guarantee, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -82,8 +85,10 @@ class Explanation:
         self._keep("output_names", distinct_names("output_names", self.output_names, outputs))
         if self.data is not None:
             self._freeze("data", row_data_for(self.data, (rows, features)))
-        if self.standard_errors is not None:
-            self._freeze("standard_errors", standard_errors_for(self.standard_errors, values.shape))
+        for name in ("standard_errors", "half_widths"):
+            given = getattr(self, name)
+            if given is not None:
+                self._freeze(name, errors_for(name, given, values.shape))
         self._keep("guarantees", all_of(Guarantee, "guarantees", self.guarantees))
         self._keep("notes", all_of(str, "notes", self.notes))
 
@@ -141,6 +146,7 @@ class Explanation:
             output_names=tuple(self.output_names[i] for i in output),
             data=None if self.data is None else self.data[np.ix_(row, feature)],
             standard_errors=None if self.standard_errors is None else self.standard_errors[block],
+            half_widths=None if self.half_widths is None else self.half_widths[block],
         )
 
     def group(self, groups: Mapping[str, Sequence[str]]) -> Self:
@@ -148,8 +154,9 @@ class Explanation:
 
         The result is noted as "sum of attributions": it is not the Shapley value of a game whose
         players are the groups. Errors of features may be correlated in an unknown way, so the
-        standard error of a sum is given as the sum of the standard errors, an upper bound. A group
-        has no single data value, so `data` is dropped.
+        standard error of a sum is given as the sum of the standard errors, an upper bound. Half
+        widths of 95 % do not add up to one of 95 %, and a group has no single data value: both are
+        dropped.
         """
         members = group_members(groups, self.feature_names)
         single = [n for n in self.feature_names if not any(n in m for m in members.values())]
@@ -172,6 +179,7 @@ class Explanation:
             feature_names=tuple(columns),
             data=None,
             standard_errors=None if errors is None else summed(errors),
+            half_widths=None,
             notes=self.notes if SUMMED in self.notes else (*self.notes, SUMMED),
         )
 
@@ -206,6 +214,7 @@ class Explanation:
             (self.base_values, other.base_values),
             (self.data, other.data),
             (self.standard_errors, other.standard_errors),
+            (self.half_widths, other.half_widths),
         ]
         return all(
             mine is theirs or (mine is not None and theirs is not None and equal(mine, theirs))
@@ -246,6 +255,7 @@ class Explanation:
         arrays: dict[str, NDArray[Any]] = {"values": self.values, "base_values": self.base_values}
         arrays |= {} if self.data is None else {"data": self.data}
         arrays |= {} if self.standard_errors is None else {"standard_errors": self.standard_errors}
+        arrays |= {} if self.half_widths is None else {"half_widths": self.half_widths}
         labels = {
             "feature_names": list(self.feature_names),
             "output_names": list(self.output_names),
@@ -268,6 +278,7 @@ class Explanation:
                 base_values=arrays["base_values"],
                 data=arrays.get("data"),
                 standard_errors=arrays.get("standard_errors"),
+                half_widths=arrays.get("half_widths"),
             )
 
     # --- reading --------------------------------------------------------------------------------

@@ -66,14 +66,14 @@ def row_data_for(given: ArrayLike, shape: tuple[int, int]) -> RowData:
     return data.astype(np.float64)
 
 
-def standard_errors_for(given: ArrayLike, shape: tuple[int, ...]) -> Attributions:
-    errors = numbers("standard_errors", given)
+def errors_for(field: str, given: ArrayLike, shape: tuple[int, ...]) -> Attributions:
+    errors = numbers(field, given)
     if errors.ndim == 2 and shape[2] == 1:
         errors = errors[:, :, np.newaxis]
     if errors.shape != shape:
-        raise InvalidInput(f"standard_errors must have shape {shape}, found {errors.shape}")
+        raise InvalidInput(f"{field} must have shape {shape}, found {errors.shape}")
     if (errors < 0).any():
-        raise InvalidInput("standard_errors must not be negative")
+        raise InvalidInput(f"{field} must not be negative")
     return errors
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
+from voile.core.explanation_checks import Attributions
 from voile.plots.style import INK, PALETTE, QUIET, new_figure, write_promise
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def whiskers(explanation: Explanation, *, row: int = 0, most: int = 12) -> Figur
     if most < 1:
         raise InvalidInput(f"at least one feature must be drawn, found most={most}")
     chosen = explanation[row]
-    values, errors = chosen.values[0], 1.96 * np.asarray(chosen.standard_errors)[0]
+    values, errors = chosen.values[0], _reach(chosen)
     order = np.argsort(-np.abs(values).max(axis=1), kind="stable")[:most]
     outputs = values.shape[1]
     figure, axes = new_figure(7.5, 1.5 + 0.34 * len(order) * max(1.0, 0.5 * outputs))
@@ -62,3 +63,11 @@ def whiskers(explanation: Explanation, *, row: int = 0, most: int = 12) -> Figur
         axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=min(outputs, 4))
     write_promise(figure, chosen)
     return figure
+
+
+def _reach(explanation: Explanation) -> Attributions:
+    """Half widths where somebody derived them; else errors are taken to be normal."""
+    if explanation.half_widths is not None:
+        return explanation.half_widths[0]
+    reach: Attributions = 1.959964 * np.asarray(explanation.standard_errors)[0]
+    return reach

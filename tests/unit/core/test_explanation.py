@@ -47,6 +47,7 @@ def complete(**changes: Any) -> Explanation:
         "output_names": ("risk", "cost"),
         "data": 1000 + numbered(ROWS, FEATURES),
         "standard_errors": numbered(ROWS, FEATURES, OUTPUTS) / 100,
+        "half_widths": numbered(ROWS, FEATURES, OUTPUTS) / 50,
         "guarantees": (PROMISE,),
         "notes": ("measured twice",),
     }
@@ -70,11 +71,12 @@ def test_the_three_axes_are_rows_features_outputs() -> None:
 
 
 def test_one_output_may_be_given_without_its_axis() -> None:
-    explanation = small([[1, 2]], standard_errors=[[3, 4]])
+    explanation = small([[1, 2]], standard_errors=[[3, 4]], half_widths=[[6, 8]])
     assert explanation.shape == (1, 2, 1)
     assert explanation.output_names == ("output",)
     assert explanation.values[0, :, 0].tolist() == [1, 2]
     assert explanation.standard_errors is not None
+    assert explanation.half_widths is not None
     assert explanation.standard_errors[0, :, 0].tolist() == [3, 4]
 
 
@@ -87,7 +89,7 @@ def test_values_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
     assert str(shape) in str(caught.value)
 
 
-@pytest.mark.parametrize("field", ["values", "base_values", "standard_errors"])
+@pytest.mark.parametrize("field", ["values", "base_values", "standard_errors", "half_widths"])
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_is_refused(field: str, wrong: float) -> None:
     array = np.array(getattr(complete(), field))
@@ -96,7 +98,7 @@ def test_what_is_not_finite_is_refused(field: str, wrong: float) -> None:
         complete(**{field: array})
 
 
-@pytest.mark.parametrize("field", ["values", "base_values", "standard_errors"])
+@pytest.mark.parametrize("field", ["values", "base_values", "standard_errors", "half_widths"])
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -234,7 +236,7 @@ def test_the_width_of_text_does_not_tell_of_rows_that_were_left_out() -> None:
 
 # --- nothing is shared ----------------------------------------------------------------------------
 
-ARRAYS = ("values", "base_values", "data", "standard_errors")
+ARRAYS = ("values", "base_values", "data", "standard_errors", "half_widths")
 LAYOUTS: list[Callable[[NDArray[Any]], NDArray[Any]]] = [
     np.array,
     np.asfortranarray,
@@ -335,11 +337,13 @@ def test_every_axis_can_be_sliced(axis: int, selection: Any) -> None:
     block = np.ix_(row, feature, output)
     assert explanation.data is not None
     assert explanation.standard_errors is not None
+    assert explanation.half_widths is not None
     assert part == complete(
         values=explanation.values[block],
         base_values=explanation.base_values[np.ix_(row, output)],
         data=explanation.data[np.ix_(row, feature)],
         standard_errors=explanation.standard_errors[block],
+        half_widths=explanation.half_widths[block],
         feature_names=[explanation.feature_names[i] for i in feature],
         output_names=[explanation.output_names[i] for i in output],
     )
@@ -459,7 +463,9 @@ def test_a_group_is_the_sum_of_its_features() -> None:
 def test_groups_keep_the_total_and_bound_the_error(
     values: NDArray[np.float64], errors: NDArray[np.float64]
 ) -> None:
-    explanation = complete(values=values, standard_errors=errors, base_values=0, data=None)
+    explanation = complete(
+        values=values, standard_errors=errors, half_widths=errors, base_values=0, data=None
+    )
     grouped = explanation.group({"body": ["age", "bmi"]})
     assert np.allclose(grouped.values.sum(axis=1), values.sum(axis=1), rtol=1e-12, atol=1e-6)
     assert np.array_equal(grouped.values[:, 1], values[:, 2])
@@ -467,6 +473,8 @@ def test_groups_keep_the_total_and_bound_the_error(
     # Perfectly correlated errors reach the sum; nothing goes beyond.
     assert np.array_equal(grouped.standard_errors[:, 0], errors[:, 0] + errors[:, 1])
     assert np.array_equal(grouped.standard_errors[:, 1], errors[:, 2])
+    assert explanation.half_widths is not None
+    assert grouped.half_widths is None
 
 
 def test_a_group_has_no_data_and_errors_only_if_there_were_some() -> None:

@@ -1,0 +1,109 @@
+"""What every release offers. It knows neither ledger nor log: `voile.workflows.explain` joins them.
+
+A release is built from public settings and whatever it protects. `cost`, `guarantees` and `preview`
+depend on public facts alone, so they can be asked before anything is computed or charged. `draw`
+computes and randomises; what it returns is marked `NOT_CHARGED` until somebody has paid for it.
+
+Guarantees of every release
+    1. Everything in the explanation that `draw` returns is covered by `guarantees(rows)`.
+    2. The noise in it costs at most `cost(rows)`.
+    3. Protected rows never make `draw` raise or warn, nor change a shape: they are clamped to the
+       schema, and outputs that are not finite become the middle of the declared set.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Protocol, runtime_checkable
+
+from voile.core.explanation import Explanation
+from voile.core.guarantee import Guarantee
+from voile.privacy.events import PrivacyEvent
+
+NOT_CHARGED: Final = "not charged to any account"
+
+
+class RowsAre(StrEnum):
+    """What the rows are that `draw` is called with; it decides how a question is recognised."""
+
+    PUBLIC = "public input"
+    """Not protected by this release: a question is recognised by their values."""
+    POPULATION = "population"
+    """A named, protected population, explained as a whole."""
+    RECORD = "protected record"
+    """Protected one by one; a question names the record and never looks at its values."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Everything beside the rows that determines what would be released, from public facts.
+
+    Args:
+        model: digest of the model.
+        explainer: which release with which explainer, in words or as a digest.
+        level: the transparency level, or "detailed".
+        parameters: all settings, as canonical text (`parameters`).
+    """
+
+    model: str
+    explainer: str
+    level: str
+    parameters: str
+
+
+def parameters(settings: Mapping[str, object]) -> str:
+    """Settings as canonical text: equal settings give equal text."""
+    return json.dumps(settings, sort_keys=True, separators=(",", ":"), default=str)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a release will be like, said before anything is spent.
+
+    Args:
+        event: what it costs; None if nothing.
+        guarantees: what it promises.
+        accuracy: how much noise there will be, in words (from the mechanism's own preview).
+        standard_error: of one released value, noise and sampling together; None where values are
+            not numbers with noise on them.
+        half_width: a released value lies within ± this of the true one with 95 %; None likewise.
+        remarks: what else to know, such as a cheaper way.
+    """
+
+    event: PrivacyEvent | None
+    guarantees: tuple[Guarantee, ...]
+    accuracy: str
+    standard_error: float | None = None
+    half_width: float | None = None
+    remarks: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        promises = [f"guarantee: {guarantee}" for guarantee in self.guarantees]
+        price = "costs nothing" if self.event is None else f"costs {self.event}"
+        return "\n".join([price, *promises, self.accuracy, *self.remarks])
+
+
+@runtime_checkable
+class Release(Protocol):
+    """Explanations with a guarantee."""
+
+    @property
+    def identity(self) -> Identity: ...
+
+    @property
+    def rows_are(self) -> RowsAre: ...
+
+    def cost(self, rows: int) -> PrivacyEvent | None:
+        """What explaining this many rows costs one unit, from public facts; None: nothing."""
+
+    def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
+        """What an explanation of this many rows promises; the first is the one that is charged."""
+
+    def preview(self, rows: int = 1) -> Preview:
+        """What a call with this many rows would cost and be like."""
+
+    def draw(self, rows: Any) -> Explanation:
+        """Explain and randomise; the result is marked `NOT_CHARGED`."""

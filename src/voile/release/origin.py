@@ -1,0 +1,141 @@
+"""What an artefact was made from: the difference between a guarantee and a wish.
+
+Noise on explanations protects background rows, populations and explained rows. It cannot protect
+the rows a model was trained on: those are protected by training with differential privacy, or not
+at all. So every release asks where the model, surrogate, explainer or background came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Adversary, Guarantee
+
+_ALTERNATIVES: Final = (
+    "train it with differential privacy, explain a surrogate that was, or use rows that had no "
+    "part in training"
+)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an artefact comes from.
+
+    Artefacts that were made together and carry one joint guarantee have one origin, which is given
+    once. Origins that are given separately are added up.
+
+    Args:
+        datasets: version labels of all private data sets it depends on; none if it is public.
+        guarantees: what differential privacy promises about them, at most one for each.
+    """
+
+    datasets: frozenset[str] = frozenset()
+    guarantees: tuple[Guarantee, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.datasets, str):
+            raise InvalidInput("datasets is a set of labels, found one text")
+        object.__setattr__(self, "datasets", frozenset(self.datasets))
+        object.__setattr__(self, "guarantees", tuple(self.guarantees))
+        labels = [guarantee.dataset for guarantee in self.guarantees]
+        if len(set(labels)) < len(labels):
+            raise InvalidInput(
+                f"an origin has one joint guarantee for a data set, found several: {labels}; "
+                "compose them first"
+            )
+        if not set(labels) <= self.datasets:
+            raise InvalidInput(
+                f"guarantees are about {sorted(labels)}, but the artefact depends on "
+                f"{sorted(self.datasets)}"
+            )
+
+    @property
+    def unprotected(self) -> frozenset[str]:
+        """Data sets that it depends on without a guarantee."""
+        return self.datasets - {guarantee.dataset for guarantee in self.guarantees}
+
+
+PUBLIC: Final = Origin()
+"""Made from public data only."""
+
+
+def trained_on(*datasets: str) -> Origin:
+    """Made from private data, without differential privacy."""
+    return Origin(frozenset(datasets))
+
+
+def trained_privately(*guarantees: Guarantee) -> Origin:
+    """Made from private data, each set covered by a guarantee."""
+    return Origin(frozenset(guarantee.dataset for guarantee in guarantees), tuple(guarantees))
+
+
+def refuse_unprotected(dataset: str, origins: Iterable[Origin], *, role: str) -> None:
+    """Refuse protected rows that an artefact was made from without differential privacy.
+
+    Args:
+        dataset: the label of the rows that a release wants to protect.
+        origins: of everything that it computes with.
+        role: what the rows are to the release, for the message.
+    """
+    if any(dataset in origin.unprotected for origin in origins):
+        raise Refused(
+            f"the {role} is {dataset!r}, on which an artefact was trained without differential "
+            f"privacy: noise on explanations cannot hide what it learned; {_ALTERNATIVES}"
+        )
+
+
+def joint_guarantees(origins: Sequence[Origin]) -> tuple[Guarantee, ...]:
+    """What is promised about everything that was computed from these artefacts, and no more.
+
+    Guarantees of separate origins about one data set are added up (basic composition); those of one
+    origin are joint already. Refused if anything is not covered.
+    """
+    uncovered = frozenset[str]().union(*(origin.unprotected for origin in origins))
+    if uncovered:
+        raise Refused(
+            f"nothing can be promised about {sorted(uncovered)}: an artefact was trained on it "
+            f"without differential privacy; {_ALTERNATIVES}"
+        )
+    by_dataset: dict[str, list[Guarantee]] = {}
+    for guarantee in (g for origin in origins for g in origin.guarantees):
+        by_dataset.setdefault(guarantee.dataset, []).append(guarantee)
+    return tuple(_added(found) for found in by_dataset.values())
+
+
+def _added(parts: list[Guarantee]) -> Guarantee:
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    if any(part.unit != first.unit or part.relation != first.relation for part in parts):
+        raise Refused(
+            f"guarantees about {first.dataset!r} speak of different units or relations and do not "
+            "add up: " + "; ".join(f"{part.unit}, {part.relation}" for part in parts)
+        )
+    common = set(first.against).intersection(*(part.against for part in parts))
+    against = tuple(adversary for adversary in Adversary if adversary in common)
+    if not against:
+        raise Refused(f"guarantees about {first.dataset!r} hold against nobody in common")
+    delta = sum(part.delta for part in parts)
+    if delta >= 1:
+        raise Refused(f"guarantees about {first.dataset!r} add up to delta = {delta:g}: nothing")
+    return Guarantee(
+        epsilon=sum(part.epsilon for part in parts),
+        delta=delta,
+        unit=first.unit,
+        relation=first.relation,
+        dataset=first.dataset,
+        against=against,
+        computational=any(part.computational for part in parts),
+        mechanism=" and ".join(dict.fromkeys(part.mechanism for part in parts)),
+        composition="basic composition of separately trained artefacts: "
+        + " + ".join(part.composition for part in parts),
+        public_facts=_all(part.public_facts for part in parts),
+        assumptions=_all(part.assumptions for part in parts),
+    )
+
+
+def _all(texts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for several in texts for text in several))

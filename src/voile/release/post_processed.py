@@ -1,0 +1,73 @@
+"""`PostProcessed`: whatever is computed from private artefacts alone costs nothing.
+
+Differential privacy is closed under post-processing. If the model, the surrogate, the explainer and
+the background are each public or were made with differential privacy, then explaining any number of
+rows, exactly, by sampling or with a network, reveals no more about the training rows than the
+artefacts did, and carries their joint guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+from voile.core.explanation import Explanation
+from voile.core.guarantee import Guarantee
+from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
+from voile.release.origin import Origin, joint_guarantees
+
+Explainer: TypeAlias = Callable[[Any], Explanation]
+"""Any explainer of `voile.attribution`: rows in, an explanation without guarantee out."""
+ALL_PUBLIC: Final = "made from public artefacts only"
+
+
+@dataclass(frozen=True, eq=False)
+class PostProcessed:
+    """Explanations that carry forward what training promised: zero cost, unlimited.
+
+    Args:
+        explainer: how to explain; everything it holds must be covered by `origins`.
+        origins: of model, surrogate, explainer network and background. Artefacts of one training
+            run with a joint guarantee share one origin, given once.
+        model: digest of what is explained, for the record.
+        name: of the explainer, for the record.
+    """
+
+    explainer: Explainer
+    origins: Sequence[Origin]
+    model: str
+    name: str
+    level: str = "detailed"
+    _promised: tuple[Guarantee, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "origins", tuple(self.origins))
+        object.__setattr__(self, "_promised", joint_guarantees(self.origins))
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.model, f"post-processed {self.name}", self.level, parameters({}))
+
+    @property
+    def rows_are(self) -> RowsAre:
+        return RowsAre.PUBLIC
+
+    def cost(self, rows: int) -> None:  # noqa: ARG002
+        return None
+
+    def guarantees(self, rows: int) -> tuple[Guarantee, ...]:  # noqa: ARG002
+        return self._promised
+
+    def preview(self, rows: int = 1) -> Preview:
+        return Preview(
+            event=None,
+            guarantees=self.guarantees(rows),
+            accuracy="no noise is added: all of it is in the artefacts",
+        )
+
+    def draw(self, rows: Any) -> Explanation:
+        explained = self.explainer(rows)
+        public = () if self._promised else (ALL_PUBLIC,)
+        notes = (*explained.notes, *public, NOT_CHARGED)
+        return replace(explained, guarantees=self._promised, notes=notes)
