@@ -67,7 +67,8 @@ def whiskers(explanation: Explanation, *, row: int = 0, most: int = 12) -> Figur
 
 def _reach(explanation: Explanation) -> Attributions:
     """Half widths where somebody derived them; else errors are taken to be normal."""
-    if explanation.half_widths is not None:
-        return explanation.half_widths[0]
-    reach: Attributions = 1.959964 * np.asarray(explanation.standard_errors)[0]
+    known = explanation.half_widths
+    reach: Attributions = (
+        1.96 * np.asarray(explanation.standard_errors)[0] if known is None else known[0]
+    )
     return reach
