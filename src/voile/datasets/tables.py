@@ -21,7 +21,7 @@ from voile.core.optional import optional
 from voile.core.schema import RawColumn
 
 STDIN = "-"
-_PARQUET_SUFFIXES = frozenset({".parquet", ".pq"})
+PARQUET_SUFFIXES = frozenset({".parquet", ".pq"})
 
 
 def read_table(path: str | PathLike[str]) -> dict[str, RawColumn]:
@@ -33,7 +33,7 @@ def read_table(path: str | PathLike[str]) -> dict[str, RawColumn]:
     if fspath(path) == STDIN:
         return _read_csv(sys.stdin.buffer.read(), "standard input")
     data = _read_bytes(Path(path))
-    if Path(path).suffix.lower() in _PARQUET_SUFFIXES:
+    if Path(path).suffix.lower() in PARQUET_SUFFIXES:
         return parquet_columns(data, str(path))
     return _read_csv(data, str(path))
 
