@@ -252,6 +252,13 @@ class Explanation:
 
     def save(self, path: str | Path) -> Path:
         """Write one file, without pickle; `load` gives back every bit. Replaces atomically."""
+        return explanation_file.write(Path(path), *self._stored())
+
+    def to_bytes(self) -> bytes:
+        """The content of the file that `save` writes, to be kept in a database."""
+        return explanation_file.pack(*self._stored())
+
+    def _stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         arrays: dict[str, NDArray[Any]] = {"values": self.values, "base_values": self.base_values}
         arrays |= {} if self.data is None else {"data": self.data}
         arrays |= {} if self.standard_errors is None else {"standard_errors": self.standard_errors}
@@ -262,13 +269,24 @@ class Explanation:
             "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
             "notes": list(self.notes),
         }
-        return explanation_file.write(Path(path), labels, arrays)
+        return labels, arrays
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote; anything else is an `UnreadableFile`."""
-        labels, arrays = explanation_file.read(Path(path))
-        with explanation_file.damaged(Path(path)):
+        return cls._restored(Path(path), *explanation_file.read(Path(path)))
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """The inverse of `to_bytes`."""
+        source = Path("stored explanation")
+        return cls._restored(source, *explanation_file.unpack(content, source))
+
+    @classmethod
+    def _restored(
+        cls, path: Path, labels: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> Self:
+        with explanation_file.damaged(path):
             return cls(
                 feature_names=tuple(labels["feature_names"]),
                 output_names=tuple(labels["output_names"]),

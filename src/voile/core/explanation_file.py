@@ -31,11 +31,17 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's own origin of time: the bytes must not d
 
 def write(path: Path, labels: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Path:
     """Write labels and arrays; the file appears whole or not at all."""
-    head = {"format": FORMAT, "version": VERSION, "arrays": sorted(arrays), **labels}
     try:
-        text = json.dumps(head, ensure_ascii=False, allow_nan=False, sort_keys=True).encode("utf-8")
+        content = pack(labels, arrays)
     except UnicodeEncodeError as error:
         raise InvalidInput(f"{path}: names must be text that UTF-8 can hold: {error}") from None
+    return replace_file(path, content)
+
+
+def pack(labels: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """The bytes of such a file."""
+    head = {"format": FORMAT, "version": VERSION, "arrays": sorted(arrays), **labels}
+    text = json.dumps(head, ensure_ascii=False, allow_nan=False, sort_keys=True).encode("utf-8")
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo(_LABELS, _EPOCH), text)
@@ -43,7 +49,7 @@ def write(path: Path, labels: Mapping[str, Any], arrays: Mapping[str, NDArray[An
             member = io.BytesIO()
             np.lib.format.write_array(member, _little_endian(array), allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), member.getvalue())
-    return replace_file(path, buffer.getvalue())
+    return buffer.getvalue()
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -52,6 +58,11 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         content = path.read_bytes()
     except OSError as error:
         raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
+    return unpack(content, path)
+
+
+def unpack(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read what `pack` gave; `path` names it in errors."""
     if not zipfile.is_zipfile(io.BytesIO(content)):
         raise UnreadableFile(f"{path}: not a saved explanation, or cut short")
     with damaged(path), zipfile.ZipFile(io.BytesIO(content)) as archive:

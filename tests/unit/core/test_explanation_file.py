@@ -472,3 +472,12 @@ def test_members_that_share_their_bytes_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(buffer.getvalue())
     assert "overlap" in is_refused(path)
+
+
+def test_bytes_are_the_content_of_the_file(tmp_path: Path) -> None:
+    explanation = COMPLETE
+    content = explanation.to_bytes()
+    assert content == explanation.save(tmp_path / "e.voile").read_bytes()
+    assert Explanation.from_bytes(content) == explanation
+    with pytest.raises(UnreadableFile, match="cut short"):
+        Explanation.from_bytes(content[:40])
