@@ -1,4 +1,4 @@
-"""Small networks and how they are trained, without privacy.
+"""Small networks and how they are trained; with privacy: `voile.training.private`.
 
 Make one: `perceptron`; its answers are read through a head: `Softmax` (probabilities of classes),
 `Sigmoid` (numbers between bounds), `Identity` (any numbers), all a `Head`.

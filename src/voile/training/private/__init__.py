@@ -1,0 +1,37 @@
+"""DP-SGD: training whose result is private for each record.
+
+Train: `fit_privately` takes a network, records, a per-record loss and `PrivateSteps` (everything
+the guarantee depends on) and returns a `PrivateRun` with the event that an account is charged.
+Parameters move by `Sgd` or `Adam`; `Proximal` draws them to where they began (FedProx). `Speed`
+changes no promise.
+
+Choose the clipping norm: a number, or `AdaptedNorm`, which follows the records' gradients at a
+price that is part of the event.
+
+Perceptrons take the fast way (`PerceptronSum`), all other networks `ModuleSum`; both are a
+`ClippedSum`, and what they promise is written there.
+"""
+
+from voile.training.private.clipping import ClippedSum, FlatParameters
+from voile.training.private.loop import Prepare, fit_privately
+from voile.training.private.modules import ModuleSum
+from voile.training.private.optimisers import Adam, Optimiser, Proximal, Sgd
+from voile.training.private.perceptrons import PerceptronSum
+from voile.training.private.settings import AdaptedNorm, PrivateRun, PrivateSteps, Speed
+
+__all__ = [
+    "Adam",
+    "AdaptedNorm",
+    "ClippedSum",
+    "FlatParameters",
+    "ModuleSum",
+    "Optimiser",
+    "PerceptronSum",
+    "Prepare",
+    "PrivateRun",
+    "PrivateSteps",
+    "Proximal",
+    "Sgd",
+    "Speed",
+    "fit_privately",
+]

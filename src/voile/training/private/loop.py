@@ -1,0 +1,148 @@
+"""The loop of DP-SGD."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from voile.core.errors import InvalidInput
+from voile.core.guarantee import Relation
+from voile.core.optional import optional
+from voile.core.randomness import GeneratorSource, StreamCipher
+from voile.training.loop import Batch, Loss
+from voile.training.plan import Progress
+from voile.training.private.clipping import ClippedSum, FlatParameters
+from voile.training.private.modules import ModuleSum
+from voile.training.private.optimisers import Optimiser, Proximal
+from voile.training.private.perceptrons import PerceptronSum, is_perceptron
+from voile.training.private.sampling import poisson
+from voile.training.private.settings import (
+    ROUNDING_MARGIN,
+    SMALLEST_NORM,
+    AdaptedNorm,
+    PrivateRun,
+    PrivateSteps,
+    Speed,
+)
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Prepare: TypeAlias = Callable[[Batch], Batch]
+"""From drawn records to what the loss sees of them, record by record (fresh coalitions, say)."""
+
+_SPEED: Final = Speed()
+
+
+def fit_privately(
+    network: nn.Module,
+    records: Batch,
+    loss: Loss,
+    privacy: PrivateSteps,
+    *,
+    optimiser: Optimiser,
+    source: GeneratorSource | None = None,
+    prepare: Prepare | None = None,
+    pull: Proximal | None = None,
+    speed: Speed = _SPEED,
+    progress: Progress | None = None,
+) -> PrivateRun:
+    """Train a network in place, so that its parameters are private for each record.
+
+    Guarantee: all parameters of all steps together cost `privacy.event()`, which depends on none of
+    the other arguments. Nothing else about the records is returned, no loss in particular.
+
+    Args:
+        network: a perceptron is fastest; any other network is trained as well, unless its layers
+            mix records. It is changed when the run is complete, not before.
+        records: tensors whose first axis is the record. A record with a NaN is a blank one.
+        loss: one figure for each record; of the network it may only use the answers, and what one
+            record gives must not depend on others.
+        privacy: what is promised.
+        optimiser: `Sgd` or `Adam`.
+        source: where the draw of records and the noise come from; a fresh `StreamCipher` if absent.
+        prepare: what is made of the drawn records in each step.
+        pull: a proximal term toward the parameters at the start.
+        speed: what changes time and memory alone.
+        progress: told how far the work is.
+    """
+    torch: Any = optional("torch", extra="torch")
+    rows = _check_records(records, privacy)
+    source = StreamCipher() if source is None else source
+    draw = source.generator()
+    flat = FlatParameters(network)
+    sums = _sums_of(network, flat, speed)
+    start = flat.values.clone() if pull is not None else None
+    steps = optimiser.over(flat.values)
+    noise = np.empty(len(flat.values), dtype=np.float32)
+    noise_tensor = torch.from_numpy(noise)
+    norm = privacy.first_norm
+    flat.values.grad = sums.total
+    for step in range(1, privacy.steps + 1):
+        drawn = torch.from_numpy(poisson(draw, rows, privacy.sampling_rate))
+        count = _add_up(sums, records, drawn, loss, prepare, norm)
+        # Noise whatever was drawn, nothing too: else an empty step would show.
+        draw.standard_normal(out=noise, dtype=np.float32)
+        deviation = privacy.gradient_noise() * norm * (1 + ROUNDING_MARGIN)
+        gradient = sums.total.add_(noise_tensor, alpha=deviation).div_(privacy.expected_batch)
+        if pull is not None and start is not None:
+            gradient.add_(flat.values - start, alpha=pull.strength)
+        steps.step()
+        if isinstance(privacy.clipping_norm, AdaptedNorm):
+            norm = _adapted(privacy.clipping_norm, norm, count, privacy.expected_batch, draw)
+        if progress is not None:
+            progress(step, privacy.steps)
+    flat.write_back()
+    return PrivateRun(privacy.event(), norm, source.note)
+
+
+def _sums_of(network: nn.Module, flat: FlatParameters, speed: Speed) -> ClippedSum:
+    if is_perceptron(network):
+        return PerceptronSum(network, flat)  # type: ignore[arg-type]
+    return ModuleSum(network, flat, speed.chunk)
+
+
+def _add_up(
+    sums: ClippedSum, records: Batch, drawn: Any, loss: Loss, prepare: Prepare | None, norm: float
+) -> float:
+    """The clipped sum over drawn records, in `sums.total`; the centred count of those within."""
+    if not len(drawn):
+        sums.total.zero_()
+        return 0.0
+    batch = tuple(tensor.index_select(0, drawn) for tensor in records)
+    if prepare is not None:
+        batch = prepare(batch)
+        _check_axis(batch, len(drawn), "prepare must keep the records on the first axis")
+    return sums.add_up(loss, batch, norm)
+
+
+def _adapted(
+    rule: AdaptedNorm, norm: float, count: float, expected: float, draw: np.random.Generator
+) -> float:
+    """The next norm, from a noisy count; what is known of the count is (within − beyond)/2."""
+    noisy = count + rule.count_noise * float(draw.standard_normal())
+    share = min(max(noisy / expected + 0.5, 0.0), 1.0)
+    return max(norm * math.exp(rule.rate * (rule.share - share)), SMALLEST_NORM)
+
+
+def _check_records(records: Batch, privacy: PrivateSteps) -> int:
+    """How many there are. Only where sizes are public may a message depend on it."""
+    if not records:
+        raise InvalidInput("records must hold at least one tensor")
+    rows = len(records[0])
+    _check_axis(records, rows, "all tensors of the records must have the same first axis")
+    if privacy.relation is not Relation.ADD_OR_REMOVE_ONE and rows != privacy.rows:
+        raise InvalidInput(
+            f"the declared public size is {privacy.rows}, found {rows} records; correct it, or use "
+            "the relation that keeps sizes private"
+        )
+    return rows
+
+
+def _check_axis(batch: Batch, rows: int, problem: str) -> None:
+    lengths = {len(tensor) for tensor in batch}
+    if lengths != {rows}:
+        raise InvalidInput(f"{problem}, found lengths {sorted(lengths)} and expected {rows}")
