@@ -3,7 +3,8 @@
 A tour, by what you want to do:
 
 - say what happened: `Release`, `Refusal`, `BudgetOpened`, `BudgetRenewed`, `FederationRound`,
-  `Assessment`, `KeyRotation`; commit to a query or an answer without showing it: `Commitment`
+  `Participation`, `Absence`, `Assessment`, `KeyRotation`; commit to a query or an answer without
+  showing it: `Commitment`
 - write it down, inside whatever transaction you are in: `AuditLog`, with the tables of `PART`
 - sign what the log holds, with witnesses if a policy asks for them: `SigningKey`, `publish`,
   `RemoteWitness`
@@ -35,11 +36,13 @@ if TYPE_CHECKING:
     from voile.audit_log.publishing import issue_receipt, publish, rotate
     from voile.audit_log.receipt import Receipt
     from voile.audit_log.records import (
+        Absence,
         Assessment,
         BudgetOpened,
         BudgetRenewed,
         FederationRound,
         KeyRotation,
+        Participation,
         Record,
         Refusal,
         Release,
@@ -67,11 +70,13 @@ _HOMES = {
     "publishing": ["issue_receipt", "publish", "rotate"],
     "receipt": ["Receipt"],
     "records": [
+        "Absence",
         "Assessment",
         "BudgetOpened",
         "BudgetRenewed",
         "FederationRound",
         "KeyRotation",
+        "Participation",
         "Record",
         "Refusal",
         "Release",
@@ -87,6 +92,7 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "PART",
+    "Absence",
     "Appended",
     "Assessment",
     "AuditLog",
@@ -98,6 +104,7 @@ __all__ = [
     "KeyRotation",
     "NotWitnessed",
     "Outcome",
+    "Participation",
     "Policy",
     "Receipt",
     "Record",

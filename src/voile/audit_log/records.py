@@ -122,8 +122,9 @@ class FederationRound:
 
     Args:
         model: digest of the global arrays after the round.
-        published_hash: H_t of FedXChain (III-F), see `digests.published_round_hash`; by itself it
-            proves nothing against whoever keeps the chain, the log around it does.
+        published_hash: H_t of FedXChain (III-F), see `digests.published_round_hash`; in other
+            federations SHA-256 over `model` and H_{t-1}. By itself it proves nothing against
+            whoever keeps the chain, the log around it does.
         previous_hash: H_{t-1}; absent in the first round.
     """
 
@@ -138,6 +139,47 @@ class FederationRound:
     model: bytes
     published_hash: bytes
     previous_hash: bytes | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Participation:
+    """A client of a federation charged its own account before it trained for one round.
+
+    Args:
+        federation, stage, round: what for.
+        charge: the ledger's name for this charge.
+        epsilon, delta: what the client's account promises in all; `event` is this round's part.
+        event, cost: as in `Release`.
+    """
+
+    kind: ClassVar[str] = "participation"
+    version: ClassVar[int] = 1
+    time: int
+    account: str
+    charge: str
+    federation: str
+    stage: str
+    round: int
+    epsilon: float
+    delta: float
+    unit: str
+    relation: str
+    dataset: str
+    event: str | None = None
+    cost: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Absence:
+    """A client that was asked did not contribute to a round, and what became of its answer."""
+
+    kind: ClassVar[str] = "absence"
+    version: ClassVar[int] = 1
+    time: int
+    federation: str
+    round: int
+    client: str
+    outcome: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +213,15 @@ class KeyRotation:
 
 
 Record: TypeAlias = (
-    Release | Refusal | BudgetOpened | BudgetRenewed | FederationRound | Assessment | KeyRotation
+    Release
+    | Refusal
+    | BudgetOpened
+    | BudgetRenewed
+    | FederationRound
+    | Participation
+    | Absence
+    | Assessment
+    | KeyRotation
 )
 KINDS: Final = {(kind.kind, kind.version): kind for kind in get_args(Record)}
 

@@ -21,13 +21,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from voile.audit_log import (
     AuditLog,
     BudgetOpened,
     BudgetRenewed,
     Outcome,
+    Participation,
     Policy,
     Release,
     RemoteWitness,
@@ -60,6 +61,7 @@ NAMES: Final = (
     "bounds",
     "newer",
 )
+_Act: TypeAlias = BudgetOpened | BudgetRenewed | Release | Participation
 _PAGE: Final = 1000
 _MOST_SHOWN: Final = 3
 
@@ -269,7 +271,7 @@ def _recomputed(
     for number, content in enumerate(_contents(t, log)):
         try:
             record = decode_record(content)
-            if isinstance(record, BudgetOpened | BudgetRenewed | Release):
+            if isinstance(record, _Act):
                 movements.append(_movement(record, entries))
                 again.apply(movements[-1], _nothing(record, again))
         except ValueError as error:  # InvalidInput is one
@@ -284,9 +286,7 @@ def _contents(t: Transaction, log: AuditLog) -> Iterator[bytes]:
         first += len(page)
 
 
-def _movement(
-    record: BudgetOpened | BudgetRenewed | Release, entries: dict[str, Entry]
-) -> Movement:
+def _movement(record: _Act, entries: dict[str, Entry]) -> Movement:
     cost = read(record.cost) if record.cost else ()
     if isinstance(record, BudgetOpened):
         return Movement(
@@ -308,7 +308,7 @@ def _movement(
     )
 
 
-def _nothing(record: BudgetOpened | BudgetRenewed | Release, again: Recomputation) -> Sums:
+def _nothing(record: _Act, again: Recomputation) -> Sums:
     """The zero of an account's measure, as far as an opening needs it."""
     if not isinstance(record, BudgetOpened):
         return ()

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from tests.unit.audit_log.examples import LOG_KEY, release, signing_key
 
 from voile.audit_log import (
+    Absence,
     Assessment,
     BudgetOpened,
     BudgetRenewed,
     FederationRound,
     KeyRotation,
+    Participation,
     Record,
     Refusal,
     canonical_bytes,
@@ -76,6 +78,22 @@ RECORDS: list[Record] = [
         published_hash=HASH,
         previous_hash=HASH,
     ),
+    Participation(
+        time=5,
+        account="north",
+        charge="north#7",
+        federation="eight hospitals",
+        stage="surrogate",
+        round=2,
+        epsilon=2.0,
+        delta=1e-5,
+        unit="row",
+        relation="blank one",
+        dataset="north v1",
+        event="{}",
+        cost=None,
+    ),
+    Absence(time=5, federation="eight hospitals", round=2, client="north", outcome="no answer"),
     Assessment(
         time=6,
         subject="clinic/2026",

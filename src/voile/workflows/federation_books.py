@@ -1,0 +1,198 @@
+"""What a federation tells its recorder goes into ledger and log: each client's own, and the
+server's.
+
+A client charges its own account before it trains; the record of the charge is in its log in the
+same transaction. Its account is a plan: the list of all participations that its noise was
+calibrated for. A server that asks once too often, or for another stage, is refused by that list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from voile import audit_log
+from voile.audit_log import Absence, FederationRound, Refusal, decode_record
+from voile.core.errors import BudgetExceeded, Refused
+from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.storage import Transaction
+from voile.federation import Participation, RoundReport
+from voile.ledger import Charge, Opening, Planned, RowPart
+from voile.ledger.event_text import event_for_log, event_text
+from voile.ledger.measures import written
+from voile.privacy.events import PrivacyEvent
+from voile.workflows.books import Books
+from voile.workflows.budget import open_budget
+
+_LONGEST_REASON = 300
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a client promises to each of its rows, for the whole federation."""
+
+    federation: str
+    epsilon: float
+    delta: float
+    relation: Relation
+
+
+def open_account(
+    books: Books, client: str, promise: Promise, planned: Sequence[PrivacyEvent]
+) -> None:
+    """Open a client's account for a plan of participations, unless it is open already.
+
+    A federation that is resumed finds its account; one with another plan is refused by the ledger
+    when it charges.
+    """
+    names = books.storage.submit(lambda t: {n.account.name for n in books.ledger.nodes(t)})
+    if account_name(client, promise) in names:
+        return
+    opening = Opening(
+        name=account_name(client, promise),
+        dataset=dataset_name(client, promise),
+        unit=ProtectedUnit.ROW,
+        relation=promise.relation,
+        epsilon=promise.epsilon,
+        delta=promise.delta,
+        spending=Planned(tuple(planned)),
+    )
+    open_budget(books.storage, books.ledger, books.log, opening, caller=client)
+
+
+def account_name(client: str, promise: Promise) -> str:
+    return f"{promise.federation}: {client}"
+
+
+def dataset_name(client: str, promise: Promise) -> str:
+    """The label of a client's rows: its part of the federation's data."""
+    return f"{promise.federation}: {client}"
+
+
+@dataclass(frozen=True)
+class ClientBooks:
+    """The recorder of one client: its own ledger grants or refuses, whatever a server asks for."""
+
+    books: Books
+    client: str
+    promise: Promise
+
+    def before_participation(self, participation: Participation) -> None:
+        """Charge and write down, in one transaction; or write down the refusal, and refuse."""
+        if participation.event is None:
+            raise Refused(
+                f"{participation.stage!r} promises no privacy, and {self.client!r} has promised "
+                f"its rows (ε = {self.promise.epsilon:g}, δ = {self.promise.delta:g})"
+            )
+        event = participation.event
+        refused = self.books.storage.submit(lambda t: self._charge(t, participation, event))
+        if refused is not None:
+            raise refused
+
+    def _charge(
+        self, t: Transaction, participation: Participation, event: PrivacyEvent
+    ) -> BudgetExceeded | None:
+        account = account_name(self.client, self.promise)
+        where = f"{participation.stage}, round {participation.round}"
+        charge = Charge(
+            account=account,
+            event=event,
+            unit=ProtectedUnit.ROW,
+            relation=self.promise.relation,
+            dataset=dataset_name(self.client, self.promise),
+            purpose=where,
+            caller=self.promise.federation,
+            query=hashlib.sha256(where.encode()).digest(),  # public: nothing to hide from guessing
+            part=RowPart.TRAINING,
+        )
+        try:
+            grant = self.books.ledger.charge(t, charge)
+        except BudgetExceeded as refused:
+            self.books.log.append(t, self._refusal(refused))
+            return refused
+        record = audit_log.Participation(
+            time=int(grant.time),
+            account=account,
+            charge=grant.charge,
+            federation=self.promise.federation,
+            stage=participation.stage,
+            round=participation.round,
+            epsilon=self.promise.epsilon,
+            delta=self.promise.delta,
+            unit=charge.unit.value,
+            relation=charge.relation.value,
+            dataset=charge.dataset,
+            event=event_for_log(event_text(event)),
+            cost=written(grant.cost) if grant.cost else None,
+        )
+        self.books.log.append(t, record)
+        return None
+
+    def _refusal(self, refused: BudgetExceeded) -> Refusal:
+        return Refusal(
+            time=int(self.books.ledger.now()),
+            account=account_name(self.client, self.promise),
+            reason=str(refused)[:_LONGEST_REASON],
+            epsilon=self.promise.epsilon,
+            delta=self.promise.delta,
+        )
+
+    def after_round(self, report: RoundReport) -> None:
+        """A client keeps no books about rounds: the server's log is the place for them."""
+
+
+@dataclass(frozen=True)
+class ServerBooks:
+    """The recorder of the server: one record a round, and one for each client that fell out."""
+
+    books: Books
+    promise: Promise
+
+    def before_participation(self, participation: Participation) -> None:
+        """The server has nothing to grant."""
+
+    def after_round(self, report: RoundReport) -> None:
+        """Write the round down; told twice after a crash, it is written once."""
+        self.books.storage.submit(lambda t: self._write(t, report))
+
+    def _write(self, t: Transaction, report: RoundReport) -> None:
+        told = self._told(t, report.stage)
+        model = hashlib.sha256(report.digest.encode()).digest()
+        if any((each.round, each.model) == (report.round, model) for each in told):
+            return
+        now, previous = int(self.books.ledger.now()), told[-1].published_hash if told else None
+        for client, outcome in report.outcomes:
+            if not outcome.counts:
+                absence = Absence(
+                    time=now,
+                    federation=self._federation(report.stage),
+                    round=report.round,
+                    client=client,
+                    outcome=outcome.value,
+                )
+                self.books.log.append(t, absence)
+        record = FederationRound(
+            time=now,
+            federation=self._federation(report.stage),
+            round=report.round,
+            clients=sum(outcome.counts for _, outcome in report.outcomes),
+            epsilon=self.promise.epsilon,
+            delta=self.promise.delta,
+            model=model,
+            published_hash=hashlib.sha256(model + (previous or b"")).digest(),
+            previous_hash=previous,
+        )
+        self.books.log.append(t, record)
+
+    def _federation(self, stage: str) -> str:
+        return f"{self.promise.federation}: {stage}"
+
+    def _told(self, t: Transaction, stage: str) -> list[FederationRound]:
+        """The rounds of a stage that are on record, in order."""
+        size, rounds = self.books.log.head(t).size, []
+        for content in self.books.log.records(t, limit=max(size, 1)):
+            record = decode_record(content)
+            if isinstance(record, FederationRound) and record.federation == self._federation(stage):
+                rounds.append(record)
+        return rounds
