@@ -58,14 +58,15 @@ def open_books(folder: Path, origin: str) -> Iterator[Books]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     signer, key = _signing_key(folder / LOG_KEY, origin), _replay_key(folder / REPLAY_KEY)
+    if signer.verifier.name != origin:
+        raise InvalidInput(
+            f"{folder}: these are the books of {signer.verifier.name!r}, not {origin!r}"
+        )
     policy = Policy(origin, (signer.verifier,))
     if not (folder / POLICY).exists():
         replace_file(folder / POLICY, str(policy).encode())
     with open_storage(str(folder / DATABASE), PARTS) as storage:
-        log = _log(storage, origin)
-        if log.origin != origin:
-            raise InvalidInput(f"{folder}: these are the books of {log.origin!r}, not {origin!r}")
-        yield Books(folder, storage, Ledger(), log, policy, key)
+        yield Books(folder, storage, Ledger(), _log(storage, origin), policy, key)
 
 
 def _log(storage: Storage, origin: str) -> AuditLog:

@@ -1,0 +1,99 @@
+"""What a federation tells its recorder is charged, logged and refused in each party's own books."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from voile.audit_log import Absence, FederationRound, Participation, Refusal, decode_record
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused
+from voile.core.guarantee import Relation
+from voile.federation import Outcome, RoundReport
+from voile.federation import Participation as Asked
+from voile.privacy.events import Gaussian, PoissonSampled, PrivacyEvent, Repeated
+from voile.workflows.books import Books, open_books
+from voile.workflows.budget_verification import Evidence, verify
+from voile.workflows.federation_books import ClientBooks, Promise, ServerBooks, open_account
+
+EVENT: PrivacyEvent = Repeated(PoissonSampled(Gaussian(4.0), 0.1, Relation.BLANK_ONE), 10)
+PROMISE = Promise("study v1", 2.0, 1e-5, Relation.BLANK_ONE)
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Iterator[Books]:
+    with open_books(tmp_path / "north", "north.example/log") as opened:
+        yield opened
+
+
+def asked(number: int, event: PrivacyEvent | None = EVENT) -> Asked:
+    return Asked("north", "black box", number, event)
+
+
+def records(books: Books) -> list[object]:
+    return [decode_record(r) for r in books.storage.submit(lambda t: books.log.records(t))]
+
+
+def test_a_client_grants_its_plan_and_nothing_beyond(books: Books) -> None:
+    open_account(books, "north", PROMISE, [EVENT, EVENT])
+    recorder = ClientBooks(books, "north", PROMISE)
+    recorder.before_participation(asked(1))
+    recorder.before_participation(asked(2))
+    with pytest.raises(BudgetExceeded):
+        recorder.before_participation(asked(3))
+    kinds = [type(record) for record in records(books)[1:]]
+    assert kinds == [Participation, Participation, Refusal]
+
+
+def test_another_event_than_planned_is_refused(books: Books) -> None:
+    open_account(books, "north", PROMISE, [EVENT])
+    recorder = ClientBooks(books, "north", PROMISE)
+    louder = Repeated(PoissonSampled(Gaussian(2.0), 0.1, Relation.BLANK_ONE), 10)
+    with pytest.raises(BudgetExceeded):
+        recorder.before_participation(asked(1, louder))
+    with pytest.raises(Refused, match="promises no privacy"):
+        recorder.before_participation(asked(1, None))
+
+
+def test_the_log_alone_adds_up_to_the_ledger(books: Books) -> None:
+    open_account(books, "north", PROMISE, [EVENT, EVENT])
+    ClientBooks(books, "north", PROMISE).before_participation(asked(1))
+    published = books.publish()
+    evidence = Evidence(books.policy, (("copy", bytes(published.note)),))
+    report = verify(books.storage, books.ledger, books.log, evidence)
+    assert report.failed is None
+
+
+def test_books_are_found_again_with_their_account(tmp_path: Path) -> None:
+    for _ in range(2):
+        with open_books(tmp_path, "north.example/log") as books:
+            open_account(books, "north", PROMISE, [EVENT, EVENT])
+            ClientBooks(books, "north", PROMISE).before_participation(asked(1))
+    with open_books(tmp_path, "north.example/log") as books:
+        open_account(books, "north", PROMISE, [EVENT, EVENT])
+        with pytest.raises(BudgetExceeded):
+            ClientBooks(books, "north", PROMISE).before_participation(asked(3))
+    with ExitStack() as stack, pytest.raises(InvalidInput, match="books of"):
+        stack.enter_context(open_books(tmp_path, "south.example/log"))
+
+
+def test_the_server_writes_rounds_in_a_chain_and_who_fell_out(books: Books) -> None:
+    server = ServerBooks(books, PROMISE)
+    outcomes = (("north", Outcome.ANSWERED), ("south", Outcome.LATE))
+    first = RoundReport("black box", 1, outcomes, True, "digest one")
+    second = RoundReport("black box", 2, outcomes[:1], True, "digest two")
+    for report in (first, second, second):  # told twice after a crash
+        server.after_round(report)
+    server.after_round(RoundReport("surrogate", 1, outcomes[:1], True, "digest three"))
+    found = records(books)
+    absent, one, two, other = found
+    assert isinstance(absent, Absence)
+    assert (absent.client, absent.outcome) == ("south", "late")
+    assert isinstance(one, FederationRound)
+    assert isinstance(two, FederationRound)
+    assert isinstance(other, FederationRound)
+    assert (one.clients, one.previous_hash) == (1, None)
+    assert (two.round, two.previous_hash) == (2, one.published_hash)
+    assert other.previous_hash is None
