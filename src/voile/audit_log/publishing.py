@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
 
 from voile.audit_log.canonical import Malformed
 from voile.audit_log.keys import SigningKey
@@ -21,10 +23,14 @@ from voile.audit_log.witness_client import (
     WitnessAnswer,
     collect,
 )
+from voile.core.atomic_file import disk_fault, replace_file
 from voile.core.errors import InvalidInput, VerificationFailed
 from voile.core.storage import Storage, Transaction
 
-_PAGE = 1000
+RECORDS_FILE: Final = "records.jsonl"
+CHECKPOINT_FILE: Final = "checkpoint.txt"
+"""The two files of an export."""
+_PAGE: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -151,6 +157,25 @@ def all_records(storage: Storage, log: AuditLog, size: int) -> Iterator[bytes]:
         yield from storage.submit(
             lambda t, first=first, limit=limit: log.records(t, first=first, limit=limit)  # type: ignore[misc]
         )
+
+
+def export_log(storage: Storage, log: AuditLog, folder: Path) -> int:
+    """Write all records that the latest checkpoint covers, and the checkpoint, into a new folder.
+
+    The checkpoint is written last: a folder without one is an export that was not finished.
+    """
+    note = latest_checkpoint(storage)
+    if note is None:
+        raise InvalidInput("nothing was published yet; `voile audit checkpoint` does it")
+    size = Checkpoint.parse(Note.parse(note).text).size
+    try:
+        folder.mkdir()
+        with (folder / RECORDS_FILE).open("wb") as stream:
+            stream.writelines(record + b"\n" for record in all_records(storage, log, size))
+    except OSError as error:
+        raise disk_fault(folder, error) from error
+    replace_file(folder / CHECKPOINT_FILE, note)
+    return size
 
 
 def check_stored(storage: Storage, log: AuditLog) -> TreeHead:

@@ -267,24 +267,10 @@ def export(
 
     Records are public facts and commitments: the folder holds nothing protected.
     """
-    from voile.audit_log.notes import Checkpoint, Note
-    from voile.audit_log.publishing import all_records, latest_checkpoint
-    from voile.core.atomic_file import disk_fault, replace_file
-    from voile.core.errors import InvalidInput
+    from voile.audit_log.publishing import export_log
 
-    # The checkpoint is written last: a folder without one is an export that was not finished.
     with _open(database) as storage:
-        log, note = _log(storage), latest_checkpoint(storage)
-        if note is None:
-            raise InvalidInput("nothing was published yet; `voile audit checkpoint` does it")
-        size = Checkpoint.parse(Note.parse(note).text).size
-        try:
-            folder.mkdir()
-            with (folder / "records.jsonl").open("wb") as stream:
-                stream.writelines(record + b"\n" for record in all_records(storage, log, size))
-        except OSError as error:
-            raise disk_fault(folder, error) from error
-    replace_file(folder / "checkpoint.txt", note)
+        size = export_log(storage, _log(storage), folder)
     _say({"folder": str(folder), "records": size}, as_json=as_json)
 
 
