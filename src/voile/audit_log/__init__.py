@@ -2,14 +2,15 @@
 
 A tour, by what you want to do:
 
-- say what happened: `Release`, `Refusal`, `BudgetOpened`, `BudgetRenewed`, `FederationRound`,
-  `Participation`, `Absence`, `Assessment`, `KeyRotation`; commit to a query or an answer without
-  showing it: `Commitment`
+- say what happened: `Release`, `PostProcessing`, `Refusal`, `BudgetOpened`, `BudgetRenewed`,
+  `FederationRound`, `Participation`, `Absence`, `Assessment`, `KeyRotation`; commit to a query or
+  an answer without showing it: `Commitment`
 - write it down, inside whatever transaction you are in: `AuditLog`, with the tables of `PART`
 - sign what the log holds, with witnesses if a policy asks for them: `SigningKey`, `publish`,
   `RemoteWitness`
 - hand out proofs: `issue_receipt`, `Receipt`
 - check them, anywhere, offline: `verify_receipt`, `verify_export`, `Policy`
+- one record for many rows, and a proof for each: `RowTree`, `RowReceipt`, `verify_row_receipt`
 - be a witness for somebody else's log: `Witness`, `serve`
 
 Names are loaded when they are first used: the verifier works without the writing side and without
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from voile.audit_log.digests import (
         array_digest,
         explanation_bytes,
+        explanation_rows,
         guarantees_digest,
         published_round_hash,
     )
@@ -43,12 +45,14 @@ if TYPE_CHECKING:
         FederationRound,
         KeyRotation,
         Participation,
+        PostProcessing,
         Record,
         Refusal,
         Release,
         canonical_bytes,
         decode_record,
     )
+    from voile.audit_log.row_receipt import RowReceipt, RowTree, verify_row_receipt
     from voile.audit_log.verifier import (
         Elsewhere,
         Outcome,
@@ -63,7 +67,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "commitments": ["Commitment"],
-    "digests": ["array_digest", "explanation_bytes", "guarantees_digest", "published_round_hash"],
+    "digests": [
+        "array_digest",
+        "explanation_bytes",
+        "explanation_rows",
+        "guarantees_digest",
+        "published_round_hash",
+    ],
     "keys": ["SigningKey"],
     "log": ["PART", "Appended", "AuditLog", "TreeHead"],
     "policy": ["Policy"],
@@ -77,12 +87,14 @@ _HOMES = {
         "FederationRound",
         "KeyRotation",
         "Participation",
+        "PostProcessing",
         "Record",
         "Refusal",
         "Release",
         "canonical_bytes",
         "decode_record",
     ],
+    "row_receipt": ["RowReceipt", "RowTree", "verify_row_receipt"],
     "verifier": ["Elsewhere", "Outcome", "Report", "Step", "verify_export", "verify_receipt"],
     "witness": ["Witness"],
     "witness_client": ["NotWitnessed", "RemoteWitness"],
@@ -106,12 +118,15 @@ __all__ = [
     "Outcome",
     "Participation",
     "Policy",
+    "PostProcessing",
     "Receipt",
     "Record",
     "Refusal",
     "Release",
     "RemoteWitness",
     "Report",
+    "RowReceipt",
+    "RowTree",
     "SigningKey",
     "Step",
     "TreeHead",
@@ -120,6 +135,7 @@ __all__ = [
     "canonical_bytes",
     "decode_record",
     "explanation_bytes",
+    "explanation_rows",
     "guarantees_digest",
     "issue_receipt",
     "publish",
@@ -128,6 +144,7 @@ __all__ = [
     "serve",
     "verify_export",
     "verify_receipt",
+    "verify_row_receipt",
 ]
 
 

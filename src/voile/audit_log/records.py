@@ -60,6 +60,42 @@ class Release:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PostProcessing:
+    """Explanations left the house that cost nothing: made from artefacts that were paid for.
+
+    One record for a whole call, however many rows it explained.
+
+    Args:
+        call: a random name; the nonces of the call are derived from it and a key kept elsewhere.
+        subject: which explainer was asked.
+        rows: how many rows were explained.
+        promise: where the guarantee comes from, or that there is none.
+        epsilon, delta, unit, relation, dataset: the headline of what is carried forward; absent
+            where there is no guarantee.
+        guarantees: digest of all guarantees in full.
+        query, answer: commitments to the whole call.
+        rows_root: root of the tree over a commitment for each row (`row_receipt`).
+    """
+
+    kind: ClassVar[str] = "post-processing"
+    version: ClassVar[int] = 1
+    time: int
+    call: str
+    subject: str
+    rows: int
+    promise: str
+    guarantees: bytes
+    query: bytes
+    answer: bytes
+    rows_root: bytes
+    epsilon: float | None = None
+    delta: float | None = None
+    unit: str | None = None
+    relation: str | None = None
+    dataset: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Refusal:
     """A request was refused. The reason must follow from public facts."""
 
@@ -214,6 +250,7 @@ class KeyRotation:
 
 Record: TypeAlias = (
     Release
+    | PostProcessing
     | Refusal
     | BudgetOpened
     | BudgetRenewed

@@ -16,6 +16,7 @@ ALLOWED_EXTERNAL = {
     "cryptography.exceptions",
     "cryptography.hazmat.primitives.asymmetric.ed25519",
 }
+STANDS_ON_IT = {"row_receipt"}
 
 
 def imported(module: str) -> set[str]:
@@ -33,7 +34,7 @@ def imported(module: str) -> set[str]:
 
 
 def test_pure_modules_import_the_standard_library_each_other_and_one_primitive() -> None:
-    for module in PURE:
+    for module in PURE | STANDS_ON_IT:
         for name in imported(module):
             top, *rest = name.split(".")
             if top == "voile":

@@ -19,6 +19,7 @@ from voile.audit_log import (
     FederationRound,
     KeyRotation,
     Participation,
+    PostProcessing,
     Record,
     Refusal,
     canonical_bytes,
@@ -53,6 +54,33 @@ RECORDS: list[Record] = [
         dataset="clinic v1",
         composition="filter: zcdp",
         children="parallel",
+    ),
+    PostProcessing(
+        time=3,
+        call="00" * 16,
+        subject="post-processed exact Shapley values",
+        rows=2,
+        promise="made from public artefacts only",
+        guarantees=HASH,
+        query=HASH,
+        answer=HASH,
+        rows_root=HASH,
+    ),
+    PostProcessing(
+        time=3,
+        call="00" * 16,
+        subject="post-processed exact Shapley values",
+        rows=2,
+        promise="carried forward from training",
+        guarantees=HASH,
+        query=HASH,
+        answer=HASH,
+        rows_root=HASH,
+        epsilon=1.0,
+        delta=1e-5,
+        unit="row",
+        relation="blank one",
+        dataset="clinic v1",
     ),
     BudgetRenewed(
         time=3, account="a", period="2027", epsilon=1.0, delta=0.0, reason="a new cohort"
@@ -224,5 +252,5 @@ def test_something_that_is_not_a_record_is_refused() -> None:
 
 def test_fields_hold_only_what_can_be_written() -> None:
     for kind in KINDS.values():
-        allowed = {"str", "int", "float", "bytes", "bytes | None", "str | None"}
+        allowed = {"str", "int", "float", "bytes", "bytes | None", "str | None", "float | None"}
         assert {field.type for field in fields(kind)} <= allowed
