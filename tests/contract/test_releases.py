@@ -1,0 +1,131 @@
+"""What every release promises: one suite over all of them (`tests.contract.releases`)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.contract.releases import CASES, Case
+from voile.core.errors import VoileError
+from voile.core.explanation import Explanation
+from voile.privacy import events
+from voile.privacy.accounting import PrivacyLoss
+from voile.release import NOT_CHARGED, Release, RowsAre
+from voile.release.contract import parameters
+
+each = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+
+
+@each
+def test_it_is_a_release(case: Case) -> None:
+    release = case.build()
+    assert isinstance(release, Release)
+    assert isinstance(release.rows_are, RowsAre)
+
+
+@each
+def test_equal_releases_have_equal_identities_of_plain_text(case: Case) -> None:
+    one, two = case.build().identity, case.build().identity
+    assert one == two
+    assert all((one.model, one.explainer, one.level))
+    assert parameters(json.loads(one.parameters)) == one.parameters
+
+
+@each
+def test_the_cost_is_known_before_anything_is_drawn_and_is_not_changed_by_it(case: Case) -> None:
+    release = case.build()
+    before = release.cost(case.count)
+    release.draw(case.rows)
+    assert release.cost(case.count) == before == case.build().cost(case.count)
+    if before is not None:
+        assert events.from_dict(json.loads(json.dumps(events.to_dict(before)))) == before
+
+
+@each
+@pytest.mark.parametrize("wrong", [0, -1, True, 1.0])
+def test_a_number_of_rows_that_is_none_has_no_cost(case: Case, wrong: Any) -> None:
+    release = case.build()
+    if release.cost(case.count) is not None:
+        with pytest.raises(VoileError):
+            release.cost(wrong)
+
+
+@each
+def test_a_draw_carries_exactly_the_guarantees_it_was_announced_with(case: Case) -> None:
+    release = case.build()
+    announced = release.guarantees(case.count)
+    drawn = release.draw(case.rows)
+    assert isinstance(drawn, Explanation)
+    assert drawn.guarantees == announced
+    assert drawn.notes.count(NOT_CHARGED) == 1
+
+
+@each
+def test_the_first_guarantee_is_what_the_cost_amounts_to(case: Case) -> None:
+    release = case.build()
+    cost = release.cost(case.count)
+    if cost is not None:
+        charged = release.guarantees(case.count)[0]
+        read = PrivacyLoss().compose(cost).epsilon(charged.delta)
+        assert charged.epsilon >= read * (1 - 1e-3)
+
+
+@each
+def test_a_guarantee_states_what_it_rests_on(case: Case) -> None:
+    release = case.build()
+    for guarantee in release.guarantees(case.count):
+        assert guarantee.mechanism
+        assert guarantee.composition
+    if release.cost(case.count) is not None:
+        charged = release.guarantees(case.count)[0]
+        assert charged.public_facts
+        assert charged.assumptions
+
+
+@each
+def test_the_preview_says_what_the_release_says(case: Case) -> None:
+    release = case.build()
+    preview = release.preview(case.count)
+    assert preview.event == release.cost(case.count)
+    assert preview.guarantees == release.guarantees(case.count)
+    assert preview.accuracy in str(preview)
+    assert all(remark in str(preview) for remark in preview.remarks)
+    assert str(preview) == str(case.build().preview(case.count))
+
+
+@each
+def test_noise_is_drawn_anew(case: Case) -> None:
+    release = case.build()
+    first, second = release.draw(case.rows), release.draw(case.rows)
+    assert np.array_equal(first.values, second.values) is not case.values_vary
+    assert first.shape == second.shape
+
+
+@each
+def test_everything_beside_the_noise_is_the_same_every_time(case: Case) -> None:
+    release = case.build()
+    first, second = release.draw(case.rows), release.draw(case.rows)
+    assert first.notes == second.notes
+    assert first.feature_names == second.feature_names
+    assert first.output_names == second.output_names
+    for name in ("standard_errors", "half_widths", "data"):
+        one, two = getattr(first, name), getattr(second, name)
+        assert (one is None and two is None) or np.array_equal(one, two)
+
+
+@each
+def test_nothing_that_is_handed_in_is_changed(case: Case) -> None:
+    if isinstance(case.rows, np.ndarray):
+        before = case.rows.copy()
+        case.build().draw(case.rows)
+        assert np.array_equal(case.rows, before)
+
+
+@each
+def test_a_draw_can_be_kept(case: Case, tmp_path: Path) -> None:
+    drawn = case.build().draw(case.rows)
+    assert Explanation.load(drawn.save(tmp_path / "drawn.voile")) == drawn
