@@ -5,11 +5,13 @@
 - do two explanations agree: `agreement`
 - what does privacy cost: `privacy_quality`, from `QualityPoint`s
 - how rows are spread over clients: `partition`
+- who took part in a federation, what it cost, how good it got: `rounds`, `budgets`, `learning`
 """
 
 from voile.plots.bars import bar
 from voile.plots.comparing import agreement
 from voile.plots.curves import QualityPoint, privacy_quality
+from voile.plots.federations import budgets, learning, rounds
 from voile.plots.partitions import partition
 from voile.plots.through_shap import beeswarm, waterfall
 from voile.plots.whiskers import whiskers
@@ -19,8 +21,11 @@ __all__ = [
     "agreement",
     "bar",
     "beeswarm",
+    "budgets",
+    "learning",
     "partition",
     "privacy_quality",
+    "rounds",
     "waterfall",
     "whiskers",
 ]
