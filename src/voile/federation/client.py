@@ -1,0 +1,135 @@
+"""The client's side: what a node does when it is asked, in an order that keeps its promises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from voile.core.errors import InvalidInput, Refused
+from voile.federation.arrays import Array, shapes_of
+from voile.federation.files import file_stem, read_arrays, write_arrays
+from voile.federation.messages import Instruction, Update, check_name
+from voile.federation.randomness import FreshCiphers, Sources
+from voile.federation.recorder import Participation, Recorder
+from voile.federation.task import Task
+
+STORED: Final = "voile client update"
+
+
+class Participant(Protocol):
+    """Whatever an engine can ask: a `Client` in this process, or a line to one elsewhere."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> int:
+        """The number of records that the client has declared in public."""
+
+    def answer(self, instruction: Instruction) -> Update: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Client:
+    """A node with its own rows, randomness, books and disk.
+
+    Asked for an update it
+
+    1. refuses anything that is not exactly an `Instruction` for a stage it was set up for, with
+       arrays of the shapes agreed on;
+    2. sends the stored update, bit for bit, if it has one for this stage and round: a repeated
+       question reveals nothing new, whatever arrays come with it;
+    3. asks its recorder, which charges the participation or refuses it (the cap is kept here);
+    4. trains, with its own randomness;
+    5. refuses to send anything that cost more than was charged;
+    6. stores the update, durably, and only then sends it.
+
+    A crash before 6 has cost a participation and released nothing; the repeat is charged again.
+
+    Args:
+        name: how it is called.
+        size: how many records it declares in public.
+        records: what its tasks train on; stays here.
+        tasks: what it has agreed to run, by stage.
+        recorder: its own books.
+        sources: its own randomness.
+        folder: where updates are stored before they are sent; without one, a repeat is always a
+            new participation.
+    """
+
+    name: str
+    size: int
+    records: Any = field(repr=False)
+    tasks: Mapping[str, Task] = field(repr=False)
+    recorder: Recorder = field(repr=False)
+    sources: Sources = field(default_factory=FreshCiphers)
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_name("a client", self.name)
+        check_size(self.name, self.size)
+
+    def answer(self, instruction: Instruction) -> Update:
+        task = self._task(instruction)
+        stored = self._stored(instruction)
+        if stored is not None:
+            return Update(self.name, instruction.stage, instruction.round, stored, resent=True)
+        stage, number = instruction.stage, instruction.round
+        event = task.cost(self.size)
+        self.recorder.before_participation(Participation(self.name, stage, number, event))
+        source = self.sources.source(self.name, stage, number)
+        fitted = task.fit(instruction, self.records, self.size, source)
+        if fitted.event != event:
+            raise Refused(
+                f"the task of {stage!r} released {fitted.event!r} where {event!r} was charged; "
+                "nothing was sent"
+            )
+        update = Update(self.name, stage, number, dict(fitted.change))
+        self._store(update)
+        return update
+
+    def _task(self, instruction: Instruction) -> Task:
+        if type(instruction) is not Instruction:  # a subclass could carry further fields
+            raise InvalidInput(
+                f"{self.name!r} takes an Instruction and nothing more, found "
+                f"{type(instruction).__name__}"
+            )
+        task = self.tasks.get(instruction.stage)
+        if task is None:
+            raise Refused(
+                f"{self.name!r} was not set up for {instruction.stage!r:.120}; it knows "
+                f"{sorted(self.tasks)}"
+            )
+        found = shapes_of(instruction.arrays)
+        if found != dict(task.shapes):
+            raise InvalidInput(
+                f"{instruction.stage!r} trains arrays of the shapes {dict(task.shapes)}, "
+                f"found {found}"
+            )
+        return task
+
+    # --- its own disk -------------------------------------------------------------------------
+
+    def _stored(self, instruction: Instruction) -> dict[str, Array] | None:
+        path = self._path(instruction.stage, instruction.round)
+        if path is None or not path.exists():
+            return None
+        return read_arrays(path, STORED)[0]
+
+    def _store(self, update: Update) -> None:
+        path = self._path(update.stage, update.round)
+        if path is not None:
+            label = {"client": update.client, "stage": update.stage, "round": update.round}
+            write_arrays(path, STORED, update.arrays, label)
+
+    def _path(self, stage: str, number: int) -> Path | None:
+        if self.folder is None:
+            return None
+        return self.folder / file_stem(self.name) / f"{file_stem(stage)}.{number}.safetensors"
+
+
+def check_size(name: str, size: object) -> None:
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise InvalidInput(f"{name!r} must declare at least one record, found {size!r}")

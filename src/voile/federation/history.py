@@ -1,0 +1,111 @@
+"""What happened, one row for each client that was asked in each round; kept as Parquet."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from voile.core.atomic_file import replace_file
+from voile.core.errors import UnreadableFile
+from voile.core.optional import optional
+from voile.federation.recorder import Outcome
+from voile.privacy.accounting import PrivacyLoss
+from voile.privacy.events import Composed, PrivacyEvent, Repeated, from_dict, to_dict
+
+
+@dataclass(frozen=True)
+class HistoryRow:
+    """One client in one round.
+
+    Args:
+        stage, round, client: which.
+        outcome: what became of it.
+        event: what an answer of it releases, as JSON (`voile.privacy.events.to_dict`); empty if the
+            task promises no privacy.
+        seconds: how long the answer took. It depends on how many records were drawn, which the
+            accounting takes for unseen: `without_times` removes it from what is released.
+    """
+
+    stage: str
+    round: int
+    client: str
+    outcome: Outcome
+    event: str
+    seconds: float
+
+
+def event_as_text(event: PrivacyEvent | None) -> str:
+    return "" if event is None else json.dumps(to_dict(event), sort_keys=True)
+
+
+def without_times(rows: Iterable[HistoryRow]) -> list[HistoryRow]:
+    """The rows with every time set to zero."""
+    return [replace(row, seconds=0.0) for row in rows]
+
+
+def charged(rows: Iterable[HistoryRow]) -> dict[str, PrivacyEvent]:
+    """What each client may have released so far, composed; clients that owe nothing are absent.
+
+    Read from the server's side, so it counts everybody who was asked and did not refuse: an update
+    that was late or came damaged was trained and charged all the same. A stored update that is sent
+    again costs nothing; a client's own books may hold more, if it crashed before it could store.
+    """
+    counts: dict[str, Counter[str]] = {}
+    free = (Outcome.REFUSED, Outcome.DUPLICATE)
+    for row in rows:
+        if row.event and row.outcome not in free:
+            counts.setdefault(row.client, Counter())[row.event] += 1
+    return {
+        client: Composed(
+            tuple(Repeated(from_dict(json.loads(text)), times) for text, times in found.items())
+        )
+        for client, found in sorted(counts.items())
+    }
+
+
+def most_spent(rows: Iterable[HistoryRow], delta: float) -> float:
+    """The largest epsilon of any client at this delta, by privacy-loss distributions.
+
+    Clients hold disjoint records, so this is the federation's figure. A reading of what has been
+    asked so far, not a promise: that is the plan's.
+    """
+    distinct = set(charged(rows).values())
+    return max((PrivacyLoss().compose(e).epsilon(delta) for e in distinct), default=0.0)
+
+
+def write_history(rows: Sequence[HistoryRow], path: str | Path) -> Path:
+    """Write the rows as Parquet; replaces the file atomically."""
+    pyarrow: Any = optional("pyarrow", extra="explain")
+    parquet: Any = optional("pyarrow.parquet", extra="explain")
+    names = [item.name for item in fields(HistoryRow)]
+    columns = {name: [asdict(row)[name] for row in rows] for name in names}
+    table = pyarrow.table(
+        {
+            name: pyarrow.array(
+                [str(v) for v in values] if name == "outcome" else values, type=_type(pyarrow, name)
+            )
+            for name, values in columns.items()
+        }
+    )
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(table, sink)
+    return replace_file(Path(path), sink.getvalue().to_pybytes())
+
+
+def read_history(path: str | Path) -> list[HistoryRow]:
+    """The inverse of `write_history`."""
+    parquet: Any = optional("pyarrow.parquet", extra="explain")
+    try:
+        stored = parquet.read_table(Path(path)).to_pylist()
+        return [HistoryRow(**{**row, "outcome": Outcome(row["outcome"])}) for row in stored]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UnreadableFile(f"{path}: not a history of voile: {error}") from error
+
+
+def _type(pyarrow: Any, name: str) -> Any:
+    kinds = {"round": pyarrow.int32(), "seconds": pyarrow.float64()}
+    return kinds.get(name, pyarrow.string())

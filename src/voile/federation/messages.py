@@ -1,0 +1,96 @@
+"""What a server says to a client and what it gets back: nothing else crosses the line.
+
+An `Instruction` names a stage that the client has been set up for, counts the round and carries
+arrays. There is no field for a seed, a path, a schema, a noise scale or a budget, and whoever sends
+one is refused: a node's randomness, data and budget are its own. An `Update` has no weight: weights
+follow from sizes that were declared in public before the first round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from voile.core.errors import InvalidInput
+from voile.federation.arrays import Array, Arrays, checked
+
+LONGEST_NAME = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """Server to client: train these arrays on your rows, as agreed for this stage.
+
+    Args:
+        stage: which of the tasks that the client holds.
+        round: counted from 1.
+        arrays: what is trained.
+        given: what is fixed by now, such as the black box while a surrogate is trained.
+    """
+
+    stage: str
+    round: int
+    arrays: Arrays
+    given: Arrays = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_name("the stage", self.stage)
+        check_round(self.round)
+        object.__setattr__(self, "arrays", checked(self.arrays, "the arrays of an instruction"))
+        object.__setattr__(self, "given", checked(self.given, "the given arrays"))
+
+    @classmethod
+    def read(cls, wire: Mapping[str, Any]) -> Self:
+        """From a mapping that came over a wire; refuses missing fields and any further one."""
+        return cls(**_exactly(cls, wire))
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """Client to server: by how much the arrays changed.
+
+    The arrays are as they came: the server checks them before it uses them, see `faults`.
+
+    Args:
+        client, stage, round: whose, and of what.
+        arrays: new minus old.
+        resent: whether it was stored before, and is sent again.
+    """
+
+    client: str
+    stage: str
+    round: int
+    arrays: Mapping[str, Array]
+    resent: bool = False
+
+    @classmethod
+    def read(cls, wire: Mapping[str, Any]) -> Self:
+        """From a mapping that came over a wire; refuses missing fields and any further one."""
+        return cls(**_exactly(cls, wire))
+
+
+def check_name(what: str, name: object) -> None:
+    """Names are shown, sorted and stored: printable, and of moderate length."""
+    if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= LONGEST_NAME:
+        raise InvalidInput(
+            f"{what} must have a printable name of 1 to {LONGEST_NAME} characters, "
+            f"found {name!r:.120}"
+        )
+
+
+def check_round(number: object) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InvalidInput(f"rounds are counted from 1, found {number!r:.60}")
+
+
+def _exactly(kind: type[Any], wire: Mapping[str, Any]) -> dict[str, Any]:
+    known = {item.name for item in fields(kind)}
+    found = set(wire) if isinstance(wire, Mapping) else set()
+    if found != known:
+        unknown = sorted(str(name)[:40] for name in found - known)
+        raise InvalidInput(
+            f"an {kind.__name__.lower()} has exactly the fields {sorted(known)}; missing "
+            f"{sorted(known - found)}, not accepted {unknown}"
+        )
+    return {name: wire[name] for name in known}

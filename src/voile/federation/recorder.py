@@ -1,0 +1,120 @@
+"""The seam between a federation and whoever keeps its books.
+
+A federation knows neither ledger nor audit log. It asks a `Recorder` before a client takes part and
+tells it after each round what happened; `voile.workflows` joins that to both.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from voile.core.errors import Refused
+from voile.privacy.events import PrivacyEvent
+
+
+class Outcome(StrEnum):
+    """What became of a client's part in a round. Names and kinds are all that is recorded."""
+
+    ANSWERED = "answered"
+    RESENT = "answered with a stored update"
+    REFUSED = "refused by the client"
+    VANISHED = "no answer"
+    LATE = "late"
+    WRONG_TYPE = "not float32 arrays"
+    WRONG_SHAPE = "wrong names or shapes"
+    NOT_FINITE = "NaN or infinity"
+    TOO_LARGE = "too large"
+    WRONG_SENDER = "another name, stage or round"
+    DUPLICATE = "name taken"
+
+    @property
+    def counts(self) -> bool:
+        """Whether the update entered the aggregate."""
+        return self in (Outcome.ANSWERED, Outcome.RESENT)
+
+
+@dataclass(frozen=True)
+class Participation:
+    """A client is about to take part; `event` is what its update will release."""
+
+    client: str
+    stage: str
+    round: int
+    event: PrivacyEvent | None
+
+
+@dataclass(frozen=True)
+class RoundReport:
+    """One round as the server saw it.
+
+    Args:
+        stage, round: which.
+        outcomes: what became of each client that was asked, in order of names.
+        changed: whether the arrays moved; they do not if too few answered.
+        digest: of the arrays after the round (`digest_of_arrays`).
+    """
+
+    stage: str
+    round: int
+    outcomes: tuple[tuple[str, Outcome], ...]
+    changed: bool
+    digest: str
+
+
+class Recorder(Protocol):
+    """Asked on the client's side, told on the server's."""
+
+    def before_participation(self, participation: Participation) -> None:
+        """Charge it, durably, or raise `Refused`. A repeat is a new participation.
+
+        This is where a client's own cap is kept, whatever a server asks for.
+        """
+
+    def after_round(self, report: RoundReport) -> None:
+        """Write it down. After a crash a round may be told twice, with the same digest."""
+
+
+@dataclass(frozen=True)
+class NoRecorder:
+    """Grants everything and remembers nothing: for tasks that protect nobody."""
+
+    def before_participation(self, participation: Participation) -> None:
+        """Granted."""
+
+    def after_round(self, report: RoundReport) -> None:
+        """Not kept."""
+
+
+@dataclass(eq=False)
+class InMemory:
+    """Keeps everything in lists, and a cap for each client and stage; lost with the process.
+
+    Args:
+        cap: how often one client may take part in one stage.
+    """
+
+    cap: int
+    participations: list[Participation] = field(default_factory=list)
+    rounds: list[RoundReport] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def before_participation(self, participation: Participation) -> None:
+        with self._lock:
+            before = self.of(participation.client, participation.stage)
+            if len(before) >= self.cap:
+                raise Refused(
+                    f"{participation.client!r} has taken part in {participation.stage!r} "
+                    f"{len(before)} times, which is its cap; nothing was trained or charged"
+                )
+            self.participations.append(participation)
+
+    def after_round(self, report: RoundReport) -> None:
+        self.rounds.append(report)
+
+    def of(self, client: str, stage: str) -> Sequence[Participation]:
+        """The participations of one client in one stage."""
+        return [p for p in self.participations if (p.client, p.stage) == (client, stage)]
