@@ -102,7 +102,7 @@ def learning(figures: Mapping[str, Sequence[float]], *, measured_on: str) -> Fig
         )
     axes.grid(axis="y", color=QUIET, alpha=0.2)
     axes.margins(x=0.08)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="x", integer=True)
     axes.set_xlabel(f"round (measured on {measured_on})", color=INK, parse_math=False)
     axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=min(len(figures), 4))
     return figure
