@@ -1,0 +1,181 @@
+"""`ClippedRelease`: the attributions of one person's row, toward somebody who may not see the row.
+
+With `voile.attribution.IntegratedGradients` this is AGNI, the adaptive gradient noise injection of
+the recommender framework (Algorithm 1 there), with two corrections: two vectors of length C are up
+to 2C apart, so the sensitivity is 2C and not C, and the noise follows the analytic calibration,
+which holds for every epsilon.
+
+A full vector is mostly noise at small epsilon (docs/guarantees/explained-row.md): run the explainer
+where the record is, or name top features (`TopFeaturesOfRow`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from voile.core.explanation import Explanation
+from voile.core.explanation_checks import Attributions
+from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.schema import Schema
+from voile.privacy.events import PrivacyEvent
+from voile.privacy.mechanisms import Gaussian
+from voile.privacy.sensitivity import Norm, Sensitivity, clipped_vector
+from voile.privacy.sensitivity.bound import positive
+from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
+from voile.release.one_by_one import OneByOne
+from voile.release.origin import Origin, refuse_unprotected
+from voile.release.others import carried_forward, not_promised
+from voile.release.post_processed import Explainer
+
+NOISE_ONLY: Final = "standard errors and half widths are those of the noise on clipped values"
+OF_ONE_ROW: Final = (
+    "the rows of one call are different records; a record that is explained again pays again",
+    "running time is not observed",
+    "the model, and all that the explainer holds, do not depend on the explained rows, or only "
+    "through differential privacy that is charged besides",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedRelease:
+    """Every row's vector (all features and outputs) clipped to length C, and noise at 2C.
+
+    Guarantees
+        1. Any row stands against any other: (epsilon, delta) for each explained row.
+        2. Each row is explained alone and has noise of its own, so different records compose in
+           parallel: a call costs each of them one event, however many rows it has.
+        3. The explained rows and their own base values are not in the result.
+
+    Args:
+        explainer: any explainer.
+        schema: rows are clamped to it.
+        bound: C, the length that vectors are clipped to; a public choice.
+        epsilon, delta: for each row.
+        dataset: version label of the data that the explained rows belong to.
+        origins: of everything that the explainer holds.
+        model: digest of what is explained, for the record.
+        name: of the explainer, for the record.
+        relation: replace one; nothing else is offered for an explained row.
+    """
+
+    explainer: Explainer
+    _: KW_ONLY
+    schema: Schema
+    bound: float
+    epsilon: float
+    delta: float
+    dataset: str
+    origins: Sequence[Origin]
+    model: str
+    name: str
+    level: str = "detailed"
+    relation: Relation = Relation.REPLACE_ONE
+    _inner: OneByOne = field(init=False, repr=False)
+    _noise: Gaussian = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "origins", tuple(self.origins))
+        refuse_unprotected(self.dataset, self.origins, role="data set of the explained rows")
+        sensitivity = self.sensitivity
+        inner = OneByOne(self.explainer, self.schema)
+        noise = Gaussian.calibrated(
+            sensitivity,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            shape=(inner.players, inner.outputs),
+        )
+        object.__setattr__(self, "_inner", inner)
+        object.__setattr__(self, "_noise", noise)
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """2C: the distance of two opposite vectors of length C."""
+        return clipped_vector(
+            bound=self.bound,
+            norm=Norm.L2,
+            unit=ProtectedUnit.EXPLAINED_ROW,
+            relation=self.relation,
+        )
+
+    @property
+    def identity(self) -> Identity:
+        settings = {
+            "bound": self.bound,
+            "dataset": self.dataset,
+            "delta": self.delta,
+            "epsilon": self.epsilon,
+            "schema": self.schema.digest,
+        }
+        return Identity(self.model, f"clipped {self.name}", self.level, parameters(settings))
+
+    @property
+    def rows_are(self) -> RowsAre:
+        return RowsAre.RECORD
+
+    def cost(self, rows: int) -> PrivacyEvent:
+        """What each of the explained records pays: one event, whatever the number of others."""
+        positive("rows", rows)
+        return self._noise.event()
+
+    def guarantees(self, rows: int) -> tuple[Guarantee, ...]:  # noqa: ARG002
+        promise = Guarantee(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            unit=ProtectedUnit.EXPLAINED_ROW,
+            relation=self.relation,
+            dataset=self.dataset,
+            against=(Adversary.PUBLIC,),
+            computational=False,
+            mechanism=f"Gaussian noise of standard deviation {self._noise.sigma:.6g} on vectors "
+            f"clipped to length {self.bound:g}",
+            composition="one release of each row; different rows in parallel",
+            public_facts=("schema", "model and explainer", "clipping length", "number of rows"),
+            assumptions=(*self.sensitivity.conditions, *OF_ONE_ROW),
+        )
+        return promise, *carried_forward(self.origins)
+
+    def preview(self, rows: int = 1) -> Preview:
+        shown = self._noise.preview()
+        size = self._inner.players * self._inner.outputs
+        length = size**0.5 * shown.standard_deviation
+        return Preview(
+            event=self.cost(rows),
+            guarantees=self.guarantees(rows),
+            accuracy=str(shown),
+            standard_error=shown.standard_deviation,
+            half_width=shown.half_width,
+            remarks=(
+                f"noise of {size} values is {length:.3g} long, what it hides at most "
+                f"{self.bound:g}: {length / self.bound:.2g} times as long",
+            ),
+        )
+
+    def draw(self, rows: Any) -> Explanation:
+        vectors = clipped(self._inner.vectors(rows), self.bound)
+        noisy = np.stack([self._noise.randomise(vector) for vector in vectors])
+        known, shown = self._inner.known, self._noise.preview()
+        return Explanation(
+            values=noisy,
+            base_values=self._inner.base,
+            feature_names=known.feature_names,
+            output_names=known.output_names,
+            standard_errors=np.full(noisy.shape, shown.standard_deviation),
+            half_widths=np.full(noisy.shape, shown.half_width),
+            guarantees=self.guarantees(len(noisy)),
+            notes=(*self._inner.notes, NOISE_ONLY, *not_promised(self.origins), NOT_CHARGED),
+        )
+
+
+def clipped(vectors: Attributions, bound: float) -> Attributions:
+    """Each row's vector, all players and outputs together, shortened to length `bound`."""
+    largest = np.abs(vectors).max(axis=(1, 2), keepdims=True)
+    scale = np.where(largest > 0, largest, 1.0)
+    with np.errstate(over="ignore"):  # a length that no float holds is infinite: nothing is left
+        # Divided by the largest entry first: the square of a large entry would overflow too early.
+        length = np.sqrt(((vectors / scale) ** 2).sum(axis=(1, 2), keepdims=True)) * scale
+        short: Attributions = vectors / np.maximum(length / bound, 1.0)
+    return short

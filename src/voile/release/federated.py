@@ -1,0 +1,214 @@
+"""`FederatedAggregate`: one explanation out of those of several silos, noised at the source.
+
+The privacy guide's aggregator. Every silo draws its own release from its own rows and charges its
+own account before anything leaves; averaging is post-processing. What the average promises depends
+on who is where:
+
+- a unit in one silo only: what that silo promised, so the largest over silos (parallel
+  composition), not the sum that the guide states;
+- a unit that several silos hold pays in each of them: the largest, over the sets of silos that may
+  hold one unit, of the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.core.errors import InvalidInput, Refused
+from voile.core.explanation import Explanation
+from voile.core.guarantee import Adversary, Guarantee
+from voile.core.randomness import SEEDED_NOISE
+from voile.privacy.sensitivity.bound import positive
+from voile.release.origin import PUBLIC, Origin
+
+NORMAL: Final = 1.959964
+WEIGHTED: Final = "mean over silos, weighted by their declared sizes"
+
+
+@dataclass(frozen=True, eq=False)
+class Silo:
+    """What one party sends.
+
+    Args:
+        explanation: with its guarantee about the party's own rows first.
+        size: the declared public number of its records; the weight in the mean.
+    """
+
+    explanation: Explanation
+    size: int
+
+    def __post_init__(self) -> None:
+        positive("size", self.size)
+        if not self.explanation.guarantees or SEEDED_NOISE in self.explanation.notes:
+            raise Refused(
+                "a silo's explanation carries no privacy guarantee; noise has to be added at the "
+                "source, by a release, before it leaves the silo"
+            )
+
+    @property
+    def own(self) -> Guarantee:
+        return self.explanation.guarantees[0]
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedAggregate:
+    """The mean of the silos' explanations, weighted by declared public sizes.
+
+    Args:
+        silos: by name; the same features, outputs and number of rows everywhere.
+        dataset: version label for all silos together.
+        overlaps: each a set of names of silos that may hold the same unit; none: disjoint.
+        shared: of artefacts that all silos used (such as one model trained with differential
+            privacy): its guarantees are counted once.
+    """
+
+    silos: Mapping[str, Silo]
+    _: KW_ONLY
+    dataset: str
+    overlaps: Sequence[Collection[str]] = ()
+    shared: Origin = PUBLIC
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "silos", dict(self.silos))
+        if not self.silos:
+            raise InvalidInput("at least one silo is needed, found none")
+        object.__setattr__(self, "overlaps", tuple(self._known(names) for names in self.overlaps))
+        self._check_alike()
+        self._check_others()
+
+    def _known(self, names: Collection[str]) -> frozenset[str]:
+        chosen = frozenset([names] if isinstance(names, str) else names)
+        unknown = sorted(chosen - set(self.silos))
+        if unknown or not chosen:
+            raise InvalidInput(
+                f"an overlap names silos of {sorted(self.silos)}, found {sorted(chosen)}"
+            )
+        return chosen
+
+    def _check_alike(self) -> None:
+        first = next(iter(self.silos.values())).explanation
+        for name, silo in self.silos.items():
+            other = silo.explanation
+            if (other.shape, other.feature_names, other.output_names) != (
+                first.shape,
+                first.feature_names,
+                first.output_names,
+            ):
+                raise InvalidInput(f"the explanation of silo {name!r} has another shape or names")
+        figures = {(silo.own.unit, silo.own.relation) for silo in self.silos.values()}
+        if len(figures) > 1:
+            raise Refused(
+                "the silos protect different units or relations, which do not join: "
+                + "; ".join(sorted(f"{unit}, {relation}" for unit, relation in figures))
+            )
+        if not self._against:
+            raise Refused("the silos' guarantees hold against nobody in common")
+
+    def _check_others(self) -> None:
+        """Beside its own rows, a silo may only have used what all of them shared."""
+        for name, silo in self.silos.items():
+            rest = [g for g in silo.explanation.guarantees[1:] if g not in self.shared.guarantees]
+            if rest:
+                raise Refused(
+                    f"silo {name!r} also promises something about {rest[0].dataset!r}; if all "
+                    "silos used that one artefact, say so: shared=trained_privately(guarantee)"
+                )
+
+    @property
+    def _against(self) -> tuple[Adversary, ...]:
+        common = set(Adversary).intersection(*(silo.own.against for silo in self.silos.values()))
+        return tuple(adversary for adversary in Adversary if adversary in common)
+
+    @property
+    def _held_together(self) -> tuple[frozenset[str], ...]:
+        """Every set of silos that may hold one unit: single ones, overlaps, one data set twice."""
+        labels: dict[str, frozenset[str]] = {}
+        for name, silo in self.silos.items():
+            labels[silo.own.dataset] = labels.get(silo.own.dataset, frozenset()) | {name}
+        sets = (frozenset({name}) for name in self.silos)
+        return tuple(dict.fromkeys([*sets, *labels.values(), *map(frozenset, self.overlaps)]))
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """What the mean promises: the largest sum over any set of silos that may hold one unit."""
+        own = {name: silo.own for name, silo in self.silos.items()}
+        sums = [
+            (sum(own[name].epsilon for name in names), sum(own[name].delta for name in names))
+            for names in self._held_together
+        ]
+        epsilon, delta = max(e for e, _ in sums), max(d for _, d in sums)
+        if delta >= 1:
+            raise Refused(f"the silos' guarantees add up to delta = {delta:g}: nothing")
+        several = [names for names in self._held_together if len(names) > 1]
+        first = next(iter(own.values()))
+        promise = Guarantee(
+            epsilon=epsilon,
+            delta=delta,
+            unit=first.unit,
+            relation=first.relation,
+            dataset=self.dataset,
+            against=self._against,
+            computational=any(guarantee.computational for guarantee in own.values()),
+            mechanism=" and ".join(dict.fromkeys(g.mechanism for g in own.values())),
+            composition=f"{len(own)} silos in parallel"
+            + (", those that may hold one unit added up" if several else ""),
+            public_facts=(*_all(g.public_facts for g in own.values()), "sizes of the silos"),
+            assumptions=(*_all(g.assumptions for g in own.values()), _who_is_where(several)),
+        )
+        return promise, *self.shared.guarantees
+
+    def explanation(self) -> Explanation:
+        """The weighted mean; base values are averaged in the same way."""
+        parts = [silo.explanation for silo in self.silos.values()]
+        sizes = np.array([silo.size for silo in self.silos.values()], dtype=np.float64)
+        weights = sizes / sizes.sum()
+        values = np.stack([part.values for part in parts])
+        base = np.stack([part.base_values for part in parts])
+        errors = _joint_errors(parts, weights)
+        notes = _all(part.notes for part in parts)
+        return replace(
+            parts[0],
+            values=np.tensordot(weights, values, 1),
+            base_values=np.tensordot(weights, base, 1),
+            data=None,
+            standard_errors=errors,
+            half_widths=NORMAL * errors if errors is not None and _normal(parts) else None,
+            guarantees=self.guarantees,
+            notes=(WEIGHTED, *notes),
+        )
+
+
+def _joint_errors(
+    parts: Sequence[Explanation], weights: NDArray[np.float64]
+) -> NDArray[np.float64] | None:
+    """The silos' noise is independent: variances add up."""
+    errors = [part.standard_errors for part in parts if part.standard_errors is not None]
+    if len(errors) < len(parts):
+        return None
+    return np.sqrt(np.tensordot(weights**2, np.stack(errors) ** 2, 1))
+
+
+def _normal(parts: Sequence[Explanation]) -> bool:
+    """Whether every silo states the half width of normal noise: their mean is normal again."""
+    return all(
+        part.half_widths is not None
+        and part.standard_errors is not None
+        and np.allclose(part.half_widths, NORMAL * part.standard_errors, rtol=1e-6)
+        for part in parts
+    )
+
+
+def _who_is_where(several: Sequence[frozenset[str]]) -> str:
+    if not several:
+        return "silos are disjoint: no unit is held by two of them"
+    listed = "; ".join(", ".join(sorted(names)) for names in several)
+    return f"a unit is held by one silo, or by the silos of one of these sets: {listed}"
+
+
+def _all(texts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for several in texts for text in several))

@@ -1,0 +1,171 @@
+"""`NoisyValues`: noise on values that somebody brings, with a sensitivity that somebody declares.
+
+Other releases derive how far one record can move their values. This one cannot: it is told. The
+guarantee says so among its assumptions, and is worth as much as the declaration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
+from voile.core.explanation_checks import distinct_names
+from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit
+from voile.privacy.events import PrivacyEvent
+from voile.privacy.mechanisms import Gaussian, Laplace
+from voile.privacy.mechanisms.parameters import checked_target
+from voile.privacy.sensitivity import Sensitivity
+from voile.privacy.sensitivity.bound import positive
+from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
+
+DECLARED: Final = "the sensitivity was declared by the user, not derived"
+_LARGEST: Final = 1e300
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyValues:
+    """Laplace noise (delta = 0) or Gaussian noise on values of shape (rows, features, outputs).
+
+    Guarantees
+        1. (epsilon, delta) for each unit of the declared sensitivity, if the declaration is true.
+        2. Values that are not finite count as 0; base values and data of an explanation that is
+           handed in are not in the result.
+
+    Args:
+        sensitivity: of all values of one call together; for the unit "explained row", of the values
+            of one row. In the l1 norm for Laplace noise.
+        epsilon, delta: of one call.
+        dataset: version label of the data that the values were computed from.
+        feature_names, output_names: what the values are about.
+        name: where the values come from, for the record.
+        model: digest of what they explain, for the record.
+    """
+
+    sensitivity: Sensitivity
+    _: KW_ONLY
+    epsilon: float
+    delta: float
+    dataset: str
+    feature_names: Sequence[str]
+    output_names: Sequence[str] = ("output",)
+    name: str = "values"
+    model: str = "not stated"
+
+    def __post_init__(self) -> None:
+        for field, given in (
+            ("feature_names", self.feature_names),
+            ("output_names", self.output_names),
+        ):
+            object.__setattr__(self, field, distinct_names(field, given, len(tuple(given))))
+        if not self.feature_names or not self.output_names:
+            raise InvalidInput("at least one feature and one output are needed")
+        checked_target(self.epsilon, self.delta, pure=True)
+        self._noise(1)
+
+    @property
+    def identity(self) -> Identity:
+        settings = {
+            "dataset": self.dataset,
+            "delta": self.delta,
+            "epsilon": self.epsilon,
+            "features": list(self.feature_names),
+            "norm": str(self.sensitivity.norm),
+            "outputs": list(self.output_names),
+            "relation": str(self.sensitivity.relation),
+            "sensitivity": self.sensitivity.value,
+            "unit": str(self.sensitivity.unit),
+        }
+        return Identity(self.model, f"noisy {self.name}", "detailed", parameters(settings))
+
+    @property
+    def rows_are(self) -> RowsAre:
+        return RowsAre.RECORD if self._by_row else RowsAre.POPULATION
+
+    @property
+    def _by_row(self) -> bool:
+        return self.sensitivity.unit is ProtectedUnit.EXPLAINED_ROW
+
+    def _noise(self, rows: int) -> Laplace | Gaussian:
+        positive("rows", rows)
+        together = 1 if self._by_row else rows
+        shape = (together, len(self.feature_names), len(self.output_names))
+        if self.delta:
+            return Gaussian.calibrated(
+                self.sensitivity, epsilon=self.epsilon, delta=self.delta, shape=shape
+            )
+        return Laplace.calibrated(self.sensitivity, epsilon=self.epsilon, shape=shape)
+
+    def cost(self, rows: int) -> PrivacyEvent:
+        return self._noise(rows).event()
+
+    def guarantees(self, rows: int) -> tuple[Guarantee, ...]:  # noqa: ARG002
+        law = "Gaussian" if self.delta else "Laplace"
+        return (
+            Guarantee(
+                epsilon=self.epsilon,
+                delta=self.delta,
+                unit=self.sensitivity.unit,
+                relation=self.sensitivity.relation,
+                dataset=self.dataset,
+                against=(Adversary.PUBLIC,),
+                computational=False,
+                mechanism=f"{law} noise for a declared {self.sensitivity.norm} sensitivity of "
+                f"{self.sensitivity.value:g}",
+                composition="one release of each row; different rows in parallel"
+                if self._by_row
+                else "one release",
+                public_facts=("number and names of the values",),
+                assumptions=(DECLARED, *self.sensitivity.conditions),
+            ),
+        )
+
+    def preview(self, rows: int = 1) -> Preview:
+        shown = self._noise(rows).preview()
+        return Preview(
+            event=self.cost(rows),
+            guarantees=self.guarantees(rows),
+            accuracy=str(shown),
+            standard_error=shown.standard_deviation,
+            half_width=shown.half_width,
+            remarks=(DECLARED,),
+        )
+
+    def draw(self, rows: Any) -> Explanation:
+        """Noise on an array of values, or on the values of an explanation."""
+        values = self._read(rows)
+        noise = self._noise(len(values))
+        parts = values[:, np.newaxis] if self._by_row else values[np.newaxis]
+        noisy = np.concatenate([noise.randomise(part) for part in parts])
+        shown = noise.preview()
+        return Explanation(
+            values=noisy,
+            base_values=np.zeros(noisy.shape[2]),
+            feature_names=tuple(self.feature_names),
+            output_names=tuple(self.output_names),
+            standard_errors=np.full(noisy.shape, shown.standard_deviation),
+            half_widths=np.full(noisy.shape, shown.half_width),
+            guarantees=self.guarantees(len(noisy)),
+            notes=(DECLARED, "the base value is left out (0)", NOT_CHARGED),
+        )
+
+    def _read(self, given: Any) -> NDArray[np.float64]:
+        array = np.asarray(given.values if isinstance(given, Explanation) else given)
+        if array.dtype.kind not in "fiu" or array.ndim not in (2, 3):
+            raise InvalidInput(
+                "expected an explanation, or numbers of shape (rows, features[, outputs]), found "
+                f"{array.dtype} {array.shape}"
+            )
+        values = array.astype(np.float64).reshape(*array.shape[:2], math.prod(array.shape[2:]))
+        wanted = (len(self.feature_names), len(self.output_names))
+        if not len(values) or values.shape[1:] != wanted:
+            raise InvalidInput(
+                f"expected at least one row of (features, outputs) = {wanted}, found {array.shape}"
+            )
+        return np.clip(np.where(np.isfinite(values), values, 0.0), -_LARGEST, _LARGEST)
