@@ -31,7 +31,7 @@ def open_budget(
 
     def command(t: Transaction) -> Done:
         done = ledger.open(t, opening, caller=caller)
-        log.append(t, _opened(done))
+        log.append(t, opened_record(done))
         return done
 
     return storage.submit(command)
@@ -59,7 +59,8 @@ def renew_budget(
     return storage.submit(command)
 
 
-def _opened(done: Done) -> BudgetOpened:
+def opened_record(done: Done) -> BudgetOpened:
+    """What the log says about an opening."""
     account = done.account
     return BudgetOpened(
         time=int(done.time),

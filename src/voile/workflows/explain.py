@@ -1,0 +1,336 @@
+"""`Explainer`: an explanation with a guarantee, paid for, on record, and with a receipt.
+
+The walk of one explanation:
+
+1. Check, from public facts alone: does the account protect what the release speaks about, was this
+   asked before, would it fit? A refusal is recorded, and nothing is computed.
+2. Compute: values and noise, in memory.
+3. One transaction: check again, charge the account and all above it, keep the noisy answer under
+   its keyed digest, append the record.
+4. Only now does the explanation leave. `Explainer.receipts` hands out the proof.
+
+Which of three ways a release goes:
+
+- it costs nothing: one record for the call, the ledger is not touched (`explain_free`);
+- its rows are protected records: each row is charged by itself (`explain_rows`);
+- anything else is one question with one charge (`charging.Desk`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from voile.audit_log import Receipt, RowReceipt, RowTree, explanation_bytes, issue_receipt
+from voile.core.errors import InvalidInput, Refused
+from voile.core.explanation import Explanation
+from voile.ledger import Account, NamedRecord, Question
+from voile.ledger.replay import About
+from voile.privacy.events import PrivacyEvent
+from voile.release import NOT_CHARGED, Identity, Preview, Release, RowsAre
+from voile.workflows.charging import Answer, Desk, Drawn, Request
+from voile.workflows.explain_free import record_call
+from voile.workflows.explain_question import (
+    PARTS_OF_ROWS,
+    about_population,
+    about_public,
+    chosen,
+    question,
+    row_count,
+)
+from voile.workflows.explain_rows import (
+    account_of_record,
+    answer_rows,
+    check_account_of_records,
+    identifiers_for,
+)
+
+NOTHING_TO_CHARGE: Final = "post-processing: nothing to charge"
+_SHOWN: Final = 12
+
+
+@dataclass(frozen=True)
+class OnRecord:
+    """One record of the audit log, and what it is about.
+
+    Args:
+        explanation: what was answered, exactly as the record commits to it.
+        question: canonical bytes of what was asked, as the record commits to it.
+        record: number of the record in the log.
+        charge: the ledger's name for the charge; None if it cost nothing.
+        replayed: it was answered before, and not charged again.
+        nonces: open the record's commitments; for the person who asked.
+    """
+
+    explanation: Explanation
+    question: bytes = field(repr=False)
+    record: int
+    charge: str | None
+    replayed: bool
+    nonces: dict[str, bytes] = field(repr=False)
+
+    @property
+    def answer(self) -> bytes:
+        """Canonical bytes of what was answered, for `voile.audit_log.verify_receipt`."""
+        return explanation_bytes(self.explanation)
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What leaves: an explanation that was paid for and is on record.
+
+    Args:
+        explanation: all rows together.
+        entries: one for each record of the log: one for the call, or one for each protected row.
+        rows_tree: proves single rows of a call that cost nothing.
+    """
+
+    explanation: Explanation
+    entries: tuple[OnRecord, ...]
+    rows_tree: RowTree | None = field(default=None, repr=False)
+
+    @property
+    def replayed(self) -> bool:
+        """Nothing new was charged."""
+        return all(entry.replayed for entry in self.entries)
+
+    @property
+    def charges(self) -> tuple[str, ...]:
+        """The charges behind it, without repetition; empty if it cost nothing."""
+        return tuple(dict.fromkeys(entry.charge for entry in self.entries if entry.charge))
+
+    @property
+    def records(self) -> tuple[int, ...]:
+        """Numbers of its records in the log, without repetition."""
+        return tuple(dict.fromkeys(entry.record for entry in self.entries))
+
+
+@dataclass(frozen=True, eq=False)
+class Explainer:
+    """A release, the account that pays for it, and the desk where that happens.
+
+    Args:
+        release: what to release.
+        desk: ledger, log and key.
+        account: who pays; None for a release that costs nothing. For protected records best a
+            parallel account: then each record pays for itself.
+        caller: who asks; a protected record's answer is given again to the same caller only.
+        purpose: what for.
+        subject: what is asked, for the record; the release's own words if empty.
+    """
+
+    release: Release
+    desk: Desk
+    account: str | None = None
+    caller: str = "explainer"
+    purpose: str = "explanation"
+    subject: str = ""
+    _paying: Account | None = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.release.cost(1) is None:
+            return
+        if self.account is None:
+            raise Refused(
+                "this release costs privacy budget: say which account pays "
+                "(`voile budget open` opens one)"
+            )
+        name = self.account
+        paying = self.desk.storage.submit(lambda t: self.desk.ledger.account(t, name))
+        _check_account(paying, self.release)
+        if self.release.rows_are is RowsAre.RECORD:
+            check_account_of_records(paying)
+        object.__setattr__(self, "_paying", paying)
+
+    def preview(self, rows: int = 1) -> Preview:
+        """What a call with this many rows would cost and be like; nothing is charged."""
+        return self.release.preview(rows)
+
+    def __call__(
+        self,
+        rows: Any,
+        *,
+        identifiers: Sequence[str | None] | None = None,
+        population: str | None = None,
+        fresh: bool = False,
+    ) -> Explained:
+        """Explain rows, or refuse (`Refused`, `BudgetExceeded`).
+
+        Args:
+            rows: what the release takes.
+            identifiers: names of the rows. Of protected records: each pays for itself, and asking
+                again is free. Of a population: for the watch against reconstruction.
+            population: its name; by default the label of the data set.
+            fresh: pay again for new noise, even if the question was answered before.
+        """
+        count = row_count(rows)
+        if count == 0:
+            raise InvalidInput("expected at least one row, found none")
+        if self._paying is None:
+            return self._free(rows)
+        if self.release.rows_are is RowsAre.RECORD:
+            return self._records(rows, identifiers_for(identifiers, count), self._paying, fresh)
+        about: About = about_public(rows)
+        if self.release.rows_are is RowsAre.POPULATION:
+            about = about_population(population or self._paying.dataset, count)
+        return self._one_question(rows, count, about, identifiers, self._paying, fresh)
+
+    # --- proofs ---------------------------------------------------------------------------------
+
+    def receipts(self, explained: Explained) -> tuple[Receipt, ...]:
+        """A proof for each entry, under the latest published checkpoint.
+
+        Sign one first (`voile.workflows.budget.keep_checkpoint`, `voile audit checkpoint`).
+        """
+        desk = self.desk
+        return tuple(
+            issue_receipt(desk.storage, desk.log, entry.record, entry.nonces)
+            for entry in explained.entries
+        )
+
+    def row_receipt(self, explained: Explained, row: int) -> RowReceipt:
+        """A proof for one row of a call that cost nothing; it says nothing about other rows."""
+        if explained.rows_tree is None:
+            raise InvalidInput("rows that were charged have receipts of their own (`receipts`)")
+        # Without the nonces of the whole call: who holds one row must not test guesses of others.
+        record = issue_receipt(self.desk.storage, self.desk.log, explained.entries[0].record)
+        return explained.rows_tree.receipt(row, record)
+
+    # --- the three ways -------------------------------------------------------------------------
+
+    def _free(self, rows: Any) -> Explained:
+        explanation = _settled_notes(self.release.draw(rows), NOTHING_TO_CHARGE)
+        asked = question(self._identity, "", about_public(rows))
+        answer, tree = record_call(self.desk, asked, self._subject, explanation)
+        return Explained(explanation, (_entry(explanation, asked, answer),), tree)
+
+    def _one_question(
+        self,
+        rows: Any,
+        count: int,
+        about: About,
+        identifiers: Sequence[str | None] | None,
+        paying: Account,
+        fresh: bool,
+    ) -> Explained:
+        named = () if identifiers is None else [str(each) for each in identifiers if each]
+        request = replace(
+            self._request(count, paying.name, about),
+            population=self.desk.key.records(named, paying.dataset),
+        )
+        made: list[Explanation] = []
+
+        def draw() -> Drawn:
+            made.append(_settled_notes(self.release.draw(rows)))
+            return _drawn(made[0])
+
+        answer = self.desk.answer(request, draw, fresh=fresh)
+        explanation = made[0] if made and not answer.replayed else _stored(answer)
+        return Explained(explanation, (_entry(explanation, request.question, answer),))
+
+    def _records(
+        self, rows: Any, identifiers: tuple[str | None, ...], paying: Account, fresh: bool
+    ) -> Explained:
+        requests = [self._record_request(paying, identifier) for identifier in identifiers]
+        made: dict[int, Explanation] = {}
+
+        def draw(places: Sequence[int]) -> list[Drawn]:
+            explanation = _settled_notes(self.release.draw(chosen(rows, places)))
+            made.update((place, explanation[row]) for row, place in enumerate(places))
+            return [_drawn(made[place]) for place in places]
+
+        answers = answer_rows(self.desk, paying, requests, draw, fresh=fresh)
+        entries = tuple(
+            _entry(_stored(answer) if answer.replayed else made[row], request.question, answer)
+            for row, (request, answer) in enumerate(zip(requests, answers, strict=True))
+        )
+        return Explained(_joined([entry.explanation for entry in entries]), entries)
+
+    # --- requests -------------------------------------------------------------------------------
+
+    @cached_property
+    def _identity(self) -> Identity:
+        return self.release.identity
+
+    @cached_property
+    def _subject(self) -> str:
+        identity = self._identity
+        return self.subject or f"{identity.explainer}, model {identity.model[:_SHOWN]}"
+
+    @cached_property
+    def _of_one_row(self) -> Request:
+        """What is the same for every protected record."""
+        assert self._paying is not None
+        return self._request(1, self._paying.name, None)
+
+    def _record_request(self, paying: Account, identifier: str | None) -> Request:
+        about = None if identifier is None else NamedRecord(identifier, paying.dataset)
+        name = account_of_record(self.desk.key, paying, identifier)
+        return replace(self._of_one_row, question=question(self._identity, name, about))
+
+    def _request(self, rows: int, account: str, about: About) -> Request:
+        event: PrivacyEvent | None = self.release.cost(rows)
+        assert event is not None
+        return Request(
+            question=question(self._identity, account, about),
+            event=event,
+            guarantees=self.release.guarantees(rows),
+            subject=self._subject,
+            purpose=self.purpose,
+            caller=self.caller,
+            part=PARTS_OF_ROWS[self.release.rows_are],
+        )
+
+
+def _check_account(account: Account, release: Release) -> None:
+    headline = release.guarantees(1)[0]
+    for name in ("dataset", "unit", "relation"):
+        protects, speaks = getattr(account, name), getattr(headline, name)
+        if protects != speaks:
+            raise Refused(
+                f"account {account.name!r} is for the {name} {str(protects)!r}, the release speaks "
+                f"about {str(speaks)!r}; nothing was computed or charged"
+            )
+
+
+def _settled_notes(explanation: Explanation, *more: str) -> Explanation:
+    """The note "not charged" goes, because what carries it leaves only after the commit."""
+    notes = tuple(note for note in explanation.notes if note != NOT_CHARGED)
+    return replace(explanation, notes=(*notes, *more))
+
+
+def _drawn(explanation: Explanation) -> Drawn:
+    return Drawn(explanation.to_bytes(), explanation_bytes(explanation))
+
+
+def _stored(answer: Answer) -> Explanation:
+    return Explanation.from_bytes(answer.content)
+
+
+def _entry(explanation: Explanation, asked: Question, answer: Answer) -> OnRecord:
+    return OnRecord(
+        explanation,
+        asked.canonical_bytes,
+        answer.record,
+        answer.charge or None,
+        answer.replayed,
+        answer.nonces,
+    )
+
+
+def _joined(parts: Sequence[Explanation]) -> Explanation:
+    """Rows one below the other; they answer one question, so labels and promises are the same."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+
+    def together(name: str) -> Any:
+        arrays = [getattr(part, name) for part in parts]
+        return None if arrays[0] is None else np.concatenate(arrays)
+
+    names = ("values", "base_values", "data", "standard_errors", "half_widths")
+    return replace(first, **{name: together(name) for name in names})

@@ -1,0 +1,68 @@
+"""Explanations that cost nothing: one record for each call, and a proof for each row on demand.
+
+The record holds the guarantee that is carried forward, or says that there is none, commitments to
+question and answer, and the root of a tree over a commitment for each row. Nothing grows with the
+rows but the time to hash them; the ledger is not touched.
+
+All nonces are derived from the call's random name and the key outside the database. So proofs can
+be issued at any later time by whoever has that key and the explanation (`tree_of_call`).
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+from voile.audit_log import PostProcessing, RowTree, explanation_bytes, explanation_rows
+from voile.audit_log.commitments import digest as commitment
+from voile.core.errors import VerificationFailed
+from voile.core.explanation import Explanation
+from voile.ledger import Question, ReplayKey
+from voile.workflows.charging import Answer, Desk
+from voile.workflows.explain_rows import promises_digest
+
+CARRIED: Final = "carried forward from training"
+NO_PROMISE: Final = "none: made from public artefacts only"
+
+
+def record_call(
+    desk: Desk, question: Question, subject: str, explanation: Explanation
+) -> tuple[Answer, RowTree]:
+    """Write one call into the log; the answer leaves after the commit."""
+    call = secrets.token_hex(16)
+    tree = RowTree.of(explanation_rows(explanation), _seed(desk.key, call))
+    nonces = {name: desk.key.nonce(f"call {call}", name) for name in ("query", "answer")}
+    promises = explanation.guarantees
+    first = promises[0] if promises else None
+    record = PostProcessing(
+        time=int(desk.ledger.now()),
+        call=call,
+        subject=subject,
+        rows=len(explanation),
+        promise=CARRIED if promises else NO_PROMISE,
+        guarantees=promises_digest(promises),
+        query=commitment("query", nonces["query"], question.canonical_bytes),
+        answer=commitment("answer", nonces["answer"], explanation_bytes(explanation)),
+        rows_root=tree.root,
+        epsilon=first.epsilon if first else None,
+        delta=first.delta if first else None,
+        unit=first.unit.value if first else None,
+        relation=first.relation.value if first else None,
+        dataset=first.dataset if first else None,
+    )
+    index = desk.storage.submit(lambda t: desk.log.append(t, record)).index
+    return Answer(b"", "", index, False, nonces), tree
+
+
+def tree_of_call(key: ReplayKey, record: PostProcessing, explanation: Explanation) -> RowTree:
+    """The tree of an earlier call, from its record and the explanation as it was saved."""
+    tree = RowTree.of(explanation_rows(explanation), _seed(key, record.call))
+    if tree.root != record.rows_root:
+        raise VerificationFailed(
+            "the explanation is not the one that this record commits to, or the key is another one"
+        )
+    return tree
+
+
+def _seed(key: ReplayKey, call: str) -> bytes:
+    return key.nonce(f"call {call}", "rows")

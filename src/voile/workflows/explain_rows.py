@@ -1,0 +1,281 @@
+"""Protected records one by one: each row is charged by itself, different rows in parallel.
+
+The account is a parallel parent. Each named record has an account below it, with the promise of the
+parent, opened in the very transaction that first charges it and called by a keyed digest of the
+record's identifier: the ledger does not say who was explained. Rows without an identifier are all
+charged to one common account, as if they were one record; that is dear, and safe.
+
+All rows of a call are settled in one transaction, or none of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+from voile.audit_log import Refusal, Release, guarantees_digest
+from voile.audit_log.commitments import digest as commitment
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused
+from voile.core.guarantee import Guarantee
+from voile.core.storage import Transaction
+from voile.ledger import Account, Alert, Asked, Charge, Children, Grant, Opening, Settled
+from voile.ledger.accounts import LONGEST_NAME
+from voile.ledger.balances import Standing
+from voile.ledger.charging import standings_after
+from voile.ledger.event_text import event_for_log, event_text
+from voile.ledger.measures import written
+from voile.ledger.replay import ReplayKey
+from voile.ledger.tables import BALANCES
+from voile.ledger.tree import Node
+from voile.privacy.events import Repeated
+from voile.workflows.budget import opened_record
+from voile.workflows.charging import Answer, Desk, Drawn, Request
+
+UNNAMED: Final = "unnamed"
+_SHOWN: Final = 16
+_LONGEST_REASON: Final = 300
+
+
+def account_of_record(key: ReplayKey, account: Account, identifier: str | None) -> str:
+    """The account that pays for one record."""
+    if not account.is_parallel:
+        return account.name
+    if identifier is None:
+        return f"{account.name}/{UNNAMED}"
+    (digest,) = key.records([identifier], account.dataset)
+    return f"{account.name}/{digest[:_SHOWN].hex()}"
+
+
+def check_account_of_records(account: Account) -> None:
+    """Refuse what cannot hold an account for each record."""
+    if account.is_plan:
+        raise Refused(
+            f"account {account.name!r} is a plan; records are explained from a filter, best a "
+            "parallel one (`voile budget open --parallel`)"
+        )
+    if account.is_parallel and len(account.name.encode()) + 1 + 2 * _SHOWN > LONGEST_NAME:
+        raise Refused(f"account {account.name!r}: its name is too long for accounts of records")
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """One row's request, as the ledger knows it."""
+
+    request: Request
+    asked: Asked
+    charge: Charge
+
+
+def answer_rows(
+    desk: Desk,
+    account: Account,
+    requests: Sequence[Request],
+    draw: Callable[[Sequence[int]], Sequence[Drawn]],
+    *,
+    fresh: bool = False,
+) -> tuple[Answer, ...]:
+    """Answer a question for each of several records, all of them or none (`BudgetExceeded`).
+
+    Args:
+        requests: one for each row, to the account of its record.
+        draw: makes the answers of the rows with these numbers.
+    """
+    asking = [_asking(desk, account, request) for request in requests]
+    found = desk.storage.submit(lambda t: _look(desk, t, account, asking, fresh))
+    if isinstance(found, BudgetExceeded):
+        raise found
+    missing = [number for number, stored in enumerate(found) if stored is None]
+    drawn = dict(zip(missing, draw(missing), strict=True)) if missing else {}
+    try:
+        settled, alerts = (
+            desk.storage.submit(lambda t: _settle(desk, t, account, asking, found, drawn, fresh))
+            if missing
+            else ([stored for stored in found if stored is not None], [])
+        )
+    except BudgetExceeded as refused:
+        # Everything is undone; only the refusal is kept.
+        said = refused
+        desk.storage.submit(lambda t: _record_refusal(desk, t, account, asking, said))
+        raise
+    desk.tell(alerts)
+    return tuple(_leaving(desk, each) for each in settled)
+
+
+def _asking(desk: Desk, parent: Account, request: Request) -> _Asking:
+    name = request.question.account
+    below = name != parent.name
+    account = replace(parent, name=name, children=Children.SEQUENTIAL) if below else parent
+    asked = desk.key.asked(request.question, account, request.caller)
+    headline = request.guarantees[0]
+    charge = Charge(
+        account=name,
+        event=request.event,
+        unit=headline.unit,
+        relation=headline.relation,
+        dataset=headline.dataset,
+        purpose=request.purpose,
+        caller=request.caller,
+        query=asked.digest,
+        part=request.part,
+    )
+    return _Asking(request, asked, charge)
+
+
+# --- before anything is computed ------------------------------------------------------------------
+
+
+def _look(
+    desk: Desk, t: Transaction, account: Account, asking: Sequence[_Asking], fresh: bool
+) -> list[Settled | None] | BudgetExceeded:
+    """What was answered before, and whether the rest would fit; a refusal is recorded."""
+    found = [None if fresh else _answered(desk, t, each.asked) for each in asking]
+    new = {  # a record that is named twice in one call is answered once
+        (each.charge.account, each.charge.event, number if fresh else each.asked.digest)
+        for number, (each, stored) in enumerate(zip(asking, found, strict=True))
+        if stored is None
+    }
+    wanted = Counter((name, event) for name, event, _ in new)
+    try:
+        for (name, event), times in wanted.items():
+            path = _path(desk, t, account, name)
+            measure = account.measure
+            assert measure is not None
+            standings_after(path, measure.cost(event if times == 1 else Repeated(event, times)))
+    except BudgetExceeded as refused:
+        _record_refusal(desk, t, account, asking, refused)
+        return refused
+    return found
+
+
+def _answered(desk: Desk, t: Transaction, asked: Asked) -> Settled | None:
+    stored = desk.ledger.answered(t, asked)
+    return None if stored is None else Settled(stored.answer, stored.charge, None, stored.record)
+
+
+def _path(desk: Desk, t: Transaction, account: Account, name: str) -> list[Node]:
+    """The way up from the account of a record, also if that was not opened yet."""
+    if t.get(BALANCES, name) is not None:
+        path = desk.ledger.path(t, name)
+        if name != account.name and path[0].account.parent != account.name:
+            raise Refused(f"account {name!r} is there already, but not below {account.name!r}")
+        return path
+    above = desk.ledger.path(t, account.name)
+    assert account.measure is not None
+    child = replace(account, name=name, parent=account.name, children=Children.SEQUENTIAL)
+    return [Node(child, above[0].balance, Standing.fresh(account.measure.nothing)), *above]
+
+
+# --- the one transaction --------------------------------------------------------------------------
+
+
+def _settle(
+    desk: Desk,
+    t: Transaction,
+    account: Account,
+    asking: Sequence[_Asking],
+    found: Sequence[Settled | None],
+    drawn: dict[int, Drawn],
+    fresh: bool,
+) -> tuple[list[Settled], list[Alert]]:
+    settled: list[Settled] = []
+    alerts: list[Alert] = []
+    for number, (each, stored) in enumerate(zip(asking, found, strict=True)):
+        if stored is None:
+            stored = _settle_one(desk, t, account, each, drawn[number], fresh)
+            alerts += stored.grant.alerts if stored.grant else ()
+        settled.append(stored)
+    return settled, alerts
+
+
+def _settle_one(
+    desk: Desk, t: Transaction, account: Account, asking: _Asking, drawn: Drawn, fresh: bool
+) -> Settled:
+    name, request = asking.charge.account, asking.request
+    if t.get(BALANCES, name) is None:
+        _open(desk, t, account, name, request.caller)
+
+    def write_record(grant: Grant) -> int:
+        return desk.log.append(t, _release(desk, request, grant, drawn)).index
+
+    return desk.ledger.settle(
+        t, asking.charge, asking.asked, drawn.content, fresh=fresh, write_record=write_record
+    )
+
+
+def _open(desk: Desk, t: Transaction, account: Account, name: str, caller: str) -> None:
+    opening = Opening(
+        name=name,
+        dataset=account.dataset,
+        unit=account.unit,
+        relation=account.relation,
+        epsilon=account.epsilon,
+        delta=account.delta,
+        parent=account.name,
+    )
+    desk.log.append(t, opened_record(desk.ledger.open(t, opening, caller=caller)))
+
+
+def _release(desk: Desk, request: Request, grant: Grant, drawn: Drawn) -> Release:
+    headline, nonces = request.guarantees[0], _nonces(desk, grant.charge)
+    return Release(
+        time=int(grant.time),
+        account=grant.account.name,
+        charge=grant.charge,
+        subject=request.subject,
+        epsilon=headline.epsilon,
+        delta=headline.delta,
+        unit=headline.unit.value,
+        relation=headline.relation.value,
+        dataset=headline.dataset,
+        mechanism=headline.mechanism,
+        guarantees=promises_digest(request.guarantees),
+        query=commitment("query", nonces["query"], request.question.canonical_bytes),
+        answer=commitment("answer", nonces["answer"], drawn.committed or drawn.content),
+        event=event_for_log(event_text(request.event)),
+        cost=written(grant.cost) if grant.cost else None,
+    )
+
+
+def _record_refusal(
+    desk: Desk,
+    t: Transaction,
+    account: Account,
+    asking: Sequence[_Asking],
+    refused: BudgetExceeded,
+) -> None:
+    headline = asking[0].request.guarantees[0]
+    record = Refusal(
+        time=int(desk.ledger.now()),
+        account=account.name,
+        reason=str(refused)[:_LONGEST_REASON],
+        epsilon=headline.epsilon,
+        delta=headline.delta,
+    )
+    desk.log.append(t, record)
+
+
+def _nonces(desk: Desk, charge: str) -> dict[str, bytes]:
+    return {name: desk.key.nonce(charge, name) for name in ("query", "answer")}
+
+
+def _leaving(desk: Desk, settled: Settled) -> Answer:
+    nonces = _nonces(desk, settled.charge)
+    return Answer(settled.answer, settled.charge, settled.record, settled.replayed, nonces)
+
+
+@lru_cache(maxsize=256)
+def promises_digest(guarantees: tuple[Guarantee, ...]) -> bytes:
+    """A service promises the same few things again and again."""
+    return guarantees_digest(guarantees)
+
+
+def identifiers_for(given: Sequence[str | None] | None, rows: int) -> tuple[str | None, ...]:
+    """One identifier, or None, for each row."""
+    if given is None:
+        return (None,) * rows
+    if isinstance(given, str) or len(given) != rows:
+        raise InvalidInput(f"expected one identifier for each of {rows} rows, found {given!r:.80}")
+    return tuple(None if each is None or each == "" else str(each) for each in given)

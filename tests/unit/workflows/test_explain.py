@@ -1,0 +1,441 @@
+"""An explanation is checked, computed, charged, recorded, and can be proved offline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.unit.ledger.examples import DATASET
+from tests.unit.workflows.budget_examples import RULES, House
+from tests.unit.workflows.explain_examples import (
+    BACKGROUND,
+    ROWS,
+    TRAINED,
+    Costly,
+    asking,
+    balances,
+    clipped,
+    exact,
+    free,
+    house_in,
+    people,
+    private_training,
+    records,
+)
+
+from voile.audit_log import (
+    BudgetOpened,
+    Outcome,
+    PostProcessing,
+    Refusal,
+    Release,
+    explanation_rows,
+    guarantees_digest,
+    verify_receipt,
+    verify_row_receipt,
+)
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
+from voile.core.guarantee import ProtectedUnit, Relation
+from voile.ledger import Children
+from voile.ledger.tables import ENTRIES
+from voile.release import NOT_CHARGED, RowsAre
+from voile.workflows.explain import NOTHING_TO_CHARGE, Explained, Explainer
+from voile.workflows.explain_free import CARRIED, NO_PROMISE, tree_of_call
+from voile.workflows.explain_question import about_population, chosen, row_count, rows_digest
+from voile.workflows.explain_rows import UNNAMED
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return house_in(tmp_path)
+
+
+def checked(house: House, explain: Explainer, explained: Explained) -> None:
+    """All receipts hold, question and answer included."""
+    house.keep()
+    assert house.verify().verified
+    for receipt, entry in zip(explain.receipts(explained), explained.entries, strict=True):
+        report = verify_receipt(bytes(receipt), RULES, query=entry.question, answer=entry.answer)
+        assert report.verified, report.failed
+        opened = [step for step in report.steps if step.name in ("query", "answer")]
+        assert [step.outcome for step in opened] == [Outcome.CHECKED] * 2
+
+
+# --- free ----------------------------------------------------------------------------------------
+
+
+def test_what_costs_nothing_is_one_record_and_leaves_the_ledger_alone(house: House) -> None:
+    house.open("clinic")
+    before = balances(house)
+    explain = asking(house, free(private_training()))
+    explained = explain(ROWS)
+    assert balances(house) == before
+    (record,) = [each for each in records(house) if isinstance(each, PostProcessing)]
+    assert (record.rows, record.promise, record.epsilon) == (3, CARRIED, 2.0)
+    assert record.dataset == TRAINED.dataset
+    assert record.guarantees == guarantees_digest([TRAINED])
+    assert explained.charges == ()
+    assert not explained.replayed
+    assert explained.explanation.guarantees == (TRAINED,)
+    assert explained.explanation.notes[-1] == NOTHING_TO_CHARGE
+    assert NOT_CHARGED not in explained.explanation.notes
+    assert np.array_equal(explained.explanation.values, exact()(ROWS).values)
+    checked(house, explain, explained)
+
+
+def test_without_a_guarantee_the_record_says_so(house: House) -> None:
+    asking(house, free())(ROWS)
+    record = records(house)[-1]
+    assert isinstance(record, PostProcessing)
+    assert record.promise == NO_PROMISE
+    assert (record.epsilon, record.delta, record.unit, record.dataset) == (None,) * 4
+    assert record.guarantees == guarantees_digest([])
+
+
+def test_each_row_of_a_free_call_has_a_proof_of_its_own(house: House) -> None:
+    explain = asking(house, free(private_training()))
+    explained = explain(ROWS)
+    house.keep()
+    for number in range(3):
+        receipt = explain.row_receipt(explained, number)
+        assert not receipt.record.nonces  # nothing in it opens the rest of the call
+        own = next(explanation_rows(explained.explanation[number]))
+        other = next(explanation_rows(explained.explanation[(number + 1) % 3]))
+        assert verify_row_receipt(bytes(receipt), RULES, row=own).verified
+        assert not verify_row_receipt(bytes(receipt), RULES, row=other).verified
+
+
+def test_proofs_can_be_issued_later_from_record_key_and_explanation(house: House) -> None:
+    explain = asking(house, free())
+    explained = explain(ROWS)
+    record = records(house)[-1]
+    assert isinstance(record, PostProcessing)
+    again = tree_of_call(house.desk.key, record, explained.explanation)
+    assert again == explained.rows_tree
+    with pytest.raises(VerificationFailed, match="not the one"):
+        tree_of_call(house.desk.key, record, replace(explained.explanation, notes=()))
+
+
+def test_two_free_calls_have_different_names_and_nonces(house: House) -> None:
+    explain = asking(house, free())
+    explain(ROWS)
+    explain(ROWS)
+    first, second = (each for each in records(house) if isinstance(each, PostProcessing))
+    assert first.call != second.call
+    assert (first.rows_root, first.answer) != (second.rows_root, second.answer)
+
+
+# --- one question, one charge --------------------------------------------------------------------
+
+
+def about_rows(rows_are: RowsAre = RowsAre.PUBLIC) -> Costly:
+    """As a release with a private background or population looks to the workflow."""
+    headline = replace(clipped().guarantees(1)[0], unit=ProtectedUnit.ROW)
+    return Costly(clipped(), rows_are=rows_are, guarantees=lambda _: (headline,))
+
+
+def clinic(house: House, epsilon: float = 3.0) -> None:
+    house.open("clinic", relation=Relation.REPLACE_ONE, epsilon=epsilon)
+
+
+def test_public_rows_are_charged_once_and_recognised_by_value(house: House) -> None:
+    clinic(house)
+    release = about_rows()
+    explain = asking(house, release, "clinic")
+    first, again = explain(ROWS), explain(ROWS.copy())
+    assert again.replayed
+    assert not first.replayed
+    assert again.explanation == first.explanation
+    assert (again.charges, again.records) == (first.charges, first.records)
+    assert NOT_CHARGED not in first.explanation.notes
+    assert release.drawn == 1
+    assert not explain(ROWS[:2]).replayed
+    checked(house, explain, first)
+    checked(house, explain, again)
+
+
+def test_fresh_noise_is_charged_again(house: House) -> None:
+    clinic(house)
+    explain = asking(house, about_rows(), "clinic")
+    first, fresh = explain(ROWS), explain(ROWS, fresh=True)
+    assert fresh.charges != first.charges
+    assert fresh.explanation != first.explanation
+
+
+def test_a_population_is_recognised_by_name_and_size_never_by_values(house: House) -> None:
+    clinic(house)
+    release = about_rows(RowsAre.POPULATION)
+    explain = asking(house, release, "clinic")
+    first = explain(ROWS, identifiers=["a", "b", "c"])
+    assert explain(ROWS + 1, identifiers=["a", "b", "c"]).replayed
+    assert not explain(ROWS, population="another").replayed
+    assert not explain(ROWS[:2]).replayed
+    entry = house.storage.submit(lambda t: t.scan(ENTRIES, "clinic"))[1]
+    assert entry.population == 3
+    assert entry.part == "population"
+    checked(house, explain, first)
+
+
+def test_beyond_the_budget_is_refused_recorded_and_nothing_is_computed(house: House) -> None:
+    clinic(house, 0.5)
+    release = about_rows()
+    before = balances(house)
+    with pytest.raises(BudgetExceeded, match="nothing was charged"):
+        asking(house, release, "clinic")(ROWS)
+    assert release.drawn == 0
+    assert balances(house) == before
+    assert isinstance(records(house)[-1], Refusal)
+
+
+# --- protected records ---------------------------------------------------------------------------
+
+
+def test_each_record_pays_for_itself_in_parallel(house: House) -> None:
+    people(house)
+    explain = asking(house, clipped(), "people")
+    explained = explain(ROWS, identifiers=["ada", "bob", "eve"])
+    assert explained.explanation.shape == (3, 3, 1)
+    assert len(explained.charges) == 3
+    sums = balances(house)
+    assert len(sums) == 4
+    assert not any("ada" in name or "bob" in name for name in sums)
+    once = asking(house, clipped(), "people")(ROWS[:1], identifiers=["dan"])
+    assert balances(house)["people"] == sums["people"]  # a fifth record costs the parent nothing
+    opened = [each for each in records(house) if isinstance(each, BudgetOpened)]
+    assert [each.parent for each in opened] == [None, *["people"] * 4]
+    checked(house, explain, explained)
+    checked(house, explain, once)
+
+
+def test_a_record_is_recognised_by_its_name_for_the_caller_who_asked(house: House) -> None:
+    people(house)
+    explain = asking(house, clipped(), "people", caller="ada's doctor")
+    first = explain(ROWS[:1], identifiers=["ada"])
+    again = explain(ROWS[1:2], identifiers=["ada"])  # other values: nobody must notice
+    assert again.replayed
+    assert again.explanation == first.explanation
+    other = asking(house, clipped(), "people", caller="somebody else")
+    assert not other(ROWS[:1], identifiers=["ada"]).replayed
+
+
+def test_some_rows_of_a_call_can_be_known_already(house: House) -> None:
+    people(house)
+    release = Costly(clipped())
+    explain = asking(house, release, "people")
+    first = explain(ROWS[:1], identifiers=["ada"])
+    both = explain(ROWS[:2], identifiers=["ada", "bob"])
+    assert [entry.replayed for entry in both.entries] == [True, False]
+    assert not both.replayed
+    assert both.explanation[0] == first.explanation
+    known = explain({"income": [1, 2]}, identifiers=["bob", "ada"])
+    assert known.replayed  # nothing had to be looked at
+    assert release.drawn == 2
+    checked(house, explain, both)
+
+
+def test_rows_without_a_name_are_charged_as_one_record(house: House) -> None:
+    people(house)
+    explain = asking(house, clipped(), "people")
+    explained = explain(ROWS[:2])
+    again = explain(ROWS[:2], identifiers=[None, ""])
+    assert not again.replayed
+    assert list(balances(house)) == ["people", f"people/{UNNAMED}"]
+    assert len(explained.charges) == len(again.charges) == 2
+    with pytest.raises(BudgetExceeded):
+        explain(np.repeat(ROWS, 5, axis=0))
+    assert not explain(ROWS[:1], identifiers=["ada"]).replayed  # nobody else has to suffer
+    checked(house, explain, explained)
+
+
+def test_a_record_that_is_named_twice_is_answered_once(house: House) -> None:
+    people(house, epsilon=1.01)
+    explain = asking(house, clipped(), "people")
+    explained = explain(ROWS[:2], identifiers=["ada", "ada"])
+    assert len(explained.charges) == 1
+    assert explained.explanation[0] == explained.explanation[1]
+    checked(house, explain, explained)
+
+
+def test_several_rows_are_settled_all_or_none(house: House) -> None:
+    people(house, epsilon=1.05)
+    explain = asking(house, clipped(), "people")
+    explain(ROWS[:1], identifiers=["ada"])
+    before = balances(house)
+    with pytest.raises(BudgetExceeded):
+        explain(ROWS[:2], identifiers=["bob", "ada"], fresh=True)
+    assert balances(house) == before
+    assert isinstance(records(house)[-1], Refusal)
+    assert house.verify().verified
+
+
+def test_who_loses_the_race_for_the_budget_is_refused_on_record(house: House) -> None:
+    """It fitted when it was looked at; at the commit it does not."""
+    people(house, epsilon=1.05)
+    explain = asking(house, clipped(), "people")
+
+    class Meanwhile(Costly):
+        def draw(self, rows: object) -> object:  # type: ignore[override]
+            if not self.drawn:
+                self.drawn += 1
+                explain(ROWS[:1], identifiers=["ada"], fresh=True)
+            return super().draw(rows)
+
+    late = asking(house, Meanwhile(clipped()), "people", caller="late")
+    with pytest.raises(BudgetExceeded):
+        late(ROWS[:2], identifiers=["bob", "ada"])
+    assert len(balances(house)) == 2  # not even an account for bob
+    assert isinstance(records(house)[-1], Refusal)
+    assert house.verify().verified
+
+
+def test_who_loses_the_race_for_one_question_gets_the_answer_of_the_winner(house: House) -> None:
+    people(house, epsilon=1.05)
+    explain = asking(house, clipped(), "people")
+    won: list[Explained] = []
+
+    class Meanwhile(Costly):
+        def draw(self, rows: object) -> object:  # type: ignore[override]
+            won.append(explain(ROWS[:1], identifiers=["ada"]))
+            return super().draw(rows)
+
+    lost = asking(house, Meanwhile(clipped()), "people")(ROWS[:1], identifiers=["ada"])
+    assert lost.replayed
+    assert lost.explanation == won[0].explanation
+
+
+def test_a_sequential_account_adds_all_rows_up(house: House) -> None:
+    people(house, children=Children.SEQUENTIAL)
+    explain = asking(house, clipped(), "people")
+    explained = explain(ROWS[:2], identifiers=["ada", "bob"])
+    assert list(balances(house)) == ["people"]
+    with pytest.raises(BudgetExceeded):
+        explain(np.repeat(ROWS, 5, axis=0), identifiers=[f"person {n}" for n in range(15)])
+    checked(house, explain, explained)
+
+
+def test_alerts_are_told_after_the_commit(tmp_path: Path) -> None:
+    told: list[object] = []
+    house = House.create("memory:", tmp_path, on_alert=told.append)
+    people(house, epsilon=1.05)
+    asking(house, clipped(), "people")(ROWS[:1], identifiers=["ada"])
+    assert told
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"dataset": "another"}, "dataset"),
+        (
+            {
+                "unit": ProtectedUnit.ROW,
+                "relation": Relation.REPLACE_ONE,
+                "children": Children.SEQUENTIAL,
+            },
+            "unit",
+        ),
+    ],
+)
+def test_an_account_for_something_else_is_refused(
+    house: House, changes: dict[str, object], names: str
+) -> None:
+    people(house, **changes)  # type: ignore[arg-type]
+    with pytest.raises(Refused, match=f"is for the {names}"):
+        asking(house, clipped(), "people")
+
+
+def test_another_relation_is_refused(house: House) -> None:
+    house.open("clinic", relation=Relation.BLANK_ONE)
+    headline = replace(
+        clipped().guarantees(1)[0], unit=ProtectedUnit.ROW, relation=Relation.REPLACE_ONE
+    )
+    release = Costly(clipped(), guarantees=lambda rows: (headline,))  # noqa: ARG005
+    with pytest.raises(Refused, match="is for the relation 'blank one'"):
+        asking(house, release, "clinic")
+
+
+def test_other_refusals(house: House) -> None:
+    with pytest.raises(Refused, match="which account pays"):
+        asking(house, clipped())
+    with pytest.raises(InvalidInput, match="no account"):
+        asking(house, clipped(), "nowhere")
+    people(house)
+    explain = asking(house, clipped(), "people")
+    with pytest.raises(InvalidInput, match="one identifier for each"):
+        explain(ROWS, identifiers=["ada"])
+    with pytest.raises(InvalidInput, match="at least one row"):
+        explain(ROWS[:0])
+    with pytest.raises(InvalidInput, match="receipts of their own"):
+        explain.row_receipt(explain(ROWS[:1], identifiers=["ada"]), 0)
+
+
+def test_an_account_that_is_elsewhere_is_not_taken_for_a_record(house: House) -> None:
+    people(house)
+    house.open(
+        f"people/{UNNAMED}",
+        unit=ProtectedUnit.USER,
+        dataset=DATASET,
+        relation=Relation.REPLACE_ONE,
+    )
+    with pytest.raises(Refused, match="not below 'people'"):
+        asking(house, clipped(), "people")(ROWS[:1])
+
+
+def test_long_names_and_plans_are_refused(house: House) -> None:
+    house.open(
+        "p" * 80,
+        unit=ProtectedUnit.EXPLAINED_ROW,
+        relation=Relation.REPLACE_ONE,
+        children=Children.PARALLEL,
+    )
+    with pytest.raises(Refused, match="too long"):
+        asking(house, clipped(), "p" * 80)
+
+
+# --- questions -----------------------------------------------------------------------------------
+
+
+def test_rows_have_equal_digests_exactly_if_they_are_equal() -> None:
+    table = {"a": np.array([1.0, 2.0]), "b": np.array(["x", "y"], dtype=object)}
+    assert rows_digest(table) == rows_digest(dict(table))
+    others = [
+        {"a": np.array([1.0, 3.0]), "b": table["b"]},
+        {"a": table["a"], "c": table["b"]},
+        {"a": table["a"], "b": np.array(["x", "z"], dtype=object)},
+        {"a": np.array([1, 2]), "b": table["b"]},
+        np.array([[1.0, 2.0]]),
+        np.array([[1.0], [2.0]]),
+    ]
+    digests = {rows_digest(each) for each in [table, *others]}
+    assert len(digests) == len(others) + 1
+
+
+def test_rows_are_counted_and_chosen() -> None:
+    table = {"a": [1, 2, 3], "b": ["x", "y", "z"]}
+    assert row_count(table) == 3
+    assert chosen(table, [2])["b"].tolist() == ["z"]
+    assert chosen(ROWS, [0, 1, 2]) is ROWS
+    explanation = exact()(BACKGROUND)
+    assert chosen(explanation, [1]) == explanation[1]
+    for wrong in ({"a": [1], "b": [1, 2]}, 3, "text"):
+        with pytest.raises(InvalidInput):
+            row_count(wrong)
+
+
+def test_a_population_question_names_size_and_name() -> None:
+    assert about_population("a", 1) != about_population("a", 2)
+    assert about_population("a", 1) != about_population("b", 1)
+
+
+def test_releases_are_on_record_with_what_they_cost(house: House) -> None:
+    people(house)
+    asking(house, clipped(), "people", subject="loan score v3")(ROWS[:1], identifiers=["ada"])
+    record = records(house)[-1]
+    assert isinstance(record, Release)
+    assert record.subject == "loan score v3"
+    assert record.cost is not None
+    assert (record.epsilon, record.unit, record.relation) == (1.0, "explained row", "replace one")
