@@ -83,7 +83,7 @@ def ask(place: str, folder: Path, way: str, stop: str = "") -> Callable[[int], N
                 return found
 
         inner: Any = FREE if way == "free" else RECORD
-        desk = replace(house.desk, storage=pausing)
+        desk = replace(house.desk, storage=pausing)  # type: ignore[arg-type]
         explain = Explainer(Drawn(inner), desk, None if way == "free" else "people")
         explained = explain(ROWS[:1], identifiers=["ada"])
         os.write(pipe, f"left {explained.records[0]}\n".encode())

@@ -240,7 +240,8 @@ class Explainer:
 
         def draw(places: Sequence[int]) -> list[Drawn]:
             explanation = _settled_notes(self.release.draw(chosen(rows, places)))
-            made.update((place, explanation[row]) for row, place in enumerate(places))
+            parts = [explanation] if len(places) == 1 else explanation
+            made.update(zip(places, parts, strict=True))
             return [_drawn(made[place]) for place in places]
 
         answers = answer_rows(self.desk, paying, requests, draw, fresh=fresh)

@@ -5,6 +5,9 @@ parent, opened in the very transaction that first charges it and called by a key
 record's identifier: the ledger does not say who was explained. Rows without an identifier are all
 charged to one common account, as if they were one record; that is dear, and safe.
 
+Under another key every record would look like a new one, with a budget of its own. So these names
+begin with a mark of the key, and a key that did not name the records of an account is refused.
+
 All rows of a call are settled in one transaction, or none of them.
 """
 
@@ -28,7 +31,7 @@ from voile.ledger.charging import standings_after
 from voile.ledger.event_text import event_for_log, event_text
 from voile.ledger.measures import written
 from voile.ledger.replay import ReplayKey
-from voile.ledger.tables import BALANCES
+from voile.ledger.tables import BALANCES, CHILDREN
 from voile.ledger.tree import Node
 from voile.privacy.events import Repeated
 from voile.workflows.budget import opened_record
@@ -36,6 +39,8 @@ from voile.workflows.charging import Answer, Desk, Drawn, Request
 
 UNNAMED: Final = "unnamed"
 _SHOWN: Final = 16
+_MARK: Final = 4
+_LONGER: Final = 1 + 2 * (_MARK + _SHOWN)
 _LONGEST_REASON: Final = 300
 
 
@@ -46,7 +51,13 @@ def account_of_record(key: ReplayKey, account: Account, identifier: str | None) 
     if identifier is None:
         return f"{account.name}/{UNNAMED}"
     (digest,) = key.records([identifier], account.dataset)
-    return f"{account.name}/{digest[:_SHOWN].hex()}"
+    return f"{account.name}/{key_mark(key)}{digest[:_SHOWN].hex()}"
+
+
+@lru_cache(maxsize=16)
+def key_mark(key: ReplayKey) -> str:
+    """Tells keys apart, and nothing else about them."""
+    return key.nonce("accounts of records", "mark")[:_MARK].hex()
 
 
 def check_account_of_records(account: Account) -> None:
@@ -56,7 +67,7 @@ def check_account_of_records(account: Account) -> None:
             f"account {account.name!r} is a plan; records are explained from a filter, best a "
             "parallel one (`voile budget open --parallel`)"
         )
-    if account.is_parallel and len(account.name.encode()) + 1 + 2 * _SHOWN > LONGEST_NAME:
+    if account.is_parallel and len(account.name.encode()) + _LONGER > LONGEST_NAME:
         raise Refused(f"account {account.name!r}: its name is too long for accounts of records")
 
 
@@ -162,10 +173,22 @@ def _path(desk: Desk, t: Transaction, account: Account, name: str) -> list[Node]
         if name != account.name and path[0].account.parent != account.name:
             raise Refused(f"account {name!r} is there already, but not below {account.name!r}")
         return path
+    _check_key(desk.key, t, account)
     above = desk.ledger.path(t, account.name)
     assert account.measure is not None
     child = replace(account, name=name, parent=account.name, children=Children.SEQUENTIAL)
     return [Node(child, above[0].balance, Standing.fresh(account.measure.nothing)), *above]
+
+
+def _check_key(key: ReplayKey, t: Transaction, account: Account) -> None:
+    """Before an account is opened: were those that are there named with this key?"""
+    for row in t.scan(CHILDREN, account.name, limit=1):
+        name = row.child.removeprefix(f"{account.name}/")
+        if len(name) == _LONGER - 1 and not name.startswith(key_mark(key)):
+            raise Refused(
+                f"the records of account {account.name!r} were named with another replay key; "
+                "with this one each of them would get a budget of its own: use the old key"
+            )
 
 
 # --- the one transaction --------------------------------------------------------------------------
@@ -206,6 +229,7 @@ def _settle_one(
 
 
 def _open(desk: Desk, t: Transaction, account: Account, name: str, caller: str) -> None:
+    _check_key(desk.key, t, account)
     opening = Opening(
         name=name,
         dataset=account.dataset,

@@ -38,7 +38,7 @@ from voile.audit_log import (
 )
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import ProtectedUnit, Relation
-from voile.ledger import Children
+from voile.ledger import Children, Planned, ReplayKey
 from voile.ledger.tables import ENTRIES
 from voile.release import NOT_CHARGED, RowsAre
 from voile.workflows.explain import NOTHING_TO_CHARGE, Explained, Explainer
@@ -385,6 +385,16 @@ def test_an_account_that_is_elsewhere_is_not_taken_for_a_record(house: House) ->
         asking(house, clipped(), "people")(ROWS[:1])
 
 
+def test_another_key_cannot_give_records_a_second_budget(house: House) -> None:
+    people(house)
+    asking(house, clipped(), "people")(ROWS[:1], identifiers=["ada"])
+    before = balances(house)
+    stranger = Explainer(clipped(), replace(house.desk, key=ReplayKey.generate()), "people")
+    with pytest.raises(Refused, match="another replay key"):
+        stranger(ROWS[:1], identifiers=["ada"])
+    assert balances(house) == before
+
+
 def test_long_names_and_plans_are_refused(house: House) -> None:
     house.open(
         "p" * 80,
@@ -394,6 +404,16 @@ def test_long_names_and_plans_are_refused(house: House) -> None:
     )
     with pytest.raises(Refused, match="too long"):
         asking(house, clipped(), "p" * 80)
+    plan = Planned((clipped().cost(1),))
+    house.open(
+        "plan",
+        dataset="planned",
+        unit=ProtectedUnit.EXPLAINED_ROW,
+        relation=Relation.REPLACE_ONE,
+        spending=plan,
+    )
+    with pytest.raises(Refused, match="is a plan"):
+        asking(house, clipped(dataset="planned"), "plan")
 
 
 # --- questions -----------------------------------------------------------------------------------
