@@ -1,0 +1,224 @@
+"""`PrivateInteractions`: Shapley values, base value and all pairwise interactions, in one release.
+
+The background rows are protected, as in `PrivateBackgroundShapley`. Values and base move by at most
+Δ₁, the vector of all pairs (each once) by at most Δ₂, so everything together moves by at most
+√(Δ₁² + Δ₂²) and gets Gaussian noise at that: the composition of the two parts at equal noise.
+
+`voile.attribution.ShapleyInteractions` gives features what is left of their Shapley value after
+half of each interaction. No bound covers that column by itself; here a feature's column is its
+Shapley value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.attribution import Groups, Speed
+from voile.attribution.coalitions import interaction_share
+from voile.attribution.interactions import JOIN
+from voile.attribution.pairs import blocks
+from voile.core.errors import Refused
+from voile.core.explanation import Explanation
+from voile.core.guarantee import Guarantee, Relation
+from voile.core.schema import Rows, Schema
+from voile.privacy.events import PrivacyEvent, Repeated
+from voile.privacy.mechanisms import Gaussian
+from voile.privacy.sensitivity import Sensitivity, interaction_background, interaction_norm
+from voile.privacy.sensitivity.bound import positive
+from voile.release.background import MOST_EXACT_PLAYERS, PrivateBackgroundShapley
+from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre
+from voile.release.origin import Origin
+from voile.release.others import not_promised
+from voile.release.output_sets import SAME_ANSWER
+from voile.release.quiet import quietly
+from voile.release.records import Records
+from voile.release.repeated import epsilon_of_repeated
+
+NOT_ADDITIVE: Final = (
+    "a feature's column is its Shapley value, a pair's its interaction index: values of features "
+    "alone add up to prediction minus base, pairs are not to be added to them"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateInteractions:
+    """Values, base and pairwise interactions over a private background; one output.
+
+    Guarantees
+        1. (epsilon, delta) for each background row and each explained row, for all columns.
+        2. Otherwise those of `PrivateBackgroundShapley`.
+
+    Args: those of `PrivateBackgroundShapley`; two to 16 players.
+    """
+
+    model: Any
+    background: Any = field(repr=False)
+    _: KW_ONLY
+    schema: Schema
+    dataset: str
+    relation: Relation
+    epsilon: float
+    delta: float
+    origins: Sequence[Origin]
+    groups: Groups | None = None
+    level: str = "granular"
+    speed: Speed = field(default_factory=Speed)
+    single: PrivateBackgroundShapley = field(init=False, repr=False)
+    noise: Gaussian = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        single = PrivateBackgroundShapley(
+            self.model,
+            self.background,
+            schema=self.schema,
+            dataset=self.dataset,
+            relation=self.relation,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            origins=self.origins,
+            groups=self.groups,
+            level=self.level,
+            speed=self.speed,
+        )
+        outputs = single.games.bounded.outputs
+        if outputs != 1 or not 2 <= single.players <= MOST_EXACT_PLAYERS:
+            raise Refused(
+                f"interactions are bounded for one output and 2 to {MOST_EXACT_PLAYERS} players, "
+                f"found {outputs} and {single.players}; choose an output with model.only(name), or "
+                "form groups"
+            )
+        object.__setattr__(self, "single", single)
+        shape = (single.players + 1 + math.comb(single.players, 2), 1)
+        noise = Gaussian.calibrated(
+            self.sensitivity, epsilon=self.epsilon, delta=self.delta, shape=shape
+        )
+        object.__setattr__(self, "noise", noise)
+
+    @cached_property
+    def sensitivity(self) -> Sensitivity:
+        """Of all columns and the base value together."""
+        pairs = self.sensitivity_of_pairs
+        both = math.hypot(self.single.sensitivity.value, pairs.value)
+        conditions = dict.fromkeys((*self.single.sensitivity.conditions, *pairs.conditions))
+        return replace(pairs, value=both, conditions=tuple(conditions))
+
+    @cached_property
+    def sensitivity_of_pairs(self) -> Sensitivity:
+        width, players = self.single.outputs.diameter, self.single.players
+        bound = interaction_background(
+            features=players,
+            background_rows=self.single.background_rows,
+            output_width=width,
+            relation=self.relation,
+        )
+        # All other rows' answers may change in their last digits: a game inside ± so much is added.
+        beside = interaction_norm(features=players, output_width=2 * SAME_ANSWER * width)
+        return replace(bound, value=bound.value + beside)
+
+    @property
+    def identity(self) -> Identity:
+        how = "Shapley values and interactions over a private background"
+        return replace(self.single.identity, explainer=how)
+
+    @property
+    def rows_are(self) -> RowsAre:
+        return RowsAre.PUBLIC
+
+    def cost(self, rows: int) -> PrivacyEvent:
+        positive("rows", rows)
+        event = self.noise.event()
+        return event if rows == 1 else Repeated(event, rows)
+
+    def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
+        charged, *others = self.single.guarantees(rows)
+        changed = replace(
+            charged,
+            epsilon=epsilon_of_repeated(self.noise, self.epsilon, self.delta, rows),
+            mechanism=f"Gaussian noise of standard deviation {self.noise.sigma:.6g} on values, "
+            f"base value and interactions over {self.single.background_rows} background rows",
+            assumptions=self.sensitivity.conditions,
+        )
+        return changed, *others
+
+    def preview(self, rows: int = 1) -> Preview:
+        shown = self.noise.preview()
+        return Preview(
+            event=self.cost(rows),
+            guarantees=self.guarantees(rows),
+            accuracy=str(shown),
+            standard_error=shown.standard_deviation,
+            half_width=shown.half_width,
+            remarks=(
+                "without interactions the noise would be "
+                f"{self.single.sensitivity.value / self.sensitivity.value:.2g} times this",
+            ),
+        )
+
+    def draw(self, rows: Any) -> Explanation:
+        games = self.single.games
+        explained = games.read(rows)
+        joint = np.concatenate([games.joint(explained), self.pairs(explained)], axis=1)
+        noisy = np.stack([self.noise.randomise(one) for one in joint])
+        players = games.game.players
+        values = np.delete(noisy, players.count, axis=1)
+        shown = self.noise.preview()
+        return Explanation(
+            values=values,
+            base_values=noisy[:, players.count],
+            feature_names=(*players.names, *self._pair_names),
+            output_names=games.bounded.names,
+            standard_errors=np.full(values.shape, shown.standard_deviation),
+            half_widths=np.full(values.shape, shown.half_width),
+            guarantees=self.guarantees(len(values)),
+            notes=(NOT_ADDITIVE, *not_promised(self.single.origins), NOT_CHARGED),
+        )
+
+    @property
+    def _pair_names(self) -> tuple[str, ...]:
+        names = self.single.games.game.players.names
+        left, right = np.triu_indices(len(names), 1)
+        return tuple(f"{names[i]}{JOIN}{names[j]}" for i, j in zip(left, right, strict=True))
+
+    def pairs(self, rows: Rows) -> NDArray[np.float64]:
+        """The interactions of all pairs i < j, before noise, shape (rows, pairs, 1)."""
+        with quietly():
+            few, place = np.unique(rows, axis=0, return_inverse=True)
+            left, right = np.triu_indices(self.single.players, 1)
+            found: NDArray[np.float64] = self._paired(few)[:, left, right]
+            return found[place.reshape(-1)]
+
+    def _paired(self, rows: Rows) -> NDArray[np.float64]:
+        games, players = self.single.games, self.single.players
+        records, counts = self._looked_at
+        weights = counts / counts.sum()
+        paired = np.zeros((len(rows), players, players, 1))
+        for block in blocks(games.game, rows, records.rows):
+            if (size := block.active.shape[1]) < 2:
+                continue
+            weight = np.where(records.blank, 0.0, weights)[block.background][:, np.newaxis]
+            both = interaction_share(block.worths, size, block.high) * weight
+            row, active = block.row[:, np.newaxis, np.newaxis], block.active
+            np.add.at(
+                paired,
+                (row, active[:, :, np.newaxis], active[:, np.newaxis]),
+                both.transpose(2, 0, 1, 3),
+            )
+        # A null record's game is the centre everywhere but in the full coalition: the same for all.
+        even = (games.game.outputs(rows.copy()) - games.bounded.centre) / (players - 1)
+        blank = weights[records.blank].sum()
+        whole: NDArray[np.float64] = paired + blank * even[:, np.newaxis, np.newaxis]
+        return whole
+
+    @cached_property
+    def _looked_at(self) -> tuple[Records, NDArray[np.float64]]:
+        records = self.single.games.records
+        if self.speed.short_cuts.duplicate_rows:
+            return records.distinct()
+        return records, np.ones(len(records))

@@ -1,0 +1,150 @@
+"""Making a released explanation better at no cost: post-processing that helps.
+
+Everything here uses what was released and public facts, nothing else, so guarantees stay as they
+are. None of it creates information: it removes error that is known to be there.
+
+- `projected`: attributions should add up to prediction minus base. Only with a `PublicTotal` or a
+  `ReleasedTotal`: the exact prediction of a protected row is data like any other.
+- `agreeing`: two releases of the same rows (two levels) should add up to the same.
+- `within`: no vector is longer than a public bound.
+- `shrunk`: positive-part James and Stein, from the known standard deviation of the noise alone.
+
+Figures: docs/guarantees/explained-row.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
+from voile.privacy.consistency import consistent_with_total
+from voile.privacy.mechanisms.parameters import number
+from voile.privacy.sensitivity.bound import width_of
+from voile.release.clipped import clipped
+from voile.release.federated import NORMAL
+
+PROJECTED: Final = "moved to add up to a public or released prediction minus base"
+AGREEING: Final = "moved to add up to the same as another release of these rows"
+SHRUNK: Final = "shrunk toward 0 (James and Stein): closer to the truth on average"
+WITHIN: Final = "shortened to a public bound on the length"
+
+
+@dataclass(frozen=True)
+class PublicTotal:
+    """Prediction minus base where both are public, shape (rows, outputs) or one number."""
+
+    values: ArrayLike
+
+
+@dataclass(frozen=True)
+class ReleasedTotal:
+    """Prediction minus base as they were released, and the standard deviation of their noise."""
+
+    values: ArrayLike
+    standard_error: float
+
+
+def projected(explanation: Explanation, total: PublicTotal | ReleasedTotal) -> Explanation:
+    """The least-squares attributions that agree with what they should add up to."""
+    if not isinstance(total, PublicTotal | ReleasedTotal):
+        raise InvalidInput(
+            "say where prediction and base come from: PublicTotal(values) if both are public, "
+            "ReleasedTotal(values, standard_error) if they were released; the exact prediction of "
+            f"a protected row may not be used; found {type(total).__name__}"
+        )
+    deviation = 0.0 if isinstance(total, PublicTotal) else number("error", total.standard_error)
+    rows, _, outputs = explanation.shape
+    wanted = np.broadcast_to(np.asarray(total.values, dtype=np.float64), (rows, outputs))
+    return _moved(explanation, wanted, deviation, PROJECTED)
+
+
+def agreeing(first: Explanation, second: Explanation) -> tuple[Explanation, Explanation]:
+    """Two releases of the same rows by one game, such as two levels, brought to the same sums."""
+    if (len(first), first.output_names) != (len(second), second.output_names):
+        raise InvalidInput("two releases agree on the same rows and outputs, found others")
+    return _moved_to(first, second), _moved_to(second, first)
+
+
+def within(explanation: Explanation, length: float) -> Explanation:
+    """Each row's vector shortened to a public bound on its length.
+
+    The nearest point of a ball that holds the truth is never further from it than the point itself.
+    """
+    short = clipped(explanation.values, width_of("length", length))
+    return _without_errors(explanation, short, WITHIN)
+
+
+def shrunk(explanation: Explanation) -> Explanation:
+    """Each row's vector of each output, shortened by the share that is likely to be noise.
+
+    For three or more values with independent normal noise this lowers the expected squared error of
+    the vector whatever the truth is; a single value may get worse.
+    """
+    sigma, features = _sigma(explanation), explanation.shape[1]
+    if features < 3:
+        raise InvalidInput(f"shrinkage helps from three features on, found {features}")
+    squares = (explanation.values**2).sum(axis=1, keepdims=True)
+    noise = (features - 2) * sigma**2
+    factor = 1 - noise / np.maximum(squares, noise)
+    return _without_errors(explanation, explanation.values * factor, SHRUNK)
+
+
+def _moved_to(mine: Explanation, other: Explanation) -> Explanation:
+    deviation = math.sqrt(other.shape[1]) * _sigma(other)
+    return _moved(mine, other.values.sum(axis=1), deviation, AGREEING)
+
+
+def _moved(
+    explanation: Explanation, totals: NDArray[np.float64], deviation: float, note: str
+) -> Explanation:
+    sigma = _sigma(explanation)
+    values = explanation.values.copy()
+    for row, output in np.ndindex(totals.shape):
+        values[row, :, output] = consistent_with_total(
+            values[row, :, output],
+            sigma,
+            total=float(totals[row, output]),
+            total_sigma=deviation,
+        )
+    features = explanation.shape[1]
+    left = sigma * math.sqrt(1 - sigma**2 / (features * sigma**2 + deviation**2))
+    normal = explanation.half_widths is not None and np.allclose(
+        explanation.half_widths, NORMAL * sigma, rtol=1e-6
+    )
+    return replace(
+        explanation,
+        values=values,
+        standard_errors=np.full(values.shape, left),
+        half_widths=np.full(values.shape, NORMAL * left) if normal else None,
+        notes=(*explanation.notes, note),
+    )
+
+
+def _sigma(explanation: Explanation) -> float:
+    """The standard deviation of the noise, one for all values."""
+    errors = explanation.standard_errors
+    if errors is None or not np.all(errors == errors.flat[0]) or errors.flat[0] <= 0:
+        raise InvalidInput(
+            "refining needs a release that states one standard error for all its values; "
+            "this explanation does not"
+        )
+    return float(errors.flat[0])
+
+
+def _without_errors(
+    explanation: Explanation, values: NDArray[np.float64], note: str
+) -> Explanation:
+    """The error of a single value is no longer known: only that of the vector is smaller."""
+    return replace(
+        explanation,
+        values=values,
+        standard_errors=None,
+        half_widths=None,
+        notes=(*explanation.notes, note),
+    )
