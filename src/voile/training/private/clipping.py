@@ -25,11 +25,8 @@ class ClippedSum(Protocol):
     def total(self) -> Tensor:
         """The last sum, flat."""
 
-    def add_up(self, loss: Loss, batch: Batch, norm: float) -> float:
-        """Overwrite `total`; the centred count of records within the norm.
-
-        A record within counts +½, one beyond −½, one that adds nothing 0.
-        """
+    def add_up(self, loss: Loss, batch: Batch, norm: float) -> Tensor:
+        """Overwrite `total`; the gradient norms of the records that are part of it, protected."""
 
 
 class FlatParameters:
@@ -66,14 +63,8 @@ class FlatParameters:
                 parameter.copy_(self.named[name])
 
 
-def weights_of(norms: Tensor, norm: float) -> Tensor:
-    """By what each record's gradient is multiplied: 1 within the norm, norm/‖g‖ beyond."""
-    weights: Tensor = (norm / norms).clamp(max=1)
-    return weights
-
-
 def centred_count(norms: Tensor, norm: float) -> float:
-    """Half of (records within the norm − records beyond it), for norms that are finite."""
+    """Over records: +½ for one within the norm, −½ for one beyond, 0 for one that adds nothing."""
     return int((norms <= norm).sum()) - len(norms) / 2
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
@@ -14,14 +14,13 @@ from voile.core.optional import optional
 from voile.core.randomness import GeneratorSource, StreamCipher
 from voile.training.loop import Batch, Loss
 from voile.training.plan import Progress
-from voile.training.private.clipping import ClippedSum, FlatParameters
+from voile.training.private.clipping import ClippedSum, FlatParameters, centred_count
 from voile.training.private.modules import ModuleSum
 from voile.training.private.optimisers import Optimiser, Proximal
 from voile.training.private.perceptrons import PerceptronSum, is_perceptron
-from voile.training.private.sampling import poisson
+from voile.training.private.sampling import poisson_samples
 from voile.training.private.settings import (
     ROUNDING_MARGIN,
-    SMALLEST_NORM,
     AdaptedNorm,
     PrivateRun,
     PrivateSteps,
@@ -29,7 +28,7 @@ from voile.training.private.settings import (
 )
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 Prepare: TypeAlias = Callable[[Batch], Batch]
 """From drawn records to what the loss sees of them, record by record (fresh coalitions, say)."""
@@ -69,34 +68,46 @@ def fit_privately(
         speed: what changes time and memory alone.
         progress: told how far the work is.
     """
-    torch: Any = optional("torch", extra="torch")
     rows = _check_records(records, privacy)
     source = StreamCipher() if source is None else source
-    draw = source.generator()
     flat = FlatParameters(network)
     sums = _sums_of(network, flat, speed)
-    start = flat.values.clone() if pull is not None else None
-    steps = optimiser.over(flat.values)
-    noise = np.empty(len(flat.values), dtype=np.float32)
-    noise_tensor = torch.from_numpy(noise)
-    norm = privacy.first_norm
-    flat.values.grad = sums.total
-    for step in range(1, privacy.steps + 1):
-        drawn = torch.from_numpy(poisson(draw, rows, privacy.sampling_rate))
-        count = _add_up(sums, records, drawn, loss, prepare, norm)
+    noise = _Noise(source.generator(), len(flat.values))
+    move, start = optimiser.over(flat.values), flat.values.clone()
+    norm, deviation = privacy.first_norm, privacy.gradient_noise() * (1 + ROUNDING_MARGIN)
+    samples = poisson_samples(noise.draw, rows, privacy.sampling_rate, privacy.steps)
+    for step, drawn in enumerate(samples, start=1):
+        norms = _add_up(sums, records, drawn, loss, prepare, norm)
         # Noise whatever was drawn, nothing too: else an empty step would show.
-        draw.standard_normal(out=noise, dtype=np.float32)
-        deviation = privacy.gradient_noise() * norm * (1 + ROUNDING_MARGIN)
-        gradient = sums.total.add_(noise_tensor, alpha=deviation).div_(privacy.expected_batch)
-        if pull is not None and start is not None:
+        noise.add_to(sums.total, deviation * norm)
+        gradient = sums.total.div_(privacy.expected_batch)
+        if pull is not None:
             gradient.add_(flat.values - start, alpha=pull.strength)
-        steps.step()
+        move(gradient)
         if isinstance(privacy.clipping_norm, AdaptedNorm):
-            norm = _adapted(privacy.clipping_norm, norm, count, privacy.expected_batch, draw)
+            count = noise.near(centred_count(norms, norm), privacy.clipping_norm.count_noise)
+            norm = privacy.clipping_norm.after(norm, count / privacy.expected_batch)
         if progress is not None:
             progress(step, privacy.steps)
     flat.write_back()
     return PrivateRun(privacy.event(), norm, source.note)
+
+
+class _Noise:
+    """Normal noise from one generator, drawn into one place."""
+
+    def __init__(self, draw: np.random.Generator, size: int) -> None:
+        torch: Any = optional("torch", extra="torch")
+        self.draw = draw
+        self._drawn = np.empty(size, dtype=np.float32)
+        self._tensor = torch.from_numpy(self._drawn)
+
+    def add_to(self, total: Tensor, deviation: float) -> None:
+        self.draw.standard_normal(out=self._drawn, dtype=np.float32)
+        total.add_(self._tensor, alpha=deviation)
+
+    def near(self, value: float, deviation: float) -> float:
+        return value + deviation * float(self.draw.standard_normal())
 
 
 def _sums_of(network: nn.Module, flat: FlatParameters, speed: Speed) -> ClippedSum:
@@ -106,26 +117,24 @@ def _sums_of(network: nn.Module, flat: FlatParameters, speed: Speed) -> ClippedS
 
 
 def _add_up(
-    sums: ClippedSum, records: Batch, drawn: Any, loss: Loss, prepare: Prepare | None, norm: float
-) -> float:
-    """The clipped sum over drawn records, in `sums.total`; the centred count of those within."""
+    sums: ClippedSum,
+    records: Batch,
+    drawn: NDArray[np.intp],
+    loss: Loss,
+    prepare: Prepare | None,
+    norm: float,
+) -> Tensor:
+    """The clipped sum over drawn records, in `sums.total`; their gradient norms."""
+    torch: Any = optional("torch", extra="torch")
     if not len(drawn):
         sums.total.zero_()
-        return 0.0
-    batch = tuple(tensor.index_select(0, drawn) for tensor in records)
+        return torch.zeros(0)  # type: ignore[no-any-return]
+    places = torch.from_numpy(drawn)
+    batch = tuple(tensor.index_select(0, places) for tensor in records)
     if prepare is not None:
         batch = prepare(batch)
         _check_axis(batch, len(drawn), "prepare must keep the records on the first axis")
     return sums.add_up(loss, batch, norm)
-
-
-def _adapted(
-    rule: AdaptedNorm, norm: float, count: float, expected: float, draw: np.random.Generator
-) -> float:
-    """The next norm, from a noisy count; what is known of the count is (within − beyond)/2."""
-    noisy = count + rule.count_noise * float(draw.standard_normal())
-    share = min(max(noisy / expected + 0.5, 0.0), 1.0)
-    return max(norm * math.exp(rule.rate * (rule.share - share)), SMALLEST_NORM)
 
 
 def _check_records(records: Batch, privacy: PrivateSteps) -> int:

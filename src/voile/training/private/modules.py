@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from voile.core.errors import Refused
 from voile.core.optional import optional
 from voile.training.loop import Batch, Loss
-from voile.training.private.clipping import FlatParameters, centred_count, check_losses, weights_of
+from voile.training.private.clipping import FlatParameters, check_losses
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -47,15 +47,16 @@ class ModuleSum:
         self._chunk = chunk
         self.total: Tensor = self._torch.zeros_like(flat.values)
 
-    def add_up(self, loss: Loss, batch: Batch, norm: float) -> float:
+    def add_up(self, loss: Loss, batch: Batch, norm: float) -> Tensor:
         """See `ClippedSum`."""
         self.total.zero_()
         gradients = self._torch.func.vmap(self._gradient_of(loss), in_dims=(None, 0))
-        count = 0.0
+        norms = []
         for part in zip(*(self._torch.split(each, self._chunk) for each in batch), strict=True):
             found = gradients(self._parameters, part)
-            count += self._add([found[name] for name in self._parameters], norm)
-        return count
+            norms.append(self._add([found[name] for name in self._parameters], norm))
+        joined: Tensor = self._torch.cat(norms)
+        return joined
 
     def _gradient_of(self, loss: Loss) -> Callable[[dict[str, Tensor], Batch], dict[str, Tensor]]:
         func = self._torch.func
@@ -71,13 +72,14 @@ class ModuleSum:
         found: Any = func.grad(one)
         return found  # type: ignore[no-any-return]
 
-    def _add(self, gradients: list[Tensor], norm: float) -> float:
+    def _add(self, gradients: list[Tensor], norm: float) -> Tensor:
         """Add the clipped gradients of some records to the total."""
         with self._torch.no_grad():
             flat = self._torch.cat([gradient.flatten(1) for gradient in gradients], 1)
-            norms = self._torch.linalg.vector_norm(flat, dim=1, dtype=self._torch.float64)
+            norms: Tensor = self._torch.linalg.vector_norm(flat, dim=1, dtype=self._torch.float64)
             kept = norms.isfinite()
             if not kept.all():
                 flat, norms = flat[kept], norms[kept]
-            self.total.addmv_(flat.t(), weights_of(norms, norm).float())
-            return centred_count(norms, norm)
+            weights = (norm / norms).clamp_(max=1).float()
+            self.total.addmv_(flat.t(), weights)
+            return norms

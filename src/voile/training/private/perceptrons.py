@@ -17,17 +17,18 @@ from typing import TYPE_CHECKING, Any, Final
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.training.loop import Batch, Loss
-from voile.training.private.clipping import FlatParameters, centred_count, check_losses, weights_of
+from voile.training.private.clipping import FlatParameters, check_losses
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-LARGEST: Final = 1e9
-"""A record that meets a layer with a longer input adds nothing: beyond, squares of float32 that
-vanish or overflow could hide a gradient that is larger than its norm says."""
-CANCELLING: Final = 16
-"""Lines of one record may cancel. Its norm is not believed below 1/√(16·K) of the sum of the norms
-of its K lines, which is four times less than what random signs would leave."""
+SCALE: Final = 2.0**32
+"""Errors are computed so many times too large, which is exact. Squares of small ones do not vanish
+then in single precision, where they could hide a gradient beside a large input; what overflows is
+seen, and adds nothing."""
+CANCELLING: Final = 256
+"""Lines of one record may cancel. Its norm is not believed below 1/(16·√K) of the sum of the norms
+of its K lines, a sixteenth of what random signs would leave: rounding could hide what is left."""
 
 
 def is_perceptron(network: nn.Module) -> bool:
@@ -70,10 +71,19 @@ class _Layer:
     """A linear layer: its parameters and the place of its sum, all views of flat tensors."""
 
     weight: Tensor
+    transposed: Tensor
     bias: Tensor
     weight_total: Tensor
     bias_total: Tensor
     activation: _Activation | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Lines:
+    """What a layer saw and what came back, (records·K, width) each: a record's lines together."""
+
+    inputs: Tensor
+    errors: Tensor
 
 
 class _Tap:
@@ -97,10 +107,9 @@ class _Tap:
                 "second axis"
             )
         with self._torch.no_grad():
-            # Each layer's input, and at the end the output: lines of one record are neighbours.
             seen = [inputs.reshape(-1, inputs.shape[-1])]
             for layer in self._layers:
-                output = self._torch.addmm(layer.bias, seen[-1], layer.weight.t())
+                output = self._torch.addmm(layer.bias, seen[-1], layer.transposed)
                 if layer.activation is not None:
                     layer.activation.apply(output)
                 seen.append(output)
@@ -120,6 +129,7 @@ class PerceptronSum:
         self._layers = [
             _Layer(
                 flat.named[f"{place}.weight"],
+                flat.named[f"{place}.weight"].t(),
                 flat.named[f"{place}.bias"],
                 totals[f"{place}.weight"],
                 totals[f"{place}.bias"],
@@ -129,7 +139,7 @@ class PerceptronSum:
             if type(module) is self._torch.nn.Linear
         ]
 
-    def add_up(self, loss: Loss, batch: Batch, norm: float) -> float:
+    def add_up(self, loss: Loss, batch: Batch, norm: float) -> Tensor:
         """See `ClippedSum`. The loss may call the network several times: all lines are joined."""
         records = len(batch[0])
         tap: Any = _Tap(self._layers, records)
@@ -137,67 +147,76 @@ class PerceptronSum:
         check_losses(losses, records)
         if not tap.outputs:
             raise InvalidInput("the loss did not call the network it was given")
-        ones = self._torch.ones_like(losses)
-        errors = self._torch.autograd.grad(losses, tap.outputs, ones, materialize_grads=True)
+        scale = self._torch.full_like(losses, SCALE)
+        errors = self._torch.autograd.grad(losses, tap.outputs, scale, materialize_grads=True)
         with self._torch.no_grad():
-            passes = [
+            calls = [
                 self._back(seen, error.reshape(-1, error.shape[-1]))
                 for seen, error in zip(tap.seen, errors, strict=True)
             ]
-            lines = [self._joined(calls, records) for calls in zip(*passes, strict=True)]
-            return self._clip(lines, norm)
+            lines = calls[0] if len(calls) == 1 else self._joined(calls, records)
+            return self._clip(lines, records, norm)
 
-    def _back(self, seen: list[Tensor], error: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Input and error of each layer, from the last one to the first."""
+    def _back(self, seen: list[Tensor], error: Tensor) -> list[_Lines]:
+        """Inputs and errors of each layer, from the last one to the first."""
         found = []
         for place in reversed(range(len(self._layers))):
             layer = self._layers[place]
             if layer.activation is not None:
                 error = layer.activation.error_before(error, seen[place + 1])
-            found.append((seen[place], error))
+            found.append(_Lines(seen[place], error))
             if place:
                 error = error @ layer.weight
         return found
 
-    def _joined(
-        self, calls: tuple[tuple[Tensor, Tensor], ...], records: int
-    ) -> tuple[Tensor, Tensor]:
-        """All lines of a layer, as (records, K, width)."""
-        shaped = [[part.view(records, -1, part.shape[-1]) for part in call] for call in calls]
-        if len(shaped) == 1:
-            return shaped[0][0], shaped[0][1]
-        inputs, errors = zip(*shaped, strict=True)
-        return self._torch.cat(inputs, 1), self._torch.cat(errors, 1)
+    def _joined(self, calls: list[list[_Lines]], records: int) -> list[_Lines]:
+        """The lines of several calls, those of a record side by side."""
 
-    def _clip(self, lines: list[tuple[Tensor, Tensor]], norm: float) -> float:
-        norms = self._norms(lines)
-        if not math.isfinite(float(norms.sum())):
+        def join(parts: list[Tensor]) -> Tensor:
+            shaped = [part.view(records, -1, part.shape[-1]) for part in parts]
+            joined: Tensor = self._torch.cat(shaped, 1)
+            return joined.flatten(0, 1)
+
+        return [
+            _Lines(join([each.inputs for each in layer]), join([each.errors for each in layer]))
+            for layer in zip(*calls, strict=True)
+        ]
+
+    def _clip(self, lines: list[_Lines], records: int, norm: float) -> Tensor:
+        """Write the sum; the norms of the records that are part of it."""
+        count = len(lines[0].inputs) // records
+        norms = self._scaled_norms(lines, count)
+        if not math.isfinite(float(norms.amax())):
             # Rare, and the reason depends on protected values: nothing is raised, nothing logged.
             kept = norms.isfinite()
-            lines = [(inputs[kept], errors[kept]) for inputs, errors in lines]
-            norms = norms[kept]
-        weights = weights_of(norms, norm)
-        for layer, (inputs, errors) in zip(reversed(self._layers), lines, strict=True):
-            weighted = (errors * weights[:, None, None]).flatten(0, 1)
-            self._torch.mm(weighted.t(), inputs.flatten(0, 1), out=layer.weight_total)
+            norms, kept = norms[kept], kept.repeat_interleave(count)
+            lines = [_Lines(each.inputs[kept], each.errors[kept]) for each in lines]
+        weights = (norm / norms).clamp_(max=1 / SCALE)
+        if count > 1:
+            weights = weights.repeat_interleave(count)
+        weights = weights.unsqueeze(1)
+        for layer, each in zip(reversed(self._layers), lines, strict=True):
+            weighted = each.errors * weights
+            self._torch.mm(weighted.t(), each.inputs, out=layer.weight_total)
             self._torch.sum(weighted, 0, out=layer.bias_total)
-        return centred_count(norms, norm)
+        return norms.div_(SCALE)
 
-    def _norms(self, lines: list[tuple[Tensor, Tensor]]) -> Tensor:
-        """The gradient norm of each record; infinite or NaN for those that add nothing."""
+    def _scaled_norms(self, lines: list[_Lines], count: int) -> Tensor:
+        """SCALE times the gradient norm of each record, all layers together."""
+        total = sum(self._squares(each, count) for each in lines)
+        norms: Tensor = self._torch.sqrt(total)
+        return norms
+
+    def _squares(self, lines: _Lines, count: int) -> Tensor:
+        """The squared norm of each record in one layer."""
         length = self._torch.linalg.vector_norm
-        squared, longest = [], []
-        for inputs, errors in lines:
-            count = inputs.shape[1]
-            reach = length(inputs, dim=2).square_().add_(1)
-            longest.append(reach)
-            if count == 1:
-                squared.append((reach * length(errors, dim=2).square_())[:, 0])
-                continue
-            apart = reach.sqrt().mul_(length(errors, dim=2)).sum(1).square_()
-            gram = (inputs @ inputs.mT).add_(1).mul_(errors @ errors.mT).sum((1, 2))
-            squared.append(self._torch.maximum(gram, apart / (CANCELLING * count)))
-        norms = self._torch.stack(squared).sum(0).sqrt_()
-        far = self._torch.cat(longest, 1).amax(1) > LARGEST**2
-        found: Tensor = self._torch.where(far, math.inf, norms)
+        reach = length(lines.inputs, dim=1).square_().add_(1)
+        alone: Tensor = reach.mul_(length(lines.errors, dim=1).square_())
+        if count == 1:
+            return alone
+        inputs = lines.inputs.view(-1, count, lines.inputs.shape[1])
+        errors = lines.errors.view(-1, count, lines.errors.shape[1])
+        together = (inputs @ inputs.mT).add_(1).mul_(errors @ errors.mT).sum((1, 2))
+        floor = alone.sqrt_().view(-1, count).sum(1).square_().div_(CANCELLING * count)
+        found: Tensor = self._torch.maximum(together, floor)
         return found

@@ -64,6 +64,11 @@ class AdaptedNorm:
             )
         return 1 / math.sqrt(left)
 
+    def after(self, norm: float, excess: float) -> float:
+        """The next norm, if the noisy share of records within is ½ + excess."""
+        share = min(max(0.5 + excess, 0.0), 1.0)
+        return max(norm * math.exp(self.rate * (self.share - share)), SMALLEST_NORM)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateSteps:
