@@ -15,9 +15,13 @@ from voile.models import Box, wrap
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.release import (
     PUBLIC,
+    ByExplainer,
     ClippedRelease,
     NoisyValues,
+    OverItself,
     PostProcessed,
+    PrivateBackgroundShapley,
+    PrivateGlobalImportance,
     PrivateTopFeatures,
     Release,
     TopFeaturesOfRow,
@@ -79,6 +83,58 @@ class Case:
     is_choice: bool = False
 
 
+def background(relation: Relation, model: Any = MODEL, **settings: Any) -> Release:
+    return PrivateBackgroundShapley(
+        model,
+        PEOPLE,
+        schema=SCHEMA,
+        dataset="people 1",
+        relation=relation,
+        epsilon=1.0,
+        delta=1e-5,
+        origins=[PUBLIC],
+        **settings,
+    )
+
+
+def importance(source: Any, **settings: Any) -> Release:
+    return PrivateGlobalImportance(
+        source,
+        dataset="people 1",
+        relation=Relation.BLANK_ONE,
+        epsilon=1.0,
+        delta=1e-5,
+        origins=[TRAINED],
+        model=MODEL.digest,
+        name="exact",
+        **settings,
+    )
+
+
+def by_explainer() -> ByExplainer:
+    explainer = ExactShapley(MODEL, PEOPLE[:5], schema=SCHEMA)
+    return ByExplainer(explainer, Box(0, 1), SCHEMA)
+
+
+MANY = Schema("many", tuple(Feature(f"feature {i}", Numbers(0.0, 1.0)) for i in range(18)))
+
+
+def many_players() -> Release:
+    draw = np.random.default_rng(5)
+    weights = draw.normal(size=18)
+    return PrivateBackgroundShapley(
+        wrap(lambda rows: np.tanh(rows @ weights), outputs=Box(-1, 1), digest="many"),
+        draw.random((20, 18)),
+        schema=MANY,
+        dataset="people 1",
+        relation=Relation.REPLACE_ONE,
+        epsilon=1.0,
+        delta=1e-5,
+        origins=[PUBLIC],
+        pairs_a_player=2,
+    )
+
+
 CASES: dict[str, Case] = {
     "post-processed, public": Case(
         lambda: PostProcessed(
@@ -95,6 +151,22 @@ CASES: dict[str, Case] = {
         PEOPLE[:3],
         3,
         values_vary=False,
+    ),
+    "private background, replace one": Case(
+        lambda: background(Relation.REPLACE_ONE), PEOPLE[:3], 3
+    ),
+    "private background, blank one, groups": Case(
+        lambda: background(Relation.BLANK_ONE, groups=SCHEMA.semantic_groups()), PEOPLE[:1], 1
+    ),
+    "private background, many players": Case(many_players, np.full((2, 18), 0.25), 2),
+    "importance, by an explainer": Case(lambda: importance(by_explainer()), PEOPLE, len(PEOPLE)),
+    "importance, in parts": Case(
+        lambda: importance(by_explainer(), parts=("north", "south")),
+        {"north": PEOPLE[:10], "south": PEOPLE[10:]},
+        len(PEOPLE),
+    ),
+    "importance, over itself": Case(
+        lambda: importance(OverItself(MODEL, SCHEMA)), PEOPLE, len(PEOPLE)
     ),
 }
 

@@ -2,12 +2,24 @@
 
 Training rows are to be protected: `PostProcessed`, of a model trained with differential privacy.
 
+Background rows are to be protected: `PrivateBackgroundShapley`, paid for by explanation, or
+`synthetic_background` (a `SyntheticBackground`), paid for once.
+
+A population is to be protected: `PrivateGlobalImportance`, by `ByExplainer` or `OverItself`.
+
 The explained person is to be protected, toward a third party: `TopFeaturesOfRow` (names of
 features), `ClippedRelease` (the whole vector, mostly noise).
 
 What matters most to a private population, by name: `PrivateTopFeatures`.
 
 Values that you bring, with a sensitivity that you declare: `NoisyValues`.
+
+How much detail for whom: `at_level` gives the release of a `Level` for a `Role`, over public rows
+or a `PrivateBackground`; `derived` a coarser view for free; `PrivateInteractions` adds pairs;
+`public_clusters`, `private_clusters` and `declared_clusters` (`Clusters`) say who plays together.
+
+Make what was released better, for free: `projected` (`PublicTotal`, `ReleasedTotal`), `agreeing`,
+`within`, `shrunk`.
 
 Explanations of several silos, noised at the source: `FederatedAggregate` of `Silo`s.
 
@@ -17,12 +29,32 @@ What every release offers: `Release` (`cost`, `guarantees`, `preview`, `draw`); 
 Where artefacts come from: `Origin`, `PUBLIC`, `trained_on`, `trained_privately`.
 """
 
+from voile.release.background import PrivateBackgroundShapley
 from voile.release.clipped import ClippedRelease
 from voile.release.contract import NOT_CHARGED, Identity, Preview, Release, RowsAre
+from voile.release.feature_clusters import (
+    Clusters,
+    declared_clusters,
+    private_clusters,
+    public_clusters,
+)
 from voile.release.federated import FederatedAggregate, Silo
+from voile.release.granular import PrivateInteractions
+from voile.release.importance import PrivateGlobalImportance
+from voile.release.levels import Level, PrivateBackground, Role, at_level, derived
 from voile.release.noisy_values import NoisyValues
 from voile.release.origin import PUBLIC, Origin, trained_on, trained_privately
+from voile.release.population import ByExplainer, OverItself
 from voile.release.post_processed import ALL_PUBLIC, PostProcessed
+from voile.release.refining import (
+    PublicTotal,
+    ReleasedTotal,
+    agreeing,
+    projected,
+    shrunk,
+    within,
+)
+from voile.release.synthetic import SyntheticBackground, synthetic_background
 from voile.release.top_features import PrivateTopFeatures
 from voile.release.top_features_of_row import TopFeaturesOfRow
 
@@ -30,18 +62,40 @@ __all__ = [
     "ALL_PUBLIC",
     "NOT_CHARGED",
     "PUBLIC",
+    "ByExplainer",
     "ClippedRelease",
+    "Clusters",
     "FederatedAggregate",
     "Identity",
+    "Level",
     "NoisyValues",
     "Origin",
+    "OverItself",
     "PostProcessed",
     "Preview",
+    "PrivateBackground",
+    "PrivateBackgroundShapley",
+    "PrivateGlobalImportance",
+    "PrivateInteractions",
     "PrivateTopFeatures",
+    "PublicTotal",
     "Release",
+    "ReleasedTotal",
+    "Role",
     "RowsAre",
     "Silo",
+    "SyntheticBackground",
     "TopFeaturesOfRow",
+    "agreeing",
+    "at_level",
+    "declared_clusters",
+    "derived",
+    "private_clusters",
+    "projected",
+    "public_clusters",
+    "shrunk",
+    "synthetic_background",
     "trained_on",
     "trained_privately",
+    "within",
 ]

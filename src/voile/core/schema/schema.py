@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from voile.core.errors import InvalidInput, SchemaError
-from voile.core.schema.arrays import Encoded, FeatureValues, RawColumn, Rows, Table
+from voile.core.schema.arrays import Encoded, FeatureValues, Mask, RawColumn, Rows, Table
 from voile.core.schema.cells import raw_column
 from voile.core.schema.domains import check_text
 from voile.core.schema.features import Feature, Label
@@ -142,6 +142,17 @@ class Schema:
             return np.column_stack(
                 [feature.read(columns[feature.name]) for feature in self.features]
             )
+
+    def null_records(self, table: Table) -> Mask:
+        """Which records of raw data hold nothing that can be read, shape (n,): null records."""
+        columns = self._columns(table, self.feature_names)
+        with np.errstate(all="ignore"):
+            unread = [
+                np.isnan(feature.domain.read(columns[feature.name]).values)
+                for feature in self.features
+            ]
+        blank: Mask = np.logical_and.reduce(unread)
+        return blank
 
     def labels(self, table: Table) -> FeatureValues:
         """The labels of raw data, shape (n,): numbers, or index into the categories."""

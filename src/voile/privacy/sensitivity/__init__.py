@@ -3,7 +3,8 @@
 - declare what a model may return: `interval`, `box`, `simplex`
 - Shapley values over a private background: `shapley_background`, `shapley_background_with_base`,
   `shapley_background_coordinate`; by any estimator: `clipped_shapley_background`,
-  `clipped_shapley_background_with_base`; pairs: `interaction_background`
+  `clipped_shapley_background_with_base`; by a linear one: `sampled_shapley_background_with_base`;
+  pairs: `interaction_background`
 - importance over a private population: `mean_absolute_shapley` and its relatives
 - everything else: `clipped_vector`, `clipped_mean`, `bounded_mean`, `bounded_sum`, `count`,
   `histogram`
@@ -20,6 +21,7 @@ from voile.privacy.sensitivity.shapley import (
     mean_absolute_shapley,
     mean_absolute_shapley_coordinate,
     mean_absolute_shapley_over_itself,
+    sampled_shapley_background_with_base,
     shapley_background,
     shapley_background_coordinate,
     shapley_background_with_base,
@@ -54,6 +56,7 @@ __all__ = [
     "mean_absolute_shapley",
     "mean_absolute_shapley_coordinate",
     "mean_absolute_shapley_over_itself",
+    "sampled_shapley_background_with_base",
     "shapley_background",
     "shapley_background_coordinate",
     "shapley_background_with_base",

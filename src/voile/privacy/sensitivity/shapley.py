@@ -29,6 +29,10 @@ _CLIPPED = (
     "each background row's vector is estimated from that row alone, with coalitions drawn "
     "independently of the data, and clipped to the bound on its length"
 )
+_LINEAR = (
+    "each background row's vector is a linear function of that row's outputs, whose weights were "
+    "drawn independently of the data and stretch them by no more than stated"
+)
 _LENGTHS = (
     "values are exact, or each row's vector is estimated with coalitions drawn independently of "
     "the data and clipped to the bound on its length"
@@ -109,6 +113,30 @@ def clipped_shapley_background_with_base(
     )
     rows = positive("background_rows", background_rows)
     return _of_rows(value / rows, relation, _CLIPPED)
+
+
+def sampled_shapley_background_with_base(
+    *,
+    features: int,
+    background_rows: int,
+    output_width: float | OutputSet,
+    relation: Relation,
+    stretch: float,
+) -> Sensitivity:
+    """A linear estimator from drawn coalitions, not clipped, together with the exact base value.
+
+    Proof: docs/guarantees/background.md. `stretch` bounds what the drawn weights make of pairs of
+    coalitions; with all coalitions it is √(d/(d−1))·H, and this is `shapley_background_with_base`.
+    """
+    outputs = output_set(output_width)
+    share = width_of("stretch", stretch) ** 2
+    constant = 1 + 1 / positive("features", features)
+    value = by_relation(
+        relation,
+        replace_one=outputs.diameter * math.sqrt(constant + share),
+        blank_one=math.sqrt(outputs.radius**2 * constant + outputs.diameter**2 / 4 * share),
+    )
+    return _of_rows(value / positive("background_rows", background_rows), relation, _LINEAR)
 
 
 def mean_absolute_shapley(

@@ -1,0 +1,297 @@
+"""`PrivateBackgroundShapley`: the rows that explanations are measured against are protected.
+
+Interventional Shapley values average over background rows, so one of m rows moves them by about
+π·R/m at most, however many features there are. Values and base value are released together, with
+Gaussian noise at that bound. Proof: docs/guarantees/background.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, Self
+
+import numpy as np
+
+from voile.attribution import Groups, Speed
+from voile.attribution.players import Players
+from voile.core.explanation import Explanation
+from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.schema import Schema
+from voile.privacy.accounting.conversion import gaussian_epsilon
+from voile.privacy.events import PrivacyEvent, Repeated
+from voile.privacy.mechanisms import Gaussian
+from voile.privacy.sensitivity import (
+    OutputSet,
+    Sensitivity,
+    sampled_shapley_background_with_base,
+    shapley_background_with_base,
+)
+from voile.privacy.sensitivity.bound import positive
+from voile.release.coalition_designs import PAIRS_A_PLAYER, Designs, full_stretch
+from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
+from voile.release.games import BackgroundGames
+from voile.release.intervals import (
+    NO_SAMPLING,
+    SamplingError,
+    half_width,
+    sampling_error,
+    standard_error,
+)
+from voile.release.origin import Origin, refuse_unprotected
+from voile.release.others import carried_forward, not_promised
+from voile.release.output_sets import SAME_ANSWER, BoundedModel
+from voile.release.records import Records
+from voile.release.repeated import epsilon_of_repeated
+from voile.release.synthetic import break_even
+
+MOST_EXACT_PLAYERS: Final = 16
+_STEADY: Final = (
+    "the model answers the same input alike, up to 2^-20 of the width of its outputs, wherever it "
+    "stands in a batch"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateBackgroundShapley:
+    """Interventional Shapley values over a private background.
+
+    Guarantees
+        1. (epsilon, delta) for each background row and each explained row; r explained rows have
+           independent noise and cost `Repeated(event, r)`.
+        2. Values and base value are covered together. Standard errors, half widths, names and notes
+           depend on public facts alone. The background is not in the result.
+        3. No background row makes `draw` raise or warn. Rows are clamped to the schema; where the
+           model fails or gives no number, the centre of its output set stands.
+
+    Exact up to 16 players; above that from drawn coalitions, unbiased.
+
+    Args:
+        model: with a declared output set; rows are handed to it as the schema gives them. Of a
+            binary classifier, one output: `wrap(model).only(name)`.
+        background: protected records, a table or an array; their number is public. A record in
+            which nothing can be read counts as the null record of "blank one".
+        schema: what is public about the records.
+        dataset: version label of the data set that the background is.
+        relation: blank one or replace one.
+        epsilon, delta: for each explained row.
+        origins: of the model and everything in it.
+        groups: features that act together as one player.
+        pairs_a_player: above 16 players: how many coalitions, with their complements, are looked at
+            for each background row and player. More make noise and sampling error smaller.
+        seed: which coalitions; public.
+        speed: batch size, short cuts (`CONSTANT_WORK`), progress; changes no value.
+    """
+
+    model: Any
+    background: Any = field(repr=False)
+    _: KW_ONLY
+    schema: Schema
+    dataset: str
+    relation: Relation
+    epsilon: float
+    delta: float
+    origins: Sequence[Origin]
+    groups: Groups | None = None
+    level: str = "detailed"
+    pairs_a_player: int = PAIRS_A_PLAYER
+    seed: int = 0
+    speed: Speed = field(default_factory=Speed)
+    games: BackgroundGames = field(init=False, repr=False)
+    noise: Gaussian = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "origins", tuple(self.origins))
+        object.__setattr__(self, "relation", Relation(self.relation))
+        refuse_unprotected(self.dataset, self.origins, role="background")
+        bounded = BoundedModel.of(self.model, self.schema)
+        records = Records.read(self.background, self.schema, "the background")
+        players = Players.of(self.schema.feature_names, self.groups)
+        games = BackgroundGames.of(
+            bounded,
+            records,
+            schema=self.schema,
+            players=players,
+            speed=self.speed,
+            designs=self._designs(players.count, len(records)),
+        )
+        object.__setattr__(self, "games", games)
+        shape = (players.count + 1, bounded.outputs)
+        noise = Gaussian.calibrated(
+            self.sensitivity, epsilon=self.epsilon, delta=self.delta, shape=shape
+        )
+        object.__setattr__(self, "noise", noise)
+
+    def _designs(self, players: int, rows: int) -> Designs | None:
+        if players <= MOST_EXACT_PLAYERS:
+            return None
+        pairs = positive("pairs_a_player", self.pairs_a_player) * players
+        return Designs(players, rows, pairs, self.seed)
+
+    @classmethod
+    def at_noise(cls, model: Any, background: Any, *, noise: float, **settings: Any) -> Self:
+        """With noise of this standard deviation; its epsilon follows. No `epsilon` is given."""
+        probe = cls(model, background, epsilon=1.0, **settings)
+        multiplier = noise / probe.sensitivity.value
+        return cls(
+            model,
+            background,
+            epsilon=gaussian_epsilon(multiplier * (1 - 1e-8), settings["delta"] * (1 - 1e-8)),
+            **settings,
+        )
+
+    # --- public facts ---------------------------------------------------------------------------
+
+    @property
+    def players(self) -> int:
+        return self.games.game.players.count
+
+    @property
+    def background_rows(self) -> int:
+        return len(self.games.records)
+
+    @property
+    def outputs(self) -> OutputSet:
+        return self.games.bounded.declared
+
+    @cached_property
+    def sensitivity(self) -> Sensitivity:
+        """Of the values and the base value of one explained row together."""
+        designs, outputs = self.games.designs, self.outputs
+        facts: dict[str, Any] = {
+            "features": self.players,
+            "background_rows": self.background_rows,
+            "output_width": outputs,
+            "relation": self.relation,
+        }
+        if designs is None:
+            bound = shapley_background_with_base(**facts)
+            stretch = full_stretch(self.players)
+        else:
+            bound = sampled_shapley_background_with_base(**facts, stretch=designs.stretch)
+            stretch = designs.stretch
+        # All other rows' answers may change in their last digits: the mean game moves by so much in
+        # every coalition, the values by `stretch` and 2/√d times that, the base value by once.
+        rounding = SAME_ANSWER * outputs.diameter * (1 + 2 / math.sqrt(self.players) + stretch)
+        return replace(bound, value=bound.value + rounding, conditions=(*bound.conditions, _STEADY))
+
+    @cached_property
+    def sampling(self) -> SamplingError:
+        """Of one value, from public facts."""
+        designs = self.games.designs
+        if designs is None:
+            return NO_SAMPLING
+        return sampling_error(
+            harmonic=designs.harmonic,
+            players=designs.players,
+            pairs=designs.pairs,
+            background_rows=designs.background_rows,
+            width=self.outputs.diameter,
+        )
+
+    @property
+    def identity(self) -> Identity:
+        settings = {
+            "background": self.dataset,
+            "background rows": self.background_rows,
+            "delta": self.delta,
+            "epsilon": self.epsilon,
+            "groups": None if self.groups is None else {k: list(v) for k, v in self.groups.items()},
+            "pairs": None if self.games.designs is None else self.games.designs.pairs,
+            "relation": self.relation,
+            "schema": self.schema.digest,
+            "seed": self.seed,
+        }
+        model = self.games.bounded.model.digest
+        how = "Shapley values over a private background"
+        return Identity(model, how, self.level, parameters(settings))
+
+    @property
+    def rows_are(self) -> RowsAre:
+        return RowsAre.PUBLIC
+
+    # --- what it costs and promises -------------------------------------------------------------
+
+    def cost(self, rows: int) -> PrivacyEvent:
+        positive("rows", rows)
+        event = self.noise.event()
+        return event if rows == 1 else Repeated(event, rows)
+
+    def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
+        epsilon = epsilon_of_repeated(self.noise, self.epsilon, self.delta, rows)
+        together = "" if rows == 1 else f", {rows} explained rows by exact composition"
+        charged = Guarantee(
+            epsilon=epsilon,
+            delta=self.delta,
+            unit=ProtectedUnit.ROW,
+            relation=self.relation,
+            dataset=self.dataset,
+            against=(Adversary.PUBLIC,),
+            computational=False,
+            mechanism=f"Gaussian noise of standard deviation {self.noise.sigma:.6g} on values and "
+            f"base value over {self.background_rows} background rows",
+            composition=f"({self.epsilon:g}, {self.delta:g}) for each explained row{together}",
+            public_facts=(
+                "schema",
+                "model",
+                "explained rows",
+                f"number of background rows: {self.background_rows}",
+                f"number of players: {self.players}",
+            ),
+            assumptions=self.sensitivity.conditions,
+        )
+        return charged, *carried_forward(self.origins)
+
+    def preview(self, rows: int = 1) -> Preview:
+        deviation, width = self._errors
+        return Preview(
+            event=self.cost(rows),
+            guarantees=self.guarantees(rows),
+            accuracy=str(self.noise.preview())
+            + (
+                ""
+                if self.sampling == NO_SAMPLING
+                else f"; sampled coalitions add a standard error of at most "
+                f"{self.sampling.deviation:.4g}"
+            ),
+            standard_error=deviation,
+            half_width=width,
+            remarks=(
+                break_even(
+                    self.schema,
+                    rows=self.background_rows,
+                    relation=self.relation,
+                    noise=self.noise,
+                    outputs=self.outputs,
+                    players=self.players,
+                ),
+            ),
+        )
+
+    @cached_property
+    def _errors(self) -> tuple[float, float]:
+        """Standard error and half width of one value."""
+        sigma = self.noise.sigma
+        return standard_error(sigma, self.sampling), half_width(sigma, self.sampling)
+
+    # --- explaining -----------------------------------------------------------------------------
+
+    def draw(self, rows: Any) -> Explanation:
+        explained = self.games.read(rows)
+        joint = self.games.joint(explained)
+        noisy = np.stack([self.noise.randomise(one) for one in joint])
+        values, players = noisy[:, :-1], self.games.game.players
+        deviation, width = self._errors
+        return Explanation(
+            values=values,
+            base_values=noisy[:, -1],
+            feature_names=players.names,
+            output_names=self.games.bounded.names,
+            data=explained if players.single else None,
+            standard_errors=np.full(values.shape, deviation),
+            half_widths=np.full(values.shape, width),
+            guarantees=self.guarantees(len(values)),
+            notes=(*not_promised(self.origins), NOT_CHARGED),
+        )

@@ -1,0 +1,104 @@
+"""Models that protected rows may be handed to: they always answer, inside a declared set.
+
+`voile.models.OutputSet` clamps outputs; `voile.privacy.sensitivity.OutputSet` is the pair of
+numbers that a bound needs. Here the one becomes the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from voile.core.errors import Refused
+from voile.core.explanation_checks import or_numbered
+from voile.core.schema import Schema
+from voile.models import Outputs, Rows, Simplex, Unbounded, WrappedModel, wrap
+from voile.models import OutputSet as DeclaredOutputs
+from voile.models.outputs import ROUNDING
+from voile.privacy.sensitivity import OutputSet
+
+SAME_ANSWER: Final = 2.0**-20
+"""How far, as a share of the width of the output set, an answer may depend on the other rows of a
+batch: libraries of linear algebra round differently in another place. Networks in single precision
+stay within 2⁻²³ or so."""
+
+
+@dataclass(frozen=True)
+class Unfailing:
+    """A forward function that gives NaN where the model raises or answers in another form."""
+
+    forward: Callable[[Rows], Any]
+    outputs: int
+
+    def __call__(self, rows: Rows) -> Outputs:
+        whole = self._attempt(rows)
+        if whole is not None:
+            return whole
+        single = [self._attempt(row[np.newaxis]) for row in rows]
+        none = np.full((1, self.outputs), np.nan)
+        return np.concatenate([none if found is None else found for found in single])
+
+    def _attempt(self, rows: Rows) -> Outputs | None:
+        try:
+            found = np.asarray(self.forward(rows))
+            numbers = found.reshape(len(rows), self.outputs).astype(np.float64)
+        except Exception:  # whatever a protected row provokes must not be seen
+            return None
+        return numbers if found.dtype.kind in "fiub" else None
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedModel:
+    """A model that answers every row, and where its answers lie.
+
+    Args:
+        model: never raises about what a row holds.
+        outputs: how many outputs it has.
+        declared: what a sensitivity needs to know.
+    """
+
+    model: WrappedModel
+    outputs: int
+    declared: OutputSet
+
+    @classmethod
+    def of(cls, model: Any, schema: Schema) -> BoundedModel:
+        """Everything that can be wrong with the model is found out here, from a public row."""
+        wrapped = model if isinstance(model, WrappedModel) else wrap(model)
+        if isinstance(wrapped.outputs, Unbounded):
+            raise Refused(
+                "no sensitivity can be derived for outputs without a declared range; declare one: "
+                "wrap(model, outputs=Box(lower, upper))"
+            )
+        count = wrapped.made_total().predict(schema.null_row[np.newaxis].copy()).shape[1]
+        guarded = replace(
+            wrapped, forward=Unfailing(wrapped.forward, count), backward=None, total=True
+        )
+        return cls(guarded, count, declared_set(wrapped.outputs, count))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return or_numbered(self.model.output_names, "output", self.outputs)
+
+    @property
+    def centre(self) -> Outputs:
+        return self.model.outputs.centre(self.outputs)
+
+
+def declared_set(declared: DeclaredOutputs, outputs: int) -> OutputSet:
+    """Diameter and radius of where the outputs really lie."""
+    if isinstance(declared, Simplex) and outputs == 2:
+        raise Refused(
+            "the probabilities of two classes are one number and its complement: release one of "
+            "them, wrap(model).only(name)"
+        )
+    width, radius = declared.width(outputs), declared.radius(outputs)
+    if not math.isfinite(width) or width <= 0:
+        raise Refused(f"outputs must lie in a set of finite width above 0, found {width}")
+    # Sums within `ROUNDING` of 1 count as probabilities and are left as they are.
+    beside = ROUNDING if isinstance(declared, Simplex) else 0.0
+    return OutputSet(width + 2 * beside, radius + beside)

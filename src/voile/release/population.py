@@ -1,0 +1,210 @@
+"""Where the attribution vectors of a private population come from, and how far one record moves
+the mean of their absolute values.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.attribution import Groups, Speed
+from voile.attribution.players import Players
+from voile.core.errors import Refused
+from voile.core.guarantee import Relation
+from voile.core.schema import Schema
+from voile.models import OutputSet as DeclaredOutputs
+from voile.privacy.sensitivity import (
+    OutputSet,
+    Sensitivity,
+    mean_absolute_shapley,
+    mean_absolute_shapley_over_itself,
+    shapley_norm,
+)
+from voile.release.background import MOST_EXACT_PLAYERS
+from voile.release.clipped import clipped
+from voile.release.coalition_designs import full_stretch
+from voile.release.games import BackgroundGames
+from voile.release.one_by_one import OneByOne
+from voile.release.output_sets import SAME_ANSWER, BoundedModel, declared_set
+from voile.release.post_processed import Explainer
+from voile.release.quiet import quietly
+from voile.release.records import Records
+
+NOISE_ONLY: Final = (
+    "standard errors and half widths are those of the noise: how far the explainer itself is off "
+    "is not in them"
+)
+ROWS_AT_ONCE: Final = 8192
+_ALONE: Final = (
+    "the explainer explains each record by itself, alike up to 2^-20 of the longest vector "
+    "wherever it stands in a batch"
+)
+
+
+class Importance(Protocol):
+    """Where the vectors of a population come from, and how far one record moves their mean."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def players(self) -> tuple[str, ...]: ...
+
+    @property
+    def output_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def base(self) -> NDArray[np.float64]: ...
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+    def vectors(self, records: Records) -> NDArray[np.float64]:
+        """Shape (n, players, outputs); null records are explained by zeros."""
+
+    def sensitivity(self, rows: int, relation: Relation) -> Sensitivity: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ByExplainer:
+    """Any explainer whose background is public or was made with differential privacy.
+
+    Each record's vector is clipped to B·R, which no exact vector exceeds.
+
+    Args:
+        explainer: any; all that it holds must be covered by the origins of the release.
+        outputs: where the outputs of the explained model lie.
+        schema: what is public about the records.
+    """
+
+    explainer: Explainer
+    outputs: DeclaredOutputs
+    schema: Schema
+    inner: OneByOne = field(init=False, repr=False)
+    declared: OutputSet = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        inner = OneByOne(self.explainer, self.schema)
+        object.__setattr__(self, "inner", inner)
+        object.__setattr__(self, "declared", declared_set(self.outputs, inner.outputs))
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        return self.inner.known.feature_names
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        return self.inner.known.output_names
+
+    @property
+    def base(self) -> NDArray[np.float64]:
+        return self.inner.base
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self.inner.notes, NOISE_ONLY)
+
+    @property
+    def longest(self) -> float:
+        return shapley_norm(features=len(self.players), output_width=self.declared)
+
+    def sensitivity(self, rows: int, relation: Relation) -> Sensitivity:
+        bound = mean_absolute_shapley(
+            features=len(self.players), rows=rows, output_width=self.declared, relation=relation
+        )
+        value = bound.value + SAME_ANSWER * self.longest
+        return replace(bound, value=value, conditions=(*bound.conditions, _ALONE))
+
+    def vectors(self, records: Records) -> NDArray[np.float64]:
+        with quietly():
+            parts = [
+                self._some(records.rows[start : start + ROWS_AT_ONCE])
+                for start in range(0, len(records), ROWS_AT_ONCE)
+            ]
+            found = clipped(np.concatenate(parts), self.longest)
+        found[records.blank] = 0.0
+        return found
+
+    def _some(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """All at once if that goes well; one by one if any of them makes trouble."""
+        try:
+            found = np.asarray(self.explainer(rows.copy()).values, dtype=np.float64)
+        except Exception:  # whatever a protected row provokes must not be seen
+            return self.inner.vectors(rows)
+        expected = (len(rows), *self.inner.known.values.shape[1:])
+        fine = found.shape == expected and np.isfinite(found).all()
+        return found if fine else self.inner.vectors(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class OverItself:
+    """Exact values of a population against itself: one record acts twice, and costs more.
+
+    Args:
+        model: with a declared output set.
+        schema: what is public about the records.
+        groups: features that act together as one player.
+        speed: changes no value.
+    """
+
+    model: Any
+    schema: Schema
+    groups: Groups | None = None
+    speed: Speed = field(default_factory=Speed)
+    bounded: BoundedModel = field(init=False, repr=False)
+    team: Players = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        team = Players.of(self.schema.feature_names, self.groups)
+        if team.count > MOST_EXACT_PLAYERS:
+            raise Refused(
+                f"a population over itself needs exact values, up to {MOST_EXACT_PLAYERS} players, "
+                f"found {team.count}; form groups, or use a public or synthetic background"
+            )
+        object.__setattr__(self, "team", team)
+        object.__setattr__(self, "bounded", BoundedModel.of(self.model, self.schema))
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        return self.team.names
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        return self.bounded.names
+
+    @property
+    def base(self) -> NDArray[np.float64]:
+        return np.zeros(self.bounded.outputs)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return ("no base value is released (0)",)
+
+    def sensitivity(self, rows: int, relation: Relation) -> Sensitivity:
+        bound = mean_absolute_shapley_over_itself(
+            features=self.team.count,
+            rows=rows,
+            background_rows=rows,
+            output_width=self.bounded.declared,
+            relation=relation,
+        )
+        game = 2 / math.sqrt(self.team.count) + full_stretch(self.team.count)
+        value = bound.value + SAME_ANSWER * self.bounded.declared.diameter * game
+        return replace(bound, value=value, conditions=(*bound.conditions, _ALONE))
+
+    def vectors(self, records: Records) -> NDArray[np.float64]:
+        games = BackgroundGames.of(
+            self.bounded,
+            records,
+            schema=self.schema,
+            players=self.team,
+            speed=self.speed,
+            designs=None,
+        )
+        found = games.joint(records.rows)[:, :-1]
+        found[records.blank] = 0.0
+        return found
