@@ -7,7 +7,7 @@ can mix records. That also makes it several times slower than the way for percep
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from voile.core.errors import Refused
 from voile.core.optional import optional
@@ -16,6 +16,9 @@ from voile.training.private.clipping import FlatParameters, check_losses
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+LARGEST: Final = 1e30
+"""A record with a longer gradient adds nothing: its weight would no longer be a normal float32."""
 
 
 def check_records_stay_apart(network: nn.Module) -> None:
@@ -77,7 +80,7 @@ class ModuleSum:
         with self._torch.no_grad():
             flat = self._torch.cat([gradient.flatten(1) for gradient in gradients], 1)
             norms: Tensor = self._torch.linalg.vector_norm(flat, dim=1, dtype=self._torch.float64)
-            kept = norms.isfinite()
+            kept = norms <= LARGEST  # not so if it is NaN
             if not kept.all():
                 flat, norms = flat[kept], norms[kept]
             weights = (norm / norms).clamp_(max=1).float()

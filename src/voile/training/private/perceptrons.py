@@ -34,13 +34,15 @@ of its K lines, a sixteenth of what random signs would leave: rounding could hid
 def is_perceptron(network: nn.Module) -> bool:
     """Whether it is linear layers in a sequence, each with at most one known activation."""
     torch: Any = optional("torch", extra="torch")
-    layers: list[Any] = list(network.children())
-    if type(network) is not torch.nn.Sequential or not layers:
+    if type(network) is not torch.nn.Sequential:
         return False
+    sequence: Any = network
+    layers = list(sequence)
     linear = [type(layer) is torch.nn.Linear and layer.bias is not None for layer in layers]
     known = [type(layer) in _activations() for layer in layers]
     return (
-        linear[0]
+        bool(linear)
+        and linear[0]
         and all(one or other for one, other in zip(linear, known, strict=True))
         and all(one or following for one, following in pairwise(linear))
         and len({id(parameter) for parameter in network.parameters()}) == 2 * sum(linear)
@@ -209,14 +211,14 @@ class PerceptronSum:
 
     def _squares(self, lines: _Lines, count: int) -> Tensor:
         """The squared norm of each record in one layer."""
-        length = self._torch.linalg.vector_norm
-        reach = length(lines.inputs, dim=1).square_().add_(1)
-        alone: Tensor = reach.mul_(length(lines.errors, dim=1).square_())
         if count == 1:
-            return alone
+            length = self._torch.linalg.vector_norm
+            reach: Tensor = length(lines.inputs, dim=1).square_().add_(1)
+            return reach.mul_(length(lines.errors, dim=1).square_())
         inputs = lines.inputs.view(-1, count, lines.inputs.shape[1])
         errors = lines.errors.view(-1, count, lines.errors.shape[1])
-        together = (inputs @ inputs.mT).add_(1).mul_(errors @ errors.mT).sum((1, 2))
-        floor = alone.sqrt_().view(-1, count).sum(1).square_().div_(CANCELLING * count)
-        found: Tensor = self._torch.maximum(together, floor)
+        products = (inputs @ inputs.mT).add_(1).mul_(errors @ errors.mT)
+        alone = products.diagonal(dim1=1, dim2=2).sqrt()
+        floor = alone.sum(1).square_().div_(CANCELLING * count)
+        found: Tensor = self._torch.maximum(products.sum((1, 2)), floor)
         return found

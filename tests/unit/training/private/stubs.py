@@ -1,0 +1,43 @@
+"""Randomness whose every value a test knows, and an optimiser that shows what it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+
+class Known(np.random.Generator):
+    """Words are those of a seed; every normal value is the same."""
+
+    def __init__(self, seed: int = 0, normal: float = 1.0) -> None:
+        super().__init__(np.random.PCG64(seed))
+        self._value = normal
+
+    def standard_normal(self, *_args: Any, out: Any = None, **_others: Any) -> Any:
+        if out is None:
+            return self._value
+        out[...] = self._value
+        return out
+
+
+class KnownSource:
+    note: str | None = "a test"
+
+    def __init__(self, draw: np.random.Generator) -> None:
+        self._draw = draw
+
+    def generator(self) -> np.random.Generator:
+        return self._draw
+
+
+class Showing:
+    """Keeps every gradient and moves nothing."""
+
+    def __init__(self) -> None:
+        self.gradients: list[Tensor] = []
+
+    def over(self, _parameters: Tensor) -> Callable[[Tensor], None]:
+        return lambda gradient: self.gradients.append(gradient.clone())
