@@ -1,7 +1,8 @@
 """The books of one party: its ledger and its audit log in one database, its keys beside it.
 
-A folder of four files: `books.db`, `log.key` and `replay.key` (mode 0600), `policy.toml`. The last
-is public: whoever has it can check receipts and exports.
+A folder of four files, named as the commands of `voile` expect them: `log.db`, `audit.key` and
+`replay.key` (mode 0600), `audit-policy.toml`. The last is public: whoever has it can check receipts
+and exports.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from voile.ledger import Ledger, ReplayKey
 from voile.workflows.budget import keep_checkpoint
 from voile.workflows.charging import PARTS, Desk
 
-DATABASE: Final = "books.db"
-LOG_KEY: Final = "log.key"
+DATABASE: Final = "log.db"
+LOG_KEY: Final = "audit.key"
 REPLAY_KEY: Final = "replay.key"
-POLICY: Final = "policy.toml"
+POLICY: Final = "audit-policy.toml"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,259 @@
+"""The artefact of a federation: one folder with everything that may be shown, and nothing else.
+
+    artefact.json            format, version, name, clients, settings, digest of every other file
+    schema.toml              what rows look like; public
+    black_box.safetensors    the private model (absent where somebody brought a trained one)
+    surrogate.safetensors    the private surrogate
+    explainer.safetensors    the distilled explainer with its surrogate
+    explainer.onnx           the same for programs that know nothing of voile
+    reference.parquet        public rows that interventional explanations are compared with
+    guarantees.json          what is promised, what the same noise amounts to in other readings, and
+                             what is not covered
+    figures.json             figures measured on rows that are listed as unprotected
+    history.parquet          who took part in which round, and what was charged for it
+    logs/NAME/               for the server and each client: records, signed checkpoint, policy
+    report.html              the report, if it was written
+
+The manifest is written last: a folder without it is a run that was not finished.
+
+Compatibility promise: an artefact of version n is read by every later voile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from voile.attribution import FastShap, Surrogate
+from voile.attribution.fastshap import export_onnx, load_explainer, load_surrogate, save
+from voile.core.atomic_file import replace_file
+from voile.core.errors import Refused, UnreadableFile, VerificationFailed
+from voile.core.guarantee import Guarantee
+from voile.core.optional import optional
+from voile.core.schema import Rows, Schema
+from voile.datasets.tables import read_table
+from voile.federation import HistoryRow, read_history, write_history
+from voile.federation.files import read_arrays, write_arrays
+from voile.federation.history import without_times
+from voile.federation.tables import NetworkModel, Outlook
+from voile.models import WrappedModel
+from voile.release import Origin, trained_privately
+from voile.training import arrays_of
+
+FORMAT: Final = "voile artefact"
+VERSION: Final = 1
+MANIFEST: Final = "artefact.json"
+SCHEMA: Final = "schema.toml"
+BLACK_BOX: Final = "black_box.safetensors"
+SURROGATE: Final = "surrogate.safetensors"
+EXPLAINER: Final = "explainer.safetensors"
+EXPLAINER_ONNX: Final = "explainer.onnx"
+REFERENCE: Final = "reference.parquet"
+GUARANTEES: Final = "guarantees.json"
+FIGURES: Final = "figures.json"
+HISTORY: Final = "history.parquet"
+LOGS: Final = "logs"
+REPORT: Final = "report.html"
+_BLACK_BOX_FILE: Final = "voile black box"
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """What goes into an artefact.
+
+    Args:
+        name: of the federation, and label of the version of its data.
+        schema, reference: public.
+        black_box: the private model; None where somebody brought a trained one.
+        surrogate, explainer: of it.
+        guarantees: what is promised about everything here; one that covers all.
+        statement: other readings of the same noise, and what is not covered; plain values.
+        figures: measured on unprotected rows; plain values.
+        settings: public settings and sizes; plain values.
+        history: of all rounds.
+    """
+
+    name: str
+    schema: Schema
+    reference: Rows
+    black_box: NetworkModel | None
+    surrogate: Surrogate
+    explainer: FastShap
+    guarantees: tuple[Guarantee, ...]
+    statement: Mapping[str, Any]
+    figures: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    history: tuple[HistoryRow, ...]
+
+
+def write_artefact(contents: Contents, folder: Path) -> Path:
+    """Write everything but the logs and the manifest; `finish` makes it an artefact."""
+    folder.mkdir(parents=True, exist_ok=True)
+    replace_file(folder / SCHEMA, contents.schema.dumps().encode())
+    if contents.black_box is not None:
+        write_arrays(folder / BLACK_BOX, _BLACK_BOX_FILE, arrays_of(contents.black_box.network), {})
+    save(contents.surrogate, folder / SURROGATE)
+    save(contents.explainer, folder / EXPLAINER)
+    export_onnx(contents.explainer, folder / EXPLAINER_ONNX, example=contents.reference[:16])
+    _write_rows(contents.schema, contents.reference, folder / REFERENCE)
+    promised = {"guarantees": [guarantee.to_dict() for guarantee in contents.guarantees]}
+    _write_json(folder / GUARANTEES, {**promised, **contents.statement})
+    _write_json(folder / FIGURES, contents.figures)
+    write_history(without_times(contents.history), folder / HISTORY)
+    return folder
+
+
+def finish(folder: Path, name: str, settings: Mapping[str, Any]) -> Artefact:
+    """Write the manifest over all files that are there now."""
+    files = {path: _digest(folder / path) for path in _files(folder)}
+    head = {"format": FORMAT, "version": VERSION, "name": name, "settings": settings}
+    _write_json(folder / MANIFEST, {**head, "files": files})
+    return load_artefact(folder)
+
+
+@dataclass(frozen=True, eq=False)
+class Artefact:
+    """A finished artefact, every file of which is what its manifest says."""
+
+    folder: Path
+    name: str
+    settings: Mapping[str, Any]
+
+    @cached_property
+    def schema(self) -> Schema:
+        return Schema.load(self.folder / SCHEMA)
+
+    @cached_property
+    def network(self) -> NetworkModel:
+        """The private black box."""
+        if not (self.folder / BLACK_BOX).exists():
+            raise Refused(
+                "this artefact explains a model that somebody brought; it holds its surrogate only"
+            )
+        arrays, _ = read_arrays(self.folder / BLACK_BOX, _BLACK_BOX_FILE)
+        return NetworkModel.of(self.schema, Outlook.of_label(self.schema), arrays)
+
+    @cached_property
+    def model(self) -> WrappedModel:
+        """The private black box, as every part of voile takes it."""
+        network = self.network
+        return WrappedModel(
+            forward=network.predict,
+            identity=lambda: network.digest,
+            width=len(network.feature_names),
+            feature_names=network.feature_names,
+            output_names=network.output_names,
+            outputs=network.outputs,
+            source=network,
+        )
+
+    @cached_property
+    def surrogate(self) -> Surrogate:
+        return load_surrogate(self.folder / SURROGATE)
+
+    @cached_property
+    def explainer(self) -> FastShap:
+        """The distilled explainer."""
+        return load_explainer(self.folder / EXPLAINER)
+
+    @cached_property
+    def reference(self) -> Rows:
+        """Public rows."""
+        return self.schema.rows(read_table(self.folder / REFERENCE))
+
+    @cached_property
+    def statement(self) -> dict[str, Any]:
+        """Everything in `guarantees.json`."""
+        return _read_json(self.folder / GUARANTEES)
+
+    @cached_property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        return tuple(Guarantee.from_dict(each) for each in self.statement["guarantees"])
+
+    @property
+    def origin(self) -> Origin:
+        """What everything here was made from: one origin, because the guarantee is joint."""
+        if not self.guarantees:
+            return Origin(frozenset({self.name}))
+        return trained_privately(*self.guarantees)
+
+    @cached_property
+    def figures(self) -> dict[str, Any]:
+        return _read_json(self.folder / FIGURES)
+
+    @cached_property
+    def history(self) -> list[HistoryRow]:
+        return list(read_history(self.folder / HISTORY))
+
+    def log_folder(self, party: str) -> Path:
+        """Where a party's exported log lies; the server's is called `server`."""
+        return self.folder / str(self.settings["logs"][party])
+
+
+def is_artefact(folder: Path) -> bool:
+    """Whether a finished artefact lies there."""
+    return (folder / MANIFEST).is_file()
+
+
+def load_artefact(folder: Path) -> Artefact:
+    """Open an artefact; `VerificationFailed` if a file is not what the manifest says.
+
+    The manifest is not signed: it finds damage, not an adversary. Against one, compare what the
+    signed logs say.
+    """
+    if not is_artefact(folder):
+        raise UnreadableFile(f"{folder}: no artefact ({MANIFEST} is missing), or an unfinished one")
+    head = _read_json(folder / MANIFEST)
+    if head.get("format") != FORMAT or not isinstance(head.get("files"), dict):
+        raise UnreadableFile(f"{folder / MANIFEST}: not the manifest of an artefact")
+    version = head.get("version")
+    if not isinstance(version, int) or not 1 <= version <= VERSION:
+        raise UnreadableFile(
+            f"{folder}: an artefact of version {version!r}, this voile reads up to {VERSION}; "
+            "update voile"
+        )
+    for path, digest in head["files"].items():
+        if not (folder / path).is_file() or _digest(folder / path) != digest:
+            raise VerificationFailed(f"{folder / path}: changed or lost since it was written")
+    return Artefact(folder, str(head["name"]), head["settings"])
+
+
+def _files(folder: Path) -> list[str]:
+    """All files of an artefact by their path inside; the report may be written anew at any time."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    names = [path.relative_to(folder).as_posix() for path in found]
+    return [name for name in names if name not in (MANIFEST, REPORT)]
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    replace_file(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UnreadableFile(f"{path}: expected JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise UnreadableFile(f"{path}: expected a JSON object")
+    return content
+
+
+def _write_rows(schema: Schema, rows: Rows, path: Path) -> None:
+    pyarrow = optional("pyarrow", extra="explain")
+    parquet = optional("pyarrow.parquet", extra="explain")
+    columns = {name: np.asarray(column).tolist() for name, column in schema.table(rows).items()}
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(pyarrow.table(columns), sink)
+    replace_file(path, sink.getvalue().to_pybytes())

@@ -1,0 +1,319 @@
+"""The main job: train across parties, explain for free, and leave an artefact that can be checked.
+
+1. A plan from public facts: how much noise each step needs so that all of it together meets the
+   promise.
+2. Each client opens an account for exactly this plan in its own ledger.
+3. Rounds of the black box, then of the surrogate; a client charges its account before it trains.
+4. A fast explainer is distilled from the surrogate and the schema alone.
+5. Figures on unprotected rows; all logs are signed and exported; the artefact is written.
+
+Folders of a run: `artefact/` may be shown; `clients/` belongs to the clients (in a real federation
+each is on its own machine); the server's books lie beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from voile.attribution.fastshap import EXPLAINER_PLAN, exact_values
+from voile.audit_log.publishing import export_log
+from voile.core.errors import Refused
+from voile.core.guarantee import Relation
+from voile.core.randomness import StreamCipher
+from voile.core.schema import Rows, Schema
+from voile.evaluation import cosine_similarity
+from voile.federation import (
+    Asking,
+    Client,
+    InProcess,
+    Outcome,
+    Progress,
+    Unprotected,
+    charged,
+)
+from voile.federation.budget_split import Facts, PipelinePlan, split_total
+from voile.federation.files import file_stem
+from voile.federation.learning import BLACK_BOX, SURROGATE
+from voile.federation.private_explainer import PrivateExplainer, train_private_explainer
+from voile.federation.tables import NetworkModel, TableRecords
+from voile.privacy.accounting import PrivacyLoss
+from voile.training import Plan
+from voile.training import Progress as Steps
+from voile.workflows.artefact import LOGS, Artefact, Contents, finish, write_artefact
+from voile.workflows.books import POLICY, Books, open_books
+from voile.workflows.federation_books import ClientBooks, Promise, ServerBooks, open_account
+
+ARTEFACT: Final = "artefact"
+CLIENTS: Final = "clients"
+NOT_FOR_RELEASE: Final = "evaluation-not-for-release"
+SERVER: Final = "server"
+_EXPLAINED: Final = 200
+_CHECKPOINTS: Final = "checkpoints"
+
+Say = Callable[[str], None]
+"""Told in words what is being done."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """Everything a federation needs.
+
+    Args:
+        name: label of the federation and of the version of its data.
+        schema: public.
+        clients: the rows of each, by name.
+        held_out: rows listed as unprotected; figures are measured on them.
+        reference: public rows that interventional explanations are compared with.
+        epsilon, delta, relation: what is promised to each row of each client.
+        rounds, participations: see `Facts`.
+        hidden: widths of hidden layers; the default of each stage if None.
+        folder: of the run.
+    """
+
+    name: str
+    schema: Schema
+    clients: Mapping[str, TableRecords]
+    held_out: TableRecords
+    reference: Rows
+    epsilon: float
+    delta: float
+    folder: Path
+    relation: Relation = Relation.BLANK_ONE
+    rounds: int = 10
+    participations: int | None = None
+    hidden: tuple[int, ...] | None = None
+
+    @property
+    def plan(self) -> PipelinePlan:
+        """What all parties agree on, from public facts."""
+        sizes = {name: len(records) for name, records in self.clients.items()}
+        each = None
+        if self.participations is not None and self.participations < self.rounds:
+            each = max(1, len(sizes) * self.participations // self.rounds)
+        facts = Facts(
+            schema=self.schema,
+            sizes=sizes,
+            rounds=self.rounds,
+            clients_per_round=each,
+            participations=self.participations,
+            relation=self.relation,
+        )
+        plan = split_total(facts, epsilon=self.epsilon, delta=self.delta)
+        if self.hidden is None:
+            return plan
+        wide = {name: replace(each, hidden=self.hidden) for name, each in plan.training.items()}
+        return replace(plan, training=wide)
+
+
+@dataclass(frozen=True, eq=False)
+class Federated:
+    """A finished run."""
+
+    artefact: Artefact
+    trained: PrivateExplainer
+
+
+def federate(
+    job: Job,
+    *,
+    rounds_seen: Progress | None = None,
+    steps_seen: Steps | None = None,
+    say: Say = lambda _: None,
+    distillation: Plan = EXPLAINER_PLAN,
+    at_once: int = 2,
+) -> Federated:
+    """Run it. A run that was broken off continues where it was, with the same folder.
+
+    Args:
+        job: what to do.
+        rounds_seen, steps_seen, say: told how far the work is.
+        distillation: how the fast explainer is trained; it touches no data.
+        at_once: how many clients of this process train at the same time.
+    """
+    say("calibrating noise for the whole plan")
+    plan = job.plan
+    promise = Promise(job.name, job.epsilon, job.delta, job.relation)
+    with ExitStack() as stack:
+        own = {name: stack.enter_context(_client_books(job, name)) for name in sorted(job.clients)}
+        server = stack.enter_context(open_books(job.folder, f"{_host(job.name)}/{SERVER}"))
+        for name, books in own.items():
+            open_account(books, name, promise, plan.participation_events)
+        engine = _engine(job, plan, promise, own, server, rounds_seen, at_once)
+        unprotected = Unprotected(job.held_out, "rows listed as unprotected")
+        trained = train_private_explainer(plan, engine, dataset=job.name, unprotected=unprotected)
+        _refuse_idle(trained)
+        say("distilling a fast explainer from the surrogate and the schema; no data is touched")
+        distilled = trained.distilled(StreamCipher(), plan=distillation, progress=steps_seen)
+        say("measuring on unprotected rows, signing the logs, writing the artefact")
+        contents = _contents(job, trained, distilled.explainer)
+        folder = write_artefact(contents, job.folder / ARTEFACT)
+        logs = _export_logs({SERVER: server, **own}, folder)
+        settings = {**contents.settings, "logs": logs}
+    return Federated(finish(folder, job.name, settings), trained)
+
+
+def _client_books(job: Job, name: str) -> Any:
+    folder = job.folder / CLIENTS / file_stem(name)
+    return open_books(folder, f"{_host(job.name)}/{file_stem(name)}")
+
+
+def _host(name: str) -> str:
+    """The origin of a log is best a name that nobody else uses."""
+    return f"voile.invalid/{file_stem(name)}"
+
+
+def _engine(
+    job: Job,
+    plan: PipelinePlan,
+    promise: Promise,
+    own: Mapping[str, Books],
+    server: Books,
+    seen: Progress | None,
+    at_once: int,
+) -> InProcess:
+    clients = [
+        Client(
+            name=name,
+            size=len(job.clients[name]),
+            records=job.clients[name],
+            tasks=plan.tasks,
+            recorder=ClientBooks(books, name, promise),
+            folder=job.folder / CLIENTS,
+        )
+        for name, books in own.items()
+    ]
+    shown: dict[str, Any] = {} if seen is None else {"progress": seen}
+    return InProcess(
+        clients,
+        recorder=ServerBooks(server, promise),
+        checkpoints=job.folder / _CHECKPOINTS,
+        asking=Asking(at_once=at_once),
+        **shown,
+    )
+
+
+def _refuse_idle(trained: PrivateExplainer) -> None:
+    """A federation in which nobody could take part has nothing to show."""
+    for stage, result in trained.results.items():
+        if not any(row.outcome.counts for row in result.rows):
+            reasons = sorted({str(each.error) for each in result.errors})[:3]
+            raise Refused(
+                f"no client contributed to the stage {stage!r}; nothing was written. "
+                + "; ".join(reasons)
+            )
+
+
+# --- what goes into the artefact ------------------------------------------------------------------
+
+
+def _contents(job: Job, trained: PrivateExplainer, explainer: Any) -> Contents:
+    plan, box = trained.plan, trained.black_box
+    guarantees, notes = trained.promise(BLACK_BOX, SURROGATE)
+    return Contents(
+        name=job.name,
+        schema=job.schema,
+        reference=job.reference,
+        black_box=box if isinstance(box, NetworkModel) else None,
+        surrogate=trained.surrogate,
+        explainer=explainer,
+        guarantees=guarantees,
+        statement=_statement(trained, notes),
+        figures=_figures(job, trained, explainer),
+        settings={
+            "clients": {name: len(records) for name, records in job.clients.items()},
+            "promised": {"epsilon": job.epsilon, "delta": job.delta},
+            "relation": job.relation.value,
+            "rounds": plan.facts.rounds,
+            "participations": plan.facts.participations,
+            "training": {
+                name: {
+                    "hidden": list(each.hidden),
+                    "clipping_norm": str(each.clipping_norm),
+                    "sampling_rate": each.sampling_rate,
+                    "steps_of_a_participation": each.steps,
+                    "noise_multiplier": plan.noise.get(name),
+                }
+                for name, each in plan.training.items()
+                if name in plan.noise
+            },
+        },
+        history=tuple(row for result in trained.results.values() for row in result.rows),
+    )
+
+
+def _statement(trained: PrivateExplainer, notes: tuple[str, ...]) -> dict[str, Any]:
+    figures = trained.plan.figures
+    rows = [row for result in trained.results.values() for row in result.rows]
+    delta = figures.published.delta
+    spent = charged(rows)
+    reading = {event: PrivacyLoss().compose(event).epsilon(delta) for event in set(spent.values())}
+    return {
+        "readings": {
+            "joint": vars(figures.joint),
+            "published_sum": vars(figures.published),
+            "stages": {name: vars(alone) for name, alone in figures.stages.items()},
+        },
+        "spent_by_client": {
+            client: {"epsilon": reading[event], "delta": delta} for client, event in spent.items()
+        },
+        "not_covered": [
+            "what the shape of the model, the schema, the sizes and the schedule reveal: they are "
+            "public",
+            "rows that are explained: whoever asks knows them",
+            "whether a client took part in a round",
+            *notes,
+        ],
+    }
+
+
+def _figures(job: Job, trained: PrivateExplainer, explainer: Any) -> dict[str, Any]:
+    """Exact figures; all rows behind them are listed as unprotected."""
+    rows = job.held_out.rows[:_EXPLAINED]
+    exact, quick = exact_values(trained.surrogate, rows), explainer(rows)
+    agreement = float(np.mean(cosine_similarity(quick.values[..., -1], exact.values[..., -1])))
+    return {
+        "measured_on": f"{len(job.held_out)} rows listed as unprotected",
+        "rounds": {
+            stage: {
+                name: [figures[name] for figures in result.figures if name in figures]
+                for name in sorted({name for figures in result.figures for name in figures})
+            }
+            for stage, result in trained.results.items()
+        },
+        "distilled_explainer": {
+            "cosine_to_exact_values_of_the_surrogate": agreement,
+            "rows": len(rows),
+        },
+    }
+
+
+def _export_logs(books: Mapping[str, Books], folder: Path) -> dict[str, str]:
+    """Sign and export all logs; where each lies, relative to the artefact."""
+    placed = {}
+    for party, each in books.items():
+        each.publish()
+        target = folder / LOGS / file_stem(party)
+        target.parent.mkdir(exist_ok=True)
+        if not target.exists():
+            export_log(each.storage, each.log, target)
+            (target / POLICY).write_bytes((each.folder / POLICY).read_bytes())
+        placed[party] = target.relative_to(folder).as_posix()
+    return placed
+
+
+def outcomes(artefact: Artefact) -> dict[str, list[dict[str, bool]]]:
+    """For each stage its rounds; for each round who was asked, and whether the answer counted."""
+    found: dict[str, list[dict[str, bool]]] = {}
+    for row in artefact.history:
+        rounds = found.setdefault(row.stage, [])
+        while len(rounds) < row.round:
+            rounds.append({})
+        if row.outcome is not Outcome.DUPLICATE:
+            rounds[row.round - 1][row.client] = row.outcome.counts
+    return found
