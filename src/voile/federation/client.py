@@ -28,6 +28,10 @@ class Participant(Protocol):
     def size(self) -> int:
         """The number of records that the client has declared in public."""
 
+    @property
+    def note(self) -> str | None:
+        """What must be written on anything made with its randomness."""
+
     def answer(self, instruction: Instruction) -> Update: ...
 
 
@@ -70,6 +74,10 @@ class Client:
     def __post_init__(self) -> None:
         check_name("a client", self.name)
         check_size(self.name, self.size)
+
+    @property
+    def note(self) -> str | None:
+        return self.sources.note
 
     def answer(self, instruction: Instruction) -> Update:
         task = self._task(instruction)

@@ -36,12 +36,14 @@ class StageResult:
             given.
         errors: what clients in this process raised, for whoever sits at this machine: it may hold
             what must not leave.
+        note: what must be written on the arrays, such as "no privacy guarantee (seeded noise)".
     """
 
     arrays: dict[str, Array]
     rows: tuple[HistoryRow, ...]
     figures: tuple[Mapping[str, float], ...]
     errors: tuple[ClientError, ...]
+    note: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +142,8 @@ class InProcess:
                 if answer.error is not None
             ]
             place = self._after(stage, place, answers, fixed, unprotected, agreement)
-        return StageResult(place.arrays, place.rows, place.figures, tuple(errors))
+        note = next((client.note for client in self.clients if client.note is not None), None)
+        return StageResult(place.arrays, place.rows, place.figures, tuple(errors), note)
 
     def _begun(self, stage: Stage, start: Arrays, agreement: str) -> Place:
         arrays = checked(start, "the start arrays")

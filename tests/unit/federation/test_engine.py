@@ -63,6 +63,36 @@ def test_the_order_of_clients_and_of_answers_does_not_matter() -> None:
     assert len(digests) == 1
 
 
+def test_contributions_are_added_in_order_of_names() -> None:
+    """The first by name answers last."""
+    others = threading.Semaphore(0)
+    met: list[str] = []
+
+    class Watching(FedAvg):
+        def combine(self, contributions: Any) -> Any:
+            met.extend(part.client for part in contributions)
+            return super().combine(contributions)
+
+    def first(instruction: Instruction) -> Any:
+        for _ in range(2):
+            assert others.acquire(timeout=30)
+        time.sleep(0.05)
+        return honest("ash", instruction)
+
+    def other(name: str) -> Any:
+        def reply(instruction: Instruction) -> Any:
+            others.release()
+            return honest(name, instruction)
+
+        return reply
+
+    clients = [Odd("ash", first), Odd("oak", other("oak")), Odd("elm", other("elm"))]
+    engine(clients, asking=Asking(at_once=3)).run(
+        stage(rounds=1, clients_per_round=3, aggregator=Watching()), START
+    )
+    assert met == ["ash", "elm", "oak"]
+
+
 def test_another_seed_gives_other_arrays() -> None:
     first = engine().run(stage(), START)
     other = engine(population(seed=2)).run(stage(), START)

@@ -107,6 +107,7 @@ class Odd:
     reply: Callable[[Instruction], Any]
     size: int = 40
     asked: list[int] = field(default_factory=list)
+    note: str | None = None
 
     def answer(self, instruction: Instruction) -> Update:
         self.asked.append(instruction.round)

@@ -1,0 +1,375 @@
+"""Plans for the three stages of FastSHAP++: how much noise, from public facts alone.
+
+Two ways to say what may be spent:
+
+- `split_total`: one total (epsilon, delta) for everything. Black box and surrogate are calibrated
+  together, by composing the privacy-loss distributions of the very steps that will be charged; the
+  explanations follow from the private surrogate and cost nothing.
+- `separate_budgets`: a budget for each stage, as published. The published total is the sum; the
+  joint figure of the same noise is smaller, and both are stated with their deltas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from types import MappingProxyType
+
+from voile.attribution.players import Groups
+from voile.core.errors import InvalidInput
+from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.schema import Schema
+from voile.federation.client import check_size
+from voile.federation.learning import (
+    BLACK_BOX,
+    EXPLAINER,
+    SURROGATE,
+    Imitate,
+    LearnLabels,
+    LearnShapley,
+    Lesson,
+)
+from voile.federation.messages import check_name
+from voile.federation.network_task import NetworkTask, Training
+from voile.federation.stage import Stage
+from voile.models import Model
+from voile.privacy.accounting import PrivacyLoss
+from voile.privacy.calibration import Stage as NoisyStage
+from voile.privacy.calibration import dp_sgd_noise
+from voile.privacy.events import Composed, PrivacyEvent, Repeated
+
+
+class Setting(StrEnum):
+    """What is trained with noise. The black box always is."""
+
+    FREE_EXPLANATIONS = "free explanations"
+    """Private surrogate; explanations are computed or distilled from it, at no further cost."""
+    FULL_PRIVATE = "full private"
+    """As published: private surrogate, and a private explainer trained on the rows."""
+    SEMI_PRIVATE = "semi private"
+    """As published: private surrogate, and an explainer trained on the rows without noise."""
+    WITHOUT_PRIVACY = "without privacy"
+    """As published: surrogate and explainer trained on the rows without noise."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything that is public before a federation begins.
+
+    Args:
+        schema: what rows look like.
+        sizes: the number of records each client declares.
+        rounds: of each stage.
+        clients_per_round: how many are asked; everybody if absent.
+        participations: how often one client takes part in a stage at most; as often as the rounds
+            need, if absent.
+        groups: features that act together as one player.
+        black_box: a trained model to be explained, where none is to be trained.
+        relation: how neighbouring data sets differ.
+    """
+
+    schema: Schema
+    sizes: Mapping[str, int]
+    rounds: int = 10
+    clients_per_round: int | None = None
+    participations: int | None = None
+    groups: Groups | None = None
+    black_box: Model | None = None
+    relation: Relation = Relation.BLANK_ONE
+
+    def __post_init__(self) -> None:
+        if not self.sizes:
+            raise InvalidInput("a federation needs at least one client with a declared size")
+        for name, size in self.sizes.items():
+            check_name("a client", name)
+            check_size(name, size)
+        object.__setattr__(self, "sizes", MappingProxyType(dict(sorted(self.sizes.items()))))
+        each = len(self.sizes) if self.clients_per_round is None else self.clients_per_round
+        object.__setattr__(self, "clients_per_round", each)
+        if self.participations is None:
+            object.__setattr__(self, "participations", -(-self.rounds * each // len(self.sizes)))
+
+    @property
+    def rows_per_client(self) -> int:
+        """Of a client in the middle."""
+        ordered = sorted(self.sizes.values())
+        return ordered[len(ordered) // 2]
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a stage, or all of them, amounts to; never epsilon without delta."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The same noise in three readings.
+
+    Args:
+        stages: each private stage by itself, at its own delta.
+        published: the sum of epsilons and of deltas over the stages (basic composition).
+        joint: the composition of all privacy-loss distributions, at `published.delta`.
+    """
+
+    stages: Mapping[str, Spent]
+    published: Spent
+    joint: Spent
+
+
+@dataclass(frozen=True, eq=False)
+class PipelinePlan:
+    """Everything that is fixed before the first round.
+
+    Args:
+        facts: what is public.
+        setting: what is trained with noise.
+        training: how each stage is trained.
+        noise: the noise multiplier of each stage; None without privacy.
+        deltas: that of each private stage by itself.
+        seed: of the parameters before the first round, which are public.
+    """
+
+    facts: Facts
+    setting: Setting
+    training: Mapping[str, Training]
+    noise: Mapping[str, float | None]
+    deltas: Mapping[str, float]
+    seed: int = 0
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """In the order in which they run."""
+        return tuple(
+            Stage(
+                name=name,
+                task=NetworkTask(lesson, self.training[name], self.noise[name], self._relation),
+                rounds=self.facts.rounds,
+                clients_per_round=self.facts.clients_per_round or 1,
+                participations=self.facts.participations or 1,
+            )
+            for name, lesson in self.lessons.items()
+            if name in self.noise
+        )
+
+    @cached_property
+    def lessons(self) -> dict[str, Lesson]:
+        imitation = Imitate(self.facts.schema, self.facts.black_box, self.facts.groups)
+        labels = LearnLabels(self.facts.schema) if self.facts.black_box is None else None
+        first: dict[str, Lesson] = {} if labels is None else {BLACK_BOX: labels}
+        return {**first, SURROGATE: imitation, EXPLAINER: LearnShapley(imitation)}
+
+    @property
+    def tasks(self) -> dict[str, NetworkTask]:
+        """What every client has to be set up with, by stage."""
+        return {stage.name: stage.task for stage in self.stages}  # type: ignore[misc]
+
+    def twin(self) -> PipelinePlan:
+        """The same plan without any noise, to see what privacy costs; for data nobody protects."""
+        return replace(self, noise=dict.fromkeys(self.noise), deltas={})
+
+    # --- what it costs ------------------------------------------------------------------------
+
+    @property
+    def _relation(self) -> Relation:
+        return self.facts.relation
+
+    def events(self, stage: str) -> tuple[PrivacyEvent, ...]:
+        """One for each participation that a client may be asked for; the same for every client."""
+        event = self.tasks[stage].cost(1) if self.noise[stage] is not None else None
+        return () if event is None else (event,) * (self.facts.participations or 1)
+
+    @cached_property
+    def participation_events(self) -> tuple[PrivacyEvent, ...]:
+        """All participations of one client: the parts of its plan account."""
+        return tuple(event for stage in self.noise for event in self.events(stage))
+
+    def event(self, *stages: str) -> PrivacyEvent:
+        """What these stages (all, if none is named) release about one client's records."""
+        chosen = stages or tuple(name for name, noise in self.noise.items() if noise is not None)
+        missing = [name for name in chosen if self.noise.get(name) is None]
+        if missing or not chosen:
+            raise InvalidInput(f"trained without noise, so nothing bounds it: {missing or 'all'}")
+        return Composed(
+            tuple(Repeated(self.events(name)[0], len(self.events(name))) for name in chosen)
+        )
+
+    def epsilon(self, delta: float, *stages: str) -> float:
+        """The joint epsilon of these stages (all, if none is named)."""
+        return PrivacyLoss().compose(self.event(*stages)).epsilon(delta)
+
+    @cached_property
+    def figures(self) -> Figures:
+        alone = {name: Spent(self.epsilon(d, name), d) for name, d in self.deltas.items()}
+        delta = sum(self.deltas.values())
+        total = Spent(sum(spent.epsilon for spent in alone.values()), delta)
+        return Figures(alone, total, Spent(self.epsilon(delta), delta))
+
+    def guarantee(self, dataset: str, *stages: str) -> Guarantee:
+        """What can be promised about whatever is made from these stages (all, if none is named).
+
+        Args:
+            dataset: the version label of the clients' data.
+            stages: the ones that are used.
+        """
+        delta = sum(self.deltas[name] for name in stages or self.deltas)
+        counted = stages or tuple(self.deltas)
+        return Guarantee(
+            epsilon=self.epsilon(delta, *stages),
+            delta=delta,
+            unit=ProtectedUnit.ROW,
+            relation=self._relation,
+            dataset=dataset,
+            against=(
+                Adversary.PUBLIC,
+                Adversary.SERVER_SEEING_UPDATES,
+                Adversary.OTHER_CLIENTS,
+            ),
+            computational=True,
+            mechanism="DP-SGD with Poisson sampling at each client (" + ", ".join(counted) + ")",
+            composition=(
+                "privacy-loss distributions of all steps of all participations; clients are "
+                "disjoint, so the largest counts, and all have the same"
+            ),
+            public_facts=(
+                f"schema {self.facts.schema.name!r}",
+                "the declared number of rows of each client",
+                f"{self.facts.rounds} rounds, at most {self.facts.participations} participations "
+                "of a client in each stage, all settings of training",
+            ),
+            assumptions=self._assumptions,
+        )
+
+    @property
+    def _assumptions(self) -> tuple[str, ...]:
+        always = (
+            "no person's rows are at two clients",
+            "each client keeps its own participation cap",
+            "running time is not observed",
+            "settings of training were not tuned on these rows",
+        )
+        if self.facts.black_box is None:
+            return always
+        return (*always, FOREIGN_BOX)
+
+
+FOREIGN_BOX = (
+    "the black box was trained on none of these rows, or with privacy that is charged besides: "
+    "what it reveals about the rows it was trained on is not covered"
+)
+
+
+def default_training(facts: Facts) -> dict[str, Training]:
+    """The frozen rule: settings of training as a function of public facts."""
+    rows = facts.rows_per_client
+    return {
+        BLACK_BOX: Training(hidden=(64,), clipping_norm=0.5, sampling_rate=0.2, epochs=6),
+        SURROGATE: Training(
+            hidden=(64, 64), clipping_norm=surrogate_norm(rows), sampling_rate=0.24, epochs=10
+        ),
+        EXPLAINER: Training(
+            hidden=(64, 64), clipping_norm=surrogate_norm(rows), sampling_rate=0.24, epochs=10
+        ),
+    }
+
+
+def surrogate_norm(rows_per_client: int) -> float:
+    """The surrogate's clipping norm: little noise where rows are few, little bias where many."""
+    return float(min(max(0.05 * (rows_per_client / 1_208) ** 1.2, 0.02), 2.0))
+
+
+def split_total(
+    facts: Facts,
+    *,
+    epsilon: float,
+    delta: float,
+    training: Mapping[str, Training] | None = None,
+    shares: Mapping[str, float] | None = None,
+    seed: int = 0,
+) -> PipelinePlan:
+    """Spend one total on black box and surrogate; explanations are free.
+
+    Args:
+        facts: what is public.
+        epsilon, delta: the total for each client's records, over both stages.
+        training: how each stage is trained; `default_training` if absent.
+        shares: noise of each stage over the common noise; more noise, less cost. `noise_shares` if
+            absent.
+        seed: of the parameters before the first round.
+    """
+    chosen = dict(default_training(facts) if training is None else training)
+    names = _stage_names(facts, Setting.FREE_EXPLANATIONS)
+    given = noise_shares(facts) if shares is None else shares
+    stages = [_noisy(facts, chosen[name], given.get(name, 1.0)) for name in names]
+    common = dp_sgd_noise(stages, epsilon=epsilon, delta=delta, relation=facts.relation)
+    return PipelinePlan(
+        facts,
+        Setting.FREE_EXPLANATIONS,
+        chosen,
+        {n: common * s.noise_share for n, s in zip(names, stages, strict=True)},
+        dict.fromkeys(names, delta / len(names)),
+        seed,
+    )
+
+
+def noise_shares(facts: Facts) -> dict[str, float]:  # noqa: ARG001
+    """How noise is shared out between the stages."""
+    return {BLACK_BOX: 1.0, SURROGATE: 1.0}
+
+
+def separate_budgets(
+    facts: Facts,
+    budgets: Mapping[str, Spent],
+    *,
+    setting: Setting = Setting.FREE_EXPLANATIONS,
+    training: Mapping[str, Training] | None = None,
+    seed: int = 0,
+) -> PipelinePlan:
+    """A budget for each stage that is trained with noise, as FastSHAP++ states them.
+
+    Args:
+        facts: what is public.
+        budgets: by stage.
+        setting: which stages have noise.
+        training: how each stage is trained; `default_training` if absent.
+        seed: of the parameters before the first round.
+    """
+    chosen = dict(default_training(facts) if training is None else training)
+    names = _stage_names(facts, setting)
+    noisy = [name for name in names if _has_noise(name, setting)]
+    if set(budgets) != set(noisy):
+        raise InvalidInput(
+            f"the setting {setting!s} needs budgets for {noisy}, found {sorted(budgets)}"
+        )
+    noise: dict[str, float | None] = dict.fromkeys(names)
+    for name in noisy:
+        noise[name] = dp_sgd_noise(
+            [_noisy(facts, chosen[name], 1.0)],
+            epsilon=budgets[name].epsilon,
+            delta=budgets[name].delta,
+            relation=facts.relation,
+        )
+    deltas = {name: budgets[name].delta for name in noisy}
+    return PipelinePlan(facts, setting, chosen, noise, deltas, seed)
+
+
+def _noisy(facts: Facts, training: Training, share: float) -> NoisyStage:
+    """All the steps that one record can be part of, over all participations."""
+    steps = training.steps * (facts.participations or 1)
+    return NoisyStage(training.sampling_rate, steps, share)
+
+
+def _stage_names(facts: Facts, setting: Setting) -> tuple[str, ...]:
+    first = () if facts.black_box is not None else (BLACK_BOX,)
+    last = () if setting is Setting.FREE_EXPLANATIONS else (EXPLAINER,)
+    return (*first, SURROGATE, *last)
+
+
+def _has_noise(stage: str, setting: Setting) -> bool:
+    if stage == EXPLAINER:
+        return setting is Setting.FULL_PRIVATE
+    return stage == BLACK_BOX or setting is not Setting.WITHOUT_PRIVACY

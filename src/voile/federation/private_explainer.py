@@ -1,0 +1,207 @@
+"""FastSHAP++: black box, surrogate and explainer trained across clients, each with its own budget.
+
+And what voile adds: with a private surrogate, Shapley values of it are post-processing. They are
+computed exactly, sampled, or given by an explainer that is distilled from the surrogate alone; and
+interventional values of the private black box over public reference rows need no surrogate at all.
+None of this costs anything for the third stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+from voile.attribution import ExactShapley, FastShap, KernelShapley, Surrogate, distil
+from voile.attribution.fastshap import EXPLAINER_PLAN, Distilled, exact_values, sampled
+from voile.core.errors import Refused
+from voile.core.explanation import Explanation
+from voile.core.guarantee import Guarantee
+from voile.core.randomness import GeneratorSource
+from voile.federation.arrays import Arrays
+from voile.federation.budget_split import (
+    FOREIGN_BOX,
+    Facts,
+    Figures,
+    PipelinePlan,
+    Setting,
+    Spent,
+    default_training,
+    separate_budgets,
+    split_total,
+)
+from voile.federation.engine import Engine, StageResult
+from voile.federation.learning import (
+    BLACK_BOX,
+    EXPLAINER,
+    SURROGATE,
+    Imitate,
+    LearnLabels,
+    named,
+)
+from voile.federation.network_task import NetworkTask, Training
+from voile.federation.tables import NetworkModel, TableRecords
+from voile.federation.task import Unprotected
+from voile.models import Model
+from voile.training import Plan, Progress, with_arrays
+
+__all__ = [
+    "BLACK_BOX",
+    "EXPLAINER",
+    "FOREIGN_BOX",
+    "NOT_PRIVATE",
+    "SURROGATE",
+    "Facts",
+    "Figures",
+    "NetworkModel",
+    "NetworkTask",
+    "PipelinePlan",
+    "PrivateExplainer",
+    "Setting",
+    "Spent",
+    "TableRecords",
+    "Training",
+    "default_training",
+    "separate_budgets",
+    "split_total",
+    "train_private_explainer",
+]
+
+EXACT_UP_TO: Final = 16
+"""Players up to which every coalition is looked at; beyond, values are sampled."""
+ORDERS: Final = 200
+NOT_PRIVATE: Final = "no privacy guarantee (a stage was trained without noise)"
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateExplainer:
+    """What came of a federation, and every explanation that follows from it for free.
+
+    Args:
+        plan: what was agreed on.
+        dataset: the version label of the clients' data.
+        results: of each stage, by name.
+    """
+
+    plan: PipelinePlan
+    dataset: str
+    results: Mapping[str, StageResult]
+
+    @cached_property
+    def black_box(self) -> Model:
+        """The model that is explained."""
+        if self.plan.facts.black_box is not None:
+            return self.plan.facts.black_box
+        lesson = self.plan.lessons[BLACK_BOX]
+        assert isinstance(lesson, LearnLabels)
+        arrays = self.results[BLACK_BOX].arrays
+        return NetworkModel.of(self.plan.facts.schema, lesson.outlook, arrays)
+
+    @cached_property
+    def surrogate(self) -> Surrogate:
+        """Answers for the black box when only some features are present."""
+        lesson = self.plan.lessons[SURROGATE]
+        assert isinstance(lesson, Imitate)
+        return lesson.surrogate(with_arrays(self.results[SURROGATE].arrays))
+
+    @cached_property
+    def trained_explainer(self) -> FastShap:
+        """The explainer that was trained on the clients' rows, in the published settings."""
+        if EXPLAINER not in self.results:
+            raise Refused(
+                f"in the setting {self.plan.setting!s} no explainer is trained on rows; use "
+                "`of_surrogate` or `distilled`, which cost nothing"
+            )
+        return FastShap(self.surrogate, with_arrays(self.results[EXPLAINER].arrays))
+
+    # --- what is promised ---------------------------------------------------------------------
+
+    @property
+    def note(self) -> str | None:
+        """What must be written on everything made here, such as "seeded noise"."""
+        return next((r.note for r in self.results.values() if r.note is not None), None)
+
+    def promise(self, *stages: str) -> tuple[tuple[Guarantee, ...], tuple[str, ...]]:
+        """Guarantees and notes of whatever is made from these stages."""
+        used = tuple(stage for stage in stages if stage in self.results)
+        if any(self.plan.noise[stage] is None for stage in used):
+            return (), (NOT_PRIVATE,)
+        if self.note is not None:
+            return (), (self.note,)
+        return (self.plan.guarantee(self.dataset, *used),) if used else (), ()
+
+    def _promised(self, explanation: Explanation, *stages: str) -> Explanation:
+        guarantees, notes = self.promise(*stages)
+        return replace(explanation, guarantees=guarantees, notes=(*explanation.notes, *notes))
+
+    # --- explanations that cost nothing -------------------------------------------------------
+
+    def of_surrogate(self, X: Any, *, orders: int = ORDERS, seed: int = 0) -> Explanation:  # noqa: N803
+        """Shapley values of the surrogate's game: what the black box says, given some features.
+
+        Exact up to 16 players, sampled with standard errors beyond.
+        """
+        if self.surrogate.players.count <= EXACT_UP_TO:
+            found = exact_values(self.surrogate, X)
+        else:
+            found = sampled(self.surrogate, X, orders=orders, seed=seed)
+        return self._promised(found, BLACK_BOX, SURROGATE)
+
+    def of_black_box(self, X: Any, reference: Any) -> Explanation:  # noqa: N803
+        """Interventional Shapley values of the black box over *public* reference rows.
+
+        Another game than the surrogate's: absent features are taken from reference rows, whatever
+        goes with what. With a black box of your own the promise is yours to make: none is attached.
+        """
+        settings: dict[str, Any] = {
+            "schema": self.plan.facts.schema,
+            "groups": self.plan.facts.groups,
+        }
+        kind: Callable[..., Any] = (
+            ExactShapley if self.surrogate.players.count <= EXACT_UP_TO else KernelShapley
+        )
+        return self._promised(kind(self.black_box, reference, **settings)(X), BLACK_BOX)
+
+    def distilled(
+        self,
+        source: GeneratorSource,
+        *,
+        plan: Plan = EXPLAINER_PLAN,
+        progress: Progress | None = None,
+    ) -> Distilled:
+        """A fast explainer, learned from the surrogate and the public schema alone."""
+        return distil(
+            self.surrogate, self.plan.facts.schema, source=source, plan=plan, progress=progress
+        )
+
+    def by_network(self, explainer: FastShap, X: Any) -> Explanation:  # noqa: N803
+        """Explanations of a distilled explainer, or of the trained one, with what is promised."""
+        trained = EXPLAINER in self.results and explainer is self.trained_explainer
+        stages = (BLACK_BOX, SURROGATE, *((EXPLAINER,) if trained else ()))
+        return self._promised(explainer(X), *stages)
+
+
+def train_private_explainer(
+    plan: PipelinePlan,
+    engine: Engine,
+    *,
+    dataset: str,
+    unprotected: Unprotected | None = None,
+) -> PrivateExplainer:
+    """Run all stages of a plan.
+
+    Args:
+        plan: from `split_total` or `separate_budgets`.
+        engine: whose clients were set up with `plan.tasks`.
+        dataset: the version label of the clients' data, for guarantees.
+        unprotected: `TableRecords` of held-out clients, which figures may be published about.
+    """
+    results: dict[str, StageResult] = {}
+    given: dict[str, Any] = {}
+    for stage in plan.stages:
+        start: Arrays = plan.tasks[stage.name].start(plan.seed)
+        found = engine.run(stage, start, given=given, unprotected=unprotected)
+        results[stage.name] = found
+        given |= named(stage.name, found.arrays)
+    return PrivateExplainer(plan, dataset, results)
