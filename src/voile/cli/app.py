@@ -11,7 +11,7 @@ import click
 import typer
 
 from voile._version import __version__
-from voile.cli import audit, budget, demo, init, schema
+from voile.cli import audit, budget, demo, explain, init, schema
 from voile.cli.output import ExitCode, print_error
 
 _TRACEBACK = "VOILE_TRACEBACK"
@@ -47,6 +47,7 @@ app = typer.Typer(
 app.add_typer(schema.app, name="schema")
 app.add_typer(audit.app, name="audit")
 app.add_typer(budget.app, name="budget")
+app.command("explain", epilog=explain.EPILOG)(explain.explain)
 app.command("demo", epilog=demo.EPILOG)(demo.demo)
 app.command("init", epilog=init.EPILOG)(init.init)
 

@@ -180,7 +180,9 @@ def prove(
 
 @app.command(epilog="Example: voile audit verify 17.tlog-proof --answer explanation.voile")
 def verify(
-    proof: Annotated[Path, typer.Argument(help="A receipt, or the folder of an export.")],
+    proof: Annotated[
+        Path, typer.Argument(help="A receipt (of a record or a row), or the folder of an export.")
+    ],
     policy: PolicyOption = Path("audit-policy.toml"),
     query: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Canonical bytes of what was asked.")
@@ -202,16 +204,20 @@ def verify(
 
     Prints each step: checked, failed, or not checkable with what was handed in.
     """
-    from voile.audit_log import verify_export, verify_receipt
+    from voile.audit_log import verify_export, verify_receipt, verify_row_receipt
+    from voile.audit_log.row_receipt import HEADER
 
     rules = _policy(policy)
     elsewhere = _elsewhere(other, consistency)
     if proof.is_dir():
         note, records = _read(proof / "checkpoint.txt"), _lines(proof / "records.jsonl")
         report = verify_export(records, note, rules, elsewhere=elsewhere)
+    elif (content := _read(proof)).startswith(HEADER.encode()):
+        row = None if answer is None else _row(answer)
+        report = verify_row_receipt(content, rules, row=row, elsewhere=elsewhere)
     else:
         report = verify_receipt(
-            _read(proof),
+            content,
             rules,
             query=None if query is None else _read(query),
             answer=None if answer is None else _answer(answer),
@@ -363,6 +369,18 @@ def _answer(path: Path) -> bytes:
     from voile.audit_log import explanation_bytes
 
     return explanation_bytes(Explanation.load(path))
+
+
+def _row(path: Path) -> bytes:
+    """Canonical bytes of the one row of a saved explanation."""
+    from voile import Explanation
+    from voile.audit_log import explanation_rows
+    from voile.core.errors import InvalidInput
+
+    explanation = Explanation.load(path)
+    if len(explanation) != 1:
+        raise InvalidInput(f"{path}: expected the explanation of one row, found {len(explanation)}")
+    return next(explanation_rows(explanation))
 
 
 def _nonces(path: Path | None) -> dict[str, bytes]:

@@ -53,7 +53,10 @@ def about_population(name: str, rows: int) -> PublicInput:
 
 
 def row_count(rows: Any) -> int:
-    """How many rows were handed in; public."""
+    """How many rows were handed in, in all parts together; public."""
+    parts = _parts(rows)
+    if parts:
+        return sum(map(row_count, parts))
     columns = _columns(rows)
     if columns is not None:
         lengths = {len(column) for column in columns.values()}
@@ -86,6 +89,14 @@ def rows_digest(rows: Any) -> bytes:
     found = {"": np.asarray(rows)} if columns is None else columns
     parts = [[name, _column_digest(column).hex()] for name, column in found.items()]
     return hashlib.sha256(b"voile rows v1\n" + json.dumps(parts).encode()).digest()
+
+
+def _parts(rows: Any) -> list[Any]:
+    """Of a population that is given by the names of its parts, the rows of each."""
+    if not (hasattr(rows, "keys") and hasattr(rows, "__getitem__")):
+        return []
+    found = [rows[name] for name in rows.keys()]  # noqa: SIM118
+    return found if all(hasattr(each, "keys") or np.ndim(each) == 2 for each in found) else []
 
 
 def _columns(rows: Any) -> dict[str, NDArray[Any]] | None:

@@ -437,6 +437,7 @@ def test_rows_have_equal_digests_exactly_if_they_are_equal() -> None:
 def test_rows_are_counted_and_chosen() -> None:
     table = {"a": [1, 2, 3], "b": ["x", "y", "z"]}
     assert row_count(table) == 3
+    assert row_count({"north": table, "south": ROWS[:2]}) == 5
     assert chosen(table, [2])["b"].tolist() == ["z"]
     assert chosen(ROWS, [0, 1, 2]) is ROWS
     explanation = exact()(BACKGROUND)

@@ -1,0 +1,433 @@
+"""`voile explain`: one or many explanations with a guarantee, charged and on record."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from voile.cli.budget import CallerOption, KeyOption, PolicyOption, _keep, _log, _member, _open
+from voile.cli.output import JsonOption, console, print_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from voile.core.explanation import Explanation
+    from voile.core.schema import Schema
+    from voile.core.storage import Storage
+    from voile.ledger import Account
+    from voile.models import WrappedModel
+    from voile.release import Preview
+    from voile.workflows.charging import Desk
+    from voile.workflows.explain import Explained, Explainer
+    from voile.workflows.explain_choice import Wish
+
+EPILOG = """\
+Examples:
+
+  voile explain model.onnx applicant.csv --schema loans.toml --model-origin training.json
+  --background public.csv
+
+  voile explain model.onnx applicant.csv --schema loans.toml --model-origin public
+  --protect background --background customers.csv --account customers --preview
+
+  voile explain model.onnx customers.parquet --schema loans.toml --model-origin public
+  --protect population --account customers --output importance.voile
+
+  voile explain model.onnx - --schema loans.toml --model-origin public --background public.csv
+  --protect explained-row --account people --id-column id --top 3 < people.csv
+"""
+_MOST_COLUMNS = 4
+
+
+def explain(
+    model: Annotated[str, typer.Argument(help="An ONNX file, or package.module:object.")],
+    data: Annotated[str, typer.Argument(help="Rows: CSV with a header, Parquet, or - for stdin.")],
+    schema: Annotated[Path, typer.Option(metavar="FILE", help="Schema of the rows (TOML).")],
+    model_origin: Annotated[
+        str,
+        typer.Option(
+            metavar="ORIGIN",
+            help="What the model was made from: public, trained-on:LABEL, or a JSON file with the "
+            "guarantees of its training.",
+        ),
+    ],
+    protect: Annotated[
+        str, typer.Option(help="Whose rows: training, background, population or explained-row.")
+    ] = "training",
+    account: Annotated[
+        str | None, typer.Option(help="Who pays; not needed for training rows.")
+    ] = None,
+    background: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Rows that absent features take their values from."),
+    ] = None,
+    background_origin: Annotated[
+        str, typer.Option(metavar="ORIGIN", help="As --model-origin, unless it is protected.")
+    ] = "public",
+    explainer: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A learned explainer of this model.")
+    ] = None,
+    level: Annotated[
+        str, typer.Option(help="summary, aggregate, detailed or granular.")
+    ] = "detailed",
+    role: Annotated[
+        str, typer.Option(help="Who asks: reader, user, analyst or auditor.")
+    ] = "analyst",
+    clusters: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="JSON of groups of features for the level aggregate; found in the background if "
+            "that is public.",
+        ),
+    ] = None,
+    top: Annotated[int | None, typer.Option(help="Name this many features only.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Of one release; follows from --noise if not given.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="A tenth of the account's if not given.")
+    ] = None,
+    noise: Annotated[
+        float | None, typer.Option(help="Noise level, as a share of the output's width.")
+    ] = None,
+    bound: Annotated[
+        float | None, typer.Option(help="Clip an explained row's vector to this length.")
+    ] = None,
+    of: Annotated[str | None, typer.Option(help="Which output; the last of two classes.")] = None,
+    between: Annotated[
+        tuple[float, float] | None,
+        typer.Option(help="Where outputs lie, if the model does not say."),
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="Column with identifiers: each named record pays by itself.")
+    ] = None,
+    purpose: Annotated[str, typer.Option(help="What for; written down.")] = "explanation",
+    by: CallerOption = "analyst",
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Pay for new noise, even if it was asked before.")
+    ] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Say what it would cost and be like; charge nothing.")
+    ] = False,
+    database: Annotated[
+        str, typer.Option(metavar="DATABASE", help="With ledger and log: a file, or a URL.")
+    ] = "log.db",
+    replay_key: Annotated[
+        Path, typer.Option(metavar="FILE", help="Key of questions; made if there is none.")
+    ] = Path("replay.key"),
+    key: KeyOption = Path("audit.key"),
+    policy: PolicyOption = Path("audit-policy.toml"),
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Save as .voile, .parquet or .json; receipt beside it."),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it (.png, .svg).")] = None,
+    receipt: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where the receipt goes instead.")
+    ] = None,
+    row_receipts: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="A proof for each row of an explanation that is free."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain MODEL for the rows of DATA: charged to an account, on record, with a receipt.
+
+    Says whose rows are protected first. Explanations of a model that was trained with differential
+    privacy protect its training rows at no cost (--protect training). Anything else is charged.
+    """
+    from voile.core.schema import Schema
+    from voile.datasets.tables import read_table
+    from voile.release.levels import Level, Role
+    from voile.workflows.explain import Explainer
+    from voile.workflows.explain_choice import Protect, Wish, release_for
+    from voile.workflows.explain_files import origin_from
+
+    described, table = Schema.load(schema), read_table(data)
+    rows, names = _features(table, described, data), _identifiers(table, id_column)
+    wish = Wish(
+        protect=_member(Protect, protect),
+        model=_model(model, of, between),
+        schema=described,
+        model_origin=origin_from(model_origin),
+        background=_background(background, described),
+        background_origin=origin_from(background_origin),
+        learned=_learned(explainer),
+        level=_member(Level, level),
+        role=_member(Role, role),
+        clusters=_clusters(clusters, level),
+        top=top,
+        epsilon=epsilon,
+        delta=delta,
+        noise=noise,
+        bound=bound,
+        speed=_speed(),
+    )
+    count = len(next(iter(rows.values())))
+    with _open(database) as storage:
+        desk = _desk(storage, replay_key)
+        release = release_for(_with_clusters(wish), _account(desk, account), count)
+        asking = Explainer(release, desk, account, caller=by, purpose=purpose)
+        if preview:
+            _print_preview(asking.preview(count), count, as_json=as_json)
+            return
+        explained = asking(rows, identifiers=names, fresh=fresh)
+        kept = _keep(storage, desk.log, key, policy)
+        files = _Files(output, receipt, row_receipts, plot, signed=key.exists() and policy.exists())
+        written = files.write(asking, explained)
+    _print(explained, top, written, kept, as_json=as_json)
+
+
+# --- what is read ---------------------------------------------------------------------------------
+
+
+def _features(table: dict[str, Any], schema: Schema, source: str) -> dict[str, Any]:
+    """The columns of the schema; whatever stands in them is for the release to read."""
+    from voile.core.errors import InvalidInput
+
+    missing = [name for name in schema.feature_names if name not in table]
+    if missing:
+        raise InvalidInput(
+            f"{source}: the schema {schema.name!r} needs columns that are not there: "
+            + ", ".join(map(repr, missing))
+        )
+    return {name: table[name] for name in schema.feature_names}
+
+
+def _background(source: str | None, schema: Schema) -> dict[str, Any] | None:
+    from voile.datasets.tables import read_table
+
+    return None if source is None else _features(read_table(source), schema, source)
+
+
+def _identifiers(table: dict[str, Any], column: str | None) -> list[str | None] | None:
+    from voile.core.errors import InvalidInput
+
+    if column is None:
+        return None
+    if column not in table:
+        raise InvalidInput(f"there is no column {column!r} with identifiers")
+    return [None if cell is None or cell != cell else str(cell) for cell in table[column]]
+
+
+def _model(reference: str, of: str | None, between: tuple[float, float] | None) -> WrappedModel:
+    """The model with one output where two classes are one number and its complement."""
+    from voile.models import Box, Simplex, load_model, wrap
+
+    wrapped = wrap(load_model(reference))
+    if between is not None:
+        wrapped = wrap(wrapped, outputs=Box(*between))
+    names = wrapped.output_names or ()
+    if of is None and isinstance(wrapped.outputs, Simplex) and len(names) == 2:
+        of = names[-1]
+    return wrapped if of is None else wrapped.only(of)
+
+
+def _learned(path: Path | None) -> Any:
+    if path is None:
+        return None
+    from voile.attribution.fastshap import load_explainer
+
+    return load_explainer(path)
+
+
+def _clusters(path: Path | None, level: str) -> Any:
+    from voile.core.errors import InvalidInput, UnreadableFile
+
+    if path is None:
+        return None
+    if level != "aggregate":
+        raise InvalidInput(f"clusters are for the level aggregate, not {level}")
+    from voile.release.feature_clusters import declared_clusters
+
+    try:
+        groups = json.loads(path.read_bytes())
+        return declared_clusters({name: tuple(members) for name, members in groups.items()})
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise UnreadableFile(
+            f"{path}: expected JSON, names with lists of features: {error}"
+        ) from error
+
+
+def _with_clusters(wish: Wish) -> Wish:
+    """Clusters are found in the background, if anybody may see it."""
+    from voile.core.errors import Refused
+    from voile.release.feature_clusters import CLUSTERS, public_clusters
+    from voile.release.levels import Level
+    from voile.workflows.explain_choice import Protect
+
+    if wish.level is not Level.AGGREGATE or wish.clusters is not None:
+        return wish
+    if wish.protect is Protect.BACKGROUND or wish.background is None:
+        raise Refused(
+            "clusters that are found in protected rows have to be paid for: declare them with "
+            "--clusters (voile.release.feature_clusters finds them privately)"
+        )
+    count = min(CLUSTERS, len(wish.schema.features))
+    found = public_clusters(wish.background, schema=wish.schema, count=count)
+    return replace(wish, clusters=replace(found, origin=wish.background_origin))
+
+
+def _speed() -> Any:
+    from voile.attribution import Speed, progress_line
+
+    return Speed(progress=progress_line()) if sys.stderr.isatty() else Speed()
+
+
+def _desk(storage: Storage, replay_key: Path) -> Desk:
+    from voile.ledger import Ledger, ReplayKey
+    from voile.workflows.charging import Desk
+
+    if not replay_key.exists():
+        ReplayKey.generate().save(replay_key)
+    return Desk(storage, Ledger(), _log(storage), ReplayKey.load(replay_key))
+
+
+def _account(desk: Desk, name: str | None) -> Account | None:
+    return None if name is None else desk.storage.submit(lambda t: desk.ledger.account(t, name))
+
+
+# --- what is written ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Files:
+    """Where things go; receipts only if a checkpoint could be signed here."""
+
+    output: Path | None
+    receipt: Path | None
+    row_receipts: Path | None
+    plot: Path | None
+    signed: bool
+
+    def write(self, asking: Explainer, explained: Explained) -> dict[str, list[str]]:
+        from voile.workflows import explain_files as files
+
+        written: dict[str, list[Path]] = {}
+        if self.output is not None:
+            written["saved"] = [files.save(explained.explanation, self.output)]
+        beside = self.receipt or (self.output and self.output.with_suffix(files.RECEIPT))
+        if beside is not None and self.signed:
+            written["receipts"] = files.write_receipts(asking, explained, beside)
+        if self.row_receipts is not None and self.signed:
+            written["row receipts"] = files.write_row_receipts(asking, explained, self.row_receipts)
+        if self.plot is not None:
+            written["picture"] = [_drawn(explained.explanation, self.plot)]
+        return {what: [str(path) for path in paths] for what, paths in written.items()}
+
+
+def _drawn(explanation: Explanation, path: Path) -> Path:
+    from voile import plots
+
+    plots.bar(explanation).savefig(path, dpi=150)
+    return path
+
+
+# --- what is printed ------------------------------------------------------------------------------
+
+
+def _print_preview(preview: Preview, rows: int, *, as_json: bool) -> None:
+    if not as_json:
+        console().print(f"{rows} row(s); nothing was charged\n{preview}", soft_wrap=True)
+        return
+    print_json(
+        {
+            "rows": rows,
+            "event": None if preview.event is None else str(preview.event),
+            "guarantees": [guarantee.to_dict() for guarantee in preview.guarantees],
+            "accuracy": preview.accuracy,
+            "standard_error": preview.standard_error,
+            "half_width": preview.half_width,
+            "remarks": list(preview.remarks),
+        }
+    )
+
+
+def _print(
+    explained: Explained,
+    top: int | None,
+    written: dict[str, list[str]],
+    kept: str,
+    *,
+    as_json: bool,
+) -> None:
+    from voile.workflows.explain_files import as_plain
+
+    if as_json:
+        said = {
+            "charges": list(explained.charges),
+            "records": list(explained.records),
+            "replayed": explained.replayed,
+            "checkpoint": kept,
+            "written": written,
+        }
+        print_json(said | as_plain(explained.explanation))
+        return
+    out, explanation = console(), explained.explanation
+    out.print(_table(explanation, top))
+    for promise in explanation.guarantees or ("no privacy guarantee",):
+        out.print(f"guarantee: {promise}", soft_wrap=True)
+    for note in explanation.notes:
+        out.print(f"note: {note}", soft_wrap=True)
+    out.print(_paid(explained), soft_wrap=True)
+    out.print(f"checkpoint: {kept}", soft_wrap=True)
+    for what, paths in written.items():
+        shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+        out.print(f"{what}: {shown}", soft_wrap=True)
+
+
+def _paid(explained: Explained) -> str:
+    records = ", ".join(map(str, explained.records[:5])) + (
+        "…" if len(explained.records) > 5 else ""
+    )
+    if not explained.charges:
+        return f"cost nothing; record {records}"
+    said = "answered before, not charged again" if explained.replayed else "charged"
+    charges = ", ".join(explained.charges[:5]) + ("…" if len(explained.charges) > 5 else "")
+    return f"{said}: {charges}; record {records}"
+
+
+def _table(explanation: Explanation, top: int | None) -> Table:
+    """A column for each row and output if they are few, else the mean of absolute values."""
+    import numpy as np
+    from rich.table import Table
+
+    rows, features, outputs = explanation.shape
+    wide = rows * outputs <= _MOST_COLUMNS
+    heads = (
+        [_head(explanation, row, output) for row in range(rows) for output in range(outputs)]
+        if wide
+        else [f"mean |value| of {rows} rows: {name}" for name in explanation.output_names]
+    )
+    strength = np.abs(explanation.values).mean(axis=(0, 2))
+    shown = np.argsort(-strength, kind="stable")[: top or features]
+    table = Table("feature", *heads, title="Explanation")
+    for place in shown:
+        cells = (
+            [
+                _cell(explanation, row, place, output)
+                for row in range(rows)
+                for output in range(outputs)
+            ]
+            if wide
+            else [f"{value:.4g}" for value in np.abs(explanation.values[:, place]).mean(axis=0)]
+        )
+        table.add_row(explanation.feature_names[place], *cells)
+    return table
+
+
+def _head(explanation: Explanation, row: int, output: int) -> str:
+    name = explanation.output_names[output]
+    return name if len(explanation) == 1 else f"row {row}: {name}"
+
+
+def _cell(explanation: Explanation, row: int, place: int, output: int) -> str:
+    value, widths = explanation.values[row, place, output], explanation.half_widths
+    within = "" if widths is None else f" ± {widths[row, place, output]:.2g}"
+    return f"{value:+.4g}{within}"

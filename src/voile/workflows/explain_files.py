@@ -1,0 +1,142 @@
+"""Files around an explanation: its numbers in three forms, its receipts, and origins to read in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from voile.core.atomic_file import replace_file
+from voile.core.errors import InvalidInput, UnreadableFile
+from voile.core.explanation import Explanation
+from voile.core.guarantee import Guarantee
+from voile.core.optional import optional
+from voile.release import PUBLIC, Origin, trained_on, trained_privately
+from voile.workflows.explain import Explained, Explainer
+
+RECEIPT = ".tlog-proof"
+ROW_RECEIPT = ".row-proof"
+_TRAINED_ON = "trained-on:"
+
+
+def save(explanation: Explanation, path: Path) -> Path:
+    """By the ending of the name: `.voile` (every bit), `.json`, or `.parquet` (a line a value)."""
+    writers = {".voile": _save_voile, ".json": _save_json, ".parquet": _save_parquet}
+    writer = writers.get(path.suffix.lower())
+    if writer is None:
+        raise InvalidInput(
+            f"{path}: expected a name that ends in {', '.join(writers)}, found {path.suffix!r}"
+        )
+    writer(explanation, path)
+    return path
+
+
+def as_plain(explanation: Explanation) -> dict[str, Any]:
+    """Everything in an explanation as plain values for JSON; guarantees first."""
+    optional_arrays = {
+        name: None if array is None else array.tolist()
+        for name, array in (
+            ("standard_errors", explanation.standard_errors),
+            ("half_widths", explanation.half_widths),
+        )
+    }
+    return {
+        "guarantees": [guarantee.to_dict() for guarantee in explanation.guarantees],
+        "notes": list(explanation.notes),
+        "feature_names": list(explanation.feature_names),
+        "output_names": list(explanation.output_names),
+        "values": explanation.values.tolist(),
+        "base_values": explanation.base_values.tolist(),
+        **optional_arrays,
+    }
+
+
+def write_receipts(explainer: Explainer, explained: Explained, path: Path) -> list[Path]:
+    """One receipt for one entry; for several, a folder with a receipt and an answer for each.
+
+    With an answer beside it, each can be checked by itself: `voile audit verify RECEIPT --answer`.
+    """
+    receipts = explainer.receipts(explained)
+    if len(receipts) == 1:
+        return [replace_file(path, bytes(receipts[0]))]
+    folder = path.with_suffix(".receipts")
+    folder.mkdir(exist_ok=True)
+    written = []
+    for number, (receipt, entry) in enumerate(zip(receipts, explained.entries, strict=True)):
+        entry.explanation.save(folder / f"{number}.voile")
+        written.append(replace_file(folder / f"{number}{RECEIPT}", bytes(receipt)))
+    return written
+
+
+def write_row_receipts(explainer: Explainer, explained: Explained, folder: Path) -> list[Path]:
+    """For each row of a call that cost nothing, its explanation and its own proof."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return list(_row_receipts(explainer, explained, folder))
+
+
+def _row_receipts(explainer: Explainer, explained: Explained, folder: Path) -> Iterator[Path]:
+    for number, row in enumerate(explained.explanation):
+        row.save(folder / f"{number}.voile")
+        proof = explainer.row_receipt(explained, number)
+        yield replace_file(folder / f"{number}{ROW_RECEIPT}", bytes(proof))
+
+
+def origin_from(text: str) -> Origin:
+    """`public`, `trained-on:LABEL[,LABEL]`, or a JSON file with the guarantees of training."""
+    if text == "public":
+        return PUBLIC
+    if text.startswith(_TRAINED_ON):
+        labels = [label.strip() for label in text.removeprefix(_TRAINED_ON).split(",")]
+        if not all(labels):
+            raise InvalidInput(f"expected {_TRAINED_ON}LABEL, found {text!r}")
+        return trained_on(*labels)
+    path = Path(text)
+    if not path.exists():
+        raise InvalidInput(
+            f"expected 'public', '{_TRAINED_ON}LABEL' or a JSON file of guarantees, found {text!r}"
+        )
+    return trained_privately(*_guarantees(path))
+
+
+def _guarantees(path: Path) -> list[Guarantee]:
+    try:
+        stored = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UnreadableFile(f"{path}: expected JSON: {error}") from error
+    found = stored.get("guarantees") if isinstance(stored, dict) else stored
+    if not isinstance(found, list) or not found:
+        raise UnreadableFile(f"{path}: expected a list of guarantees")
+    return [Guarantee.from_dict(each) for each in found]
+
+
+def _save_voile(explanation: Explanation, path: Path) -> None:
+    explanation.save(path)
+
+
+def _save_json(explanation: Explanation, path: Path) -> None:
+    replace_file(path, (json.dumps(as_plain(explanation), indent=2) + "\n").encode())
+
+
+def _save_parquet(explanation: Explanation, path: Path) -> None:
+    """A line for each row, feature and output; guarantees and notes in the file's metadata."""
+    pyarrow = optional("pyarrow", extra="explain")
+    parquet = optional("pyarrow.parquet", extra="explain")
+    rows, features, outputs = explanation.shape
+    names, results = explanation.feature_names, explanation.output_names
+    columns: dict[str, Any] = {
+        "row": [row for row in range(rows) for _ in range(features * outputs)],
+        "feature": [name for _ in range(rows) for name in names for _ in range(outputs)],
+        "output": [name for _ in range(rows * features) for name in results],
+        "value": explanation.values.ravel(),
+    }
+    if explanation.standard_errors is not None:
+        columns["standard_error"] = explanation.standard_errors.ravel()
+    if explanation.half_widths is not None:
+        columns["half_width"] = explanation.half_widths.ravel()
+    told = as_plain(explanation)
+    said = {name: told[name] for name in ("guarantees", "notes", "base_values")}
+    table = pyarrow.table(columns).replace_schema_metadata({"voile": json.dumps(said)})
+    buffer = pyarrow.BufferOutputStream()
+    parquet.write_table(table, buffer)
+    replace_file(path, buffer.getvalue().to_pybytes())

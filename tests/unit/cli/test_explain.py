@@ -1,0 +1,345 @@
+"""`voile explain`, as people type it."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from tests.unit.workflows.explain_examples import SCHEMA, TRAINED, model
+
+from voile import Explanation, cli
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+MODEL = "tests.unit.cli.test_explain:SCORE"
+SCORE = model()
+PUBLIC_ROWS = "income,debt,employed\n2,1,yes\n5,4,no\n8,2,yes\n"
+APPLICANTS = "id,income,debt,employed\nada,3,6,no\nbob,9,1,yes\n"
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a log, two accounts, a schema and files of rows; tests work in copies."""
+    folder = tmp_path_factory.mktemp("loans")
+    (folder / "loans.toml").write_text(SCHEMA.dumps())
+    (folder / "public.csv").write_text(PUBLIC_ROWS)
+    (folder / "applicants.csv").write_text(APPLICANTS)
+    lines = [f"{a:.2f},{b:.2f},{c}" for a, b, c in customers(np.random.default_rng(1), 60)]
+    (folder / "customers.csv").write_text("income,debt,employed\n" + "\n".join(lines) + "\n")
+    (folder / "training.json").write_text(json.dumps([TRAINED.to_dict()]))
+    key, policy = str(folder / "audit.key"), str(folder / "audit-policy.toml")
+    log, beside = str(folder / "log.db"), ("--key", key, "--policy", policy)
+    done("audit", "init", log, "--origin", "example.org/loans", *beside)
+    customer = ("--dataset", "customers v1", "--epsilon", "5", "--delta", "1e-5")
+    done("budget", "open", log, "customers", *customer, *beside)
+    person = ("--dataset", "people v1", "--epsilon", "9", "--delta", "1e-5", "--parallel")
+    unit = ("--unit", "explained row", "--relation", "replace one")
+    done("budget", "open", log, "people", *person, *unit, *beside)
+    return folder
+
+
+def done(*arguments: str) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main(list(arguments))
+    assert left.value.code == 0
+
+
+@pytest.fixture
+def run(
+    prepared: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Any:
+    copied(prepared, tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str, code: int = 0, as_json: bool = True) -> Any:
+        with pytest.raises(SystemExit) as left:
+            cli.main([*arguments, *(["--json"] if as_json else [])])
+        said = capsys.readouterr()
+        assert left.value.code == code, said
+        return json.loads(said.out) if as_json else said.out
+
+    return call
+
+
+def copied(prepared: Path, folder: Path) -> None:
+    shutil.copytree(prepared, folder, dirs_exist_ok=True)
+
+
+def customers(draw: np.random.Generator, count: int) -> list[tuple[float, float, str]]:
+    return [
+        (draw.uniform(0, 10), draw.uniform(0, 10), draw.choice(["yes", "no"])) for _ in range(count)
+    ]
+
+
+def asked(data: str = "applicants.csv", *more: str, origin: str = "public") -> list[str]:
+    return ["explain", MODEL, data, "--schema", "loans.toml", "--model-origin", origin, *more]
+
+
+FREE = ("--background", "public.csv")
+ROW = (*FREE, "--protect", "explained-row", "--account", "people", "--id-column", "id")
+BACKGROUND = (
+    *("--protect", "background", "--background", "customers.csv"),
+    *("--epsilon", "0.5", "--account", "customers"),
+)
+POPULATION = ("--protect", "population", "--account", "customers", "--epsilon", "0.5")
+
+
+def test_training_rows_are_protected_for_free(run: Any) -> None:
+    said = run(*asked(*("applicants.csv", *FREE), origin="training.json"), "--output", "e.voile")
+    assert said["charges"] == []
+    assert said["guarantees"] == [TRAINED.to_dict()]
+    loaded = Explanation.load("e.voile")
+    assert loaded.values.tolist() == said["values"]
+    assert said["written"]["receipts"] == ["e.tlog-proof"]
+    report = run("audit", "verify", "e.tlog-proof", "--answer", "e.voile")
+    assert report["verified"]
+    assert report["record"]["kind"] == "post-processing"
+    assert report["record"]["rows"] == 2
+    assert all(a["consumed"] == 0 for a in run("budget", "show", "log.db")["accounts"])
+
+
+def test_each_row_of_a_free_call_gets_a_proof(run: Any) -> None:
+    run(*asked("applicants.csv", *FREE), "--row-receipts", "proofs")
+    own = ("audit", "verify", "proofs/0.row-proof", "--answer")
+    assert run(*own, "proofs/0.voile")["verified"]
+    assert not run(*own, "proofs/1.voile", code=4)["verified"]
+
+
+def test_protected_background_is_charged_and_replayed(run: Any) -> None:
+    said = run(*asked("applicants.csv", *BACKGROUND), "--output", "e.voile")
+    assert len(said["charges"]) == 1
+    assert said["guarantees"][0]["dataset"] == "customers v1"
+    assert said["half_widths"] is not None
+    assert run("audit", "verify", "e.tlog-proof", "--answer", "e.voile")["verified"]
+    again = run(*asked("applicants.csv", *BACKGROUND))
+    assert again["replayed"]
+    assert again["values"] == said["values"]
+    fresh = run(*asked("applicants.csv", *BACKGROUND), "--fresh")
+    assert fresh["values"] != said["values"]
+    assert run("budget", "verify", "log.db")["verified"]
+
+
+def test_a_preview_charges_nothing_and_draws_nothing(run: Any) -> None:
+    said = run(*asked("applicants.csv", *BACKGROUND), "--preview")
+    assert said["rows"] == 2
+    assert said["guarantees"][0]["dataset"] == "customers v1"
+    assert said["half_width"] > said["standard_error"] > 0
+    assert all(a["consumed"] == 0 for a in run("budget", "show", "log.db")["accounts"])
+    text = run(*asked("applicants.csv", *BACKGROUND), "--preview", as_json=False)
+    assert "nothing was charged" in text
+
+
+def test_the_noise_level_decides_epsilon(run: Any) -> None:
+    def epsilon(noise: str) -> float:
+        preview = run(*asked("customers.csv", *POPULATION[:-2]), "--preview", "--noise", noise)
+        return float(preview["guarantees"][0]["epsilon"])
+
+    assert epsilon("0.05") > epsilon("0.1")
+    error = run(*asked("customers.csv", *POPULATION), "--noise", "1", code=2)
+    assert "not both" in error["error"]["message"]
+
+
+def test_a_population_as_importance_and_by_name(run: Any) -> None:
+    whole = run(*asked("customers.csv", *POPULATION), "--output", "i.parquet", "--plot", "i.png")
+    assert np.shape(whole["values"]) == (1, 3, 1)
+    assert Path("i.png").stat().st_size > 1000
+    table = pyarrow.parquet.read_table("i.parquet")
+    assert table.column("feature").to_pylist() == ["income", "debt", "employed"]
+    told = json.loads(table.schema.metadata[b"voile"])
+    assert told["guarantees"] == whole["guarantees"]
+    named = run(*asked("customers.csv", *POPULATION), *FREE, "--top", "2")
+    assert np.abs(np.array(named["values"])).sum() == 2
+
+
+def test_explained_rows_pay_one_by_one_with_receipts(run: Any) -> None:
+    said = run(*asked("applicants.csv", *ROW), "--output", "e.json")
+    assert len(said["charges"]) == len(said["records"]) == 2
+    assert json.loads(Path("e.json").read_text())["values"] == said["values"]
+    for number in range(2):
+        proof = f"e.receipts/{number}.tlog-proof"
+        assert run("audit", "verify", proof, "--answer", f"e.receipts/{number}.voile")["verified"]
+    assert run(*asked("applicants.csv", *ROW))["replayed"]
+    assert not run(*asked("applicants.csv", *ROW), "--by", "somebody else")["replayed"]
+    named = run(*asked("applicants.csv", *ROW), "--top", "1")
+    assert set(np.ravel(named["values"])) <= {0.0, 1.0}
+
+
+def test_rows_come_from_standard_input_too(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(APPLICANTS.encode()))
+    monkeypatch.setattr("sys.stdin", stream)
+    assert np.shape(run(*asked("-", *FREE))["values"]) == (2, 3, 1)
+
+
+def test_rows_come_from_parquet_too(run: Any) -> None:
+    columns = {"income": [3.0, 9.0], "debt": [6, 1], "employed": ["no", "yes"]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), "applicants.parquet")
+    from_csv, from_parquet = (
+        run(*asked(f"applicants.{kind}", *FREE))["values"] for kind in ("csv", "parquet")
+    )
+    assert from_csv == from_parquet
+
+
+def test_levels_and_roles(run: Any) -> None:
+    reader = run(*asked("applicants.csv", *FREE), "--level", "summary", "--role", "reader")
+    assert reader["feature_names"] == ["money", "work"]
+    error = run(*asked("applicants.csv", *FREE), "--role", "reader", code=3)
+    assert "needs the role analyst" in error["error"]["message"]
+    pairs = run(*asked("applicants.csv", *FREE), "--level", "granular", "--role", "auditor")
+    assert len(pairs["feature_names"]) == 6
+    Path("clusters.json").write_text(json.dumps({"all": ["income", "debt", "employed"]}))
+    level = ("--level", "aggregate", "--clusters", "clusters.json")
+    assert run(*asked("applicants.csv", *FREE), *level)["feature_names"] == ["all"]
+    assert len(run(*asked("applicants.csv", *FREE), *level[:2])["feature_names"]) <= 5
+    error = run(*asked("applicants.csv", *BACKGROUND), *level[:2], code=3)
+    assert "have to be paid for" in error["error"]["message"]
+
+
+def test_people_read_a_table(run: Any) -> None:
+    text = run(*asked("applicants.csv", *BACKGROUND), "--output", "e.voile", as_json=False)
+    assert "income" in text
+    assert "±" in text
+    assert "guarantee: (ε = " in text
+    assert "receipts: e.tlog-proof" in text
+    free = run(*asked("applicants.csv", *FREE), "--top", "1", as_json=False)
+    assert "cost nothing" in free
+    assert "made from public artefacts only" in free
+    many = run(*asked("customers.csv", *FREE), as_json=False)
+    assert "mean |value| of 60 rows" in many
+
+
+def test_a_learned_explainer(run: Any) -> None:
+    from voile.attribution.fastshap import save, train_explainer, train_surrogate
+    from voile.core.randomness import Seeded
+    from voile.training import Plan
+
+    plan = Plan(steps=5, hidden=(8,))
+    rows = np.random.default_rng(0).uniform(0, 10, (50, 3)) * [1, 1, 0]
+    learnt = train_surrogate(SCORE, rows, schema=SCHEMA, source=Seeded(1), plan=plan)
+    save(train_explainer(learnt, rows, source=Seeded(1), plan=plan), Path("e.safetensors"))
+    said = run(*asked("applicants.csv", "--explainer", "e.safetensors"))
+    assert any("learned" in note for note in said["notes"])
+    error = run(
+        *asked("applicants.csv", "--explainer", "e.safetensors", "--level", "summary"), code=3
+    )
+    assert "knows the level detailed only" in error["error"]["message"]
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+def test_beyond_the_budget_is_exit_code_3_and_recorded(run: Any) -> None:
+    error = run(*asked("applicants.csv", *BACKGROUND), "--epsilon", "4", code=3)["error"]
+    assert error["kind"] == "BudgetExceeded"
+    assert error["exit_code"] == 3
+    assert run("audit", "show", "log.db", "--last", "1")["records"][0]["kind"] == "refusal"
+
+
+@pytest.mark.parametrize(
+    ("more", "origin", "reason"),
+    [
+        (FREE, "trained-on:loans 2025", "nothing can be promised about"),
+        (BACKGROUND, "trained-on:customers v1", "trained without differential privacy"),
+        (POPULATION, "trained-on:customers v1", "trained without differential privacy"),
+        ((*BACKGROUND[:-1], "people"), "public", "is for the unit"),
+        (BACKGROUND[:-2], "public", "say which account pays"),
+        ((*ROW[:-3], "customers"), "public", "replace one"),
+    ],
+)
+def test_promises_that_cannot_be_kept_are_refused(
+    run: Any, more: tuple[str, ...], origin: str, reason: str
+) -> None:
+    error = run(*asked("applicants.csv", *more, origin=origin), code=3)["error"]
+    assert reason in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (asked("applicants.csv"), "background rows"),
+        (asked("public.csv", *ROW), "no column 'id'"),
+        (asked("applicants.csv", *FREE, origin="nowhere.json"), "expected 'public'"),
+        (asked("applicants.csv", *FREE, origin="trained-on:"), "trained-on:LABEL"),
+        (asked("applicants.csv", *FREE, origin="loans.toml"), "expected JSON"),
+        (asked("applicants.csv", *FREE, "--output", "e.txt"), "ends in .voile"),
+        (asked("applicants.csv", *FREE, "--level", "deep"), "expected one of"),
+        (asked("applicants.csv", *FREE, "--clusters", "x"), "for the level aggregate"),
+        (asked("applicants.csv", *FREE, "--database", "x.db"), "no such database"),
+        (asked("loans.toml", *FREE), ""),
+    ],
+)
+def test_bad_input_is_exit_code_2(run: Any, arguments: list[str], reason: str) -> None:
+    assert reason in run(*arguments, code=2)["error"]["message"]
+
+
+def test_without_a_signing_key_here_it_is_still_on_record(run: Any) -> None:
+    said = run(*asked("applicants.csv", *FREE), "--key", "elsewhere.key", "--output", "e.voile")
+    assert "not kept" in said["checkpoint"]
+    assert "receipts" not in said["written"]
+    assert run("audit", "show", "log.db", "--last", "1")["records"][0]["kind"] == "post-processing"
+
+
+def test_two_classes_are_one_number(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    draw = np.random.default_rng(0)
+    rows = draw.uniform(0, 10, (80, 3))
+    fitted = LogisticRegression().fit(rows, rows[:, 0] > rows[:, 1])
+    monkeypatch.setattr("tests.unit.cli.test_explain.SCORE", fitted)
+    assert run(*asked("applicants.csv", *FREE))["output_names"] == ["True"]
+    assert run(*asked("applicants.csv", *FREE), "--of", "False")["output_names"] == ["False"]
+    monkeypatch.setattr("tests.unit.cli.test_explain.SCORE", lambda rows: 3 * rows[:, 0])
+    said = run(*asked("applicants.csv", *BACKGROUND), "--between", "0", "30")
+    assert np.shape(said["values"]) == (2, 3, 1)
+    error = run(*asked("applicants.csv", *BACKGROUND), "--fresh", code=3)
+    assert "declared range" in error["error"]["message"]
+
+
+# --- protected rows never raise ------------------------------------------------------------------
+
+STRANGE = ["nan,inf,perhaps", ",,", "abc,-1e999,NO"]
+
+
+def observed(said: dict[str, Any]) -> dict[str, Any]:
+    """Everything anybody can see, but what was randomised: numbers, and names in their order."""
+    shapes = {name: np.shape(said.pop(name)) for name in ("values", "base_values")}
+    notes = [note for note in said["notes"] if not note.startswith("named in this order")]
+    return said | shapes | {"notes": notes}
+
+
+@pytest.mark.parametrize(
+    ("protected", "data", "more"),
+    [
+        ("customers.csv", "applicants.csv", BACKGROUND),
+        ("customers.csv", "customers.csv", POPULATION),
+        ("customers.csv", "customers.csv", (*POPULATION, *FREE, "--top", "1")),
+        ("applicants.csv", "applicants.csv", ROW),
+        ("applicants.csv", "applicants.csv", (*ROW, "--top", "1")),
+    ],
+)
+def test_neighbouring_files_look_alike_from_outside(
+    run: Any, prepared: Path, tmp_path: Path, protected: str, data: str, more: tuple[str, ...]
+) -> None:
+    """One protected row is replaced by strange ones: exit code, text, log and ledger stay alike."""
+    header, first, *others = Path(protected).read_text().splitlines()
+    named = f"{first.split(',')[0]}," if protected.startswith("applicants") else ""
+    seen = []
+    for line in [first, *(named + each for each in STRANGE)]:
+        copied(prepared, tmp_path)
+        Path(protected).write_text("\n".join([header, line, *others]) + "\n")
+        said = observed(run(*asked(data, *more)))
+        log = run("audit", "show", "log.db")["records"]
+        told = [{k: v for k, v in each.items() if k not in UNPREDICTABLE} for each in log]
+        seen.append((said, told, run("budget", "show", "log.db")["accounts"]))
+    assert all(each == seen[0] for each in seen[1:])
+
+
+UNPREDICTABLE = {"time", "answer", "query"}
