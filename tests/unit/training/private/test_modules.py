@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from tests.unit.training.private.reference import clipped, gradients
@@ -20,6 +22,14 @@ from voile.training.private import (
     fit_privately,
 )
 from voile.training.private.perceptrons import is_perceptron
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> Iterator[None]:
+    """Layers here are initialised by torch."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
 
 
 class Recommender(nn.Module):
