@@ -17,14 +17,19 @@ from voile.release import (
     PUBLIC,
     ByExplainer,
     ClippedRelease,
+    Level,
     NoisyValues,
     OverItself,
     PostProcessed,
+    PrivateBackground,
     PrivateBackgroundShapley,
     PrivateGlobalImportance,
+    PrivateInteractions,
     PrivateTopFeatures,
     Release,
+    Role,
     TopFeaturesOfRow,
+    at_level,
     trained_privately,
 )
 
@@ -250,5 +255,36 @@ CASES |= {
         ),
         np.ones((4, 3)),
         4,
+    ),
+}
+
+CASES |= {
+    "interactions over a private background": Case(
+        lambda: PrivateInteractions(
+            MODEL,
+            PEOPLE,
+            schema=SCHEMA,
+            dataset="people",
+            relation=Relation.BLANK_ONE,
+            epsilon=1.0,
+            delta=1e-5,
+            origins=[TRAINED, PUBLIC],
+        ),
+        PEOPLE[:3],
+        3,
+    ),
+    "summary level": Case(
+        lambda: at_level(
+            Level.SUMMARY,
+            role=Role.READER,
+            model=MODEL,
+            background=PrivateBackground(
+                PEOPLE, dataset="people", relation=Relation.BLANK_ONE, delta=1e-5
+            ),
+            schema=SCHEMA,
+            origins=[PUBLIC],
+        ),
+        PEOPLE[:1],
+        1,
     ),
 }

@@ -12,7 +12,7 @@ where the record is, or name top features (`TopFeaturesOfRow`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -156,7 +156,8 @@ class ClippedRelease:
 
     def draw(self, rows: Any) -> Explanation:
         vectors = clipped(self._inner.vectors(rows), self.bound)
-        noisy = np.stack([self._noise.randomise(vector) for vector in vectors])
+        # Every value has its own noise, of a law that does not depend on how many there are.
+        noisy = replace(self._noise, shape=vectors.shape).randomise(vectors)
         known, shown = self._inner.known, self._noise.preview()
         return Explanation(
             values=noisy,

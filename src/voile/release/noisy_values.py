@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -141,8 +141,8 @@ class NoisyValues:
         """Noise on an array of values, or on the values of an explanation."""
         values = self._read(rows)
         noise = self._noise(len(values))
-        parts = values[:, np.newaxis] if self._by_row else values[np.newaxis]
-        noisy = np.concatenate([noise.randomise(part) for part in parts])
+        # Every value has its own noise, of a law that does not depend on how many there are.
+        noisy = replace(noise, shape=values.shape).randomise(values)
         shown = noise.preview()
         return Explanation(
             values=noisy,

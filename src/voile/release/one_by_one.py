@@ -14,7 +14,6 @@ Guarantees
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +24,8 @@ from voile.core.explanation import Explanation
 from voile.core.explanation_checks import Attributions, BaseValues
 from voile.core.schema import Rows, Schema
 from voile.release.post_processed import Explainer
+from voile.release.quiet import quietly
+from voile.release.records import Records
 
 NO_BASE = "the base value depends on the explained row and is left out (0)"
 
@@ -77,20 +78,17 @@ class OneByOne:
     def outputs(self) -> int:
         return self.known.shape[2]
 
-    def rows(self, given: Any) -> Rows:
-        """A table of raw values, or an array of rows, brought inside the schema."""
-        table = hasattr(given, "keys") and hasattr(given, "__getitem__")
-        rows = self.schema.rows(given) if table else self.schema.clamp(given)
-        if not len(rows):
-            raise InvalidInput("at least one row is needed, found none")
-        return rows
-
     def vectors(self, given: Any) -> Attributions:
-        """Attributions of shape (rows, players, outputs)."""
-        rows = self.rows(given)
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            return np.stack([self._vector(row) for row in rows])
+        """Attributions of shape (rows, players, outputs); zeros for null records."""
+        records = Records.read(given, self.schema, "the rows to explain")
+        nothing = np.zeros(self.known.values.shape[1:])
+        with quietly():
+            return np.stack(
+                [
+                    nothing if blank else self._vector(row)
+                    for row, blank in zip(records.rows, records.blank, strict=True)
+                ]
+            )
 
     def _vector(self, row: Rows) -> Attributions:
         shape = self.known.values.shape[1:]

@@ -1,0 +1,175 @@
+"""`FederatedAggregate`: who is where decides what the mean promises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.contract.releases import TRAINED
+from voile.core.errors import InvalidInput, Refused
+from voile.core.explanation import Explanation
+from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.randomness import SEEDED_NOISE
+from voile.release import NOT_CHARGED, FederatedAggregate, Silo
+
+
+def promise(dataset: str, epsilon: float = 1.0, delta: float = 1e-5, **changes: Any) -> Guarantee:
+    fields: dict[str, Any] = {
+        "unit": ProtectedUnit.ROW,
+        "relation": Relation.BLANK_ONE,
+        "against": (Adversary.PUBLIC,),
+        "computational": False,
+        "mechanism": "Gaussian noise",
+        "composition": "one release",
+    }
+    return Guarantee(epsilon=epsilon, delta=delta, dataset=dataset, **(fields | changes))
+
+
+def explained(*guarantees: Guarantee, value: float = 0.0, error: float = 1.0) -> Explanation:
+    values = np.full((2, 3, 1), value)
+    return Explanation(
+        values=values,
+        base_values=np.array(value / 2),
+        feature_names=("a", "b", "c"),
+        standard_errors=np.full(values.shape, error),
+        half_widths=np.full(values.shape, 1.959964 * error),
+        guarantees=guarantees,
+        notes=(NOT_CHARGED,),
+    )
+
+
+def silos(*epsilons: float, size: int = 10) -> dict[str, Silo]:
+    return {
+        f"s{i}": Silo(explained(promise(f"d{i}", epsilon)), size)
+        for i, epsilon in enumerate(epsilons)
+    }
+
+
+def figures(**settings: Any) -> tuple[float, float]:
+    first = FederatedAggregate(dataset="all", **settings).guarantees[0]
+    return first.epsilon, first.delta
+
+
+def test_disjoint_silos_cost_the_largest_not_the_sum() -> None:
+    assert figures(silos=silos(1.0, 2.0, 0.5)) == (2.0, 1e-5)
+    only = FederatedAggregate(silos(1.0, 1.0), dataset="all").guarantees[0]
+    assert "silos are disjoint: no unit is held by two of them" in only.assumptions
+
+
+def test_a_unit_in_two_silos_pays_in_both() -> None:
+    assert figures(silos=silos(1.0, 2.0, 0.5), overlaps=[{"s0", "s1"}]) == (3.0, 2e-5)
+    assert figures(silos=silos(1.0, 2.0, 0.5), overlaps=[{"s0", "s2"}]) == (2.0, 2e-5)
+
+
+def test_sets_that_meet_are_not_joined() -> None:
+    """A unit may be in the first two or in the last two: nobody is in all three."""
+    pairs = [{"s0", "s1"}, {"s1", "s2"}]
+    assert figures(silos=silos(1.0, 2.0, 0.5), overlaps=pairs)[0] == 3.0
+    assert figures(silos=silos(1.0, 2.0, 0.5), overlaps=[{"s0", "s1", "s2"}])[0] == 3.5
+
+
+def test_two_silos_with_one_data_set_hold_the_same_units() -> None:
+    same = {name: Silo(explained(promise("d")), 5) for name in ("x", "y")}
+    assert figures(silos=same) == (2.0, 2e-5)
+
+
+@given(st.lists(st.floats(0.01, 5.0), min_size=1, max_size=6), st.data())
+def test_every_unit_is_covered(epsilons: list[float], data: st.DataObject) -> None:
+    """Draw who is where; a unit's own sum never exceeds what is stated."""
+    names = [f"s{i}" for i in range(len(epsilons))]
+    sets = data.draw(st.lists(st.sets(st.sampled_from(names), min_size=1), max_size=4))
+    stated, _ = figures(silos=silos(*epsilons), overlaps=sets)
+    paid = dict(zip(names, epsilons, strict=True))
+    for held in [*sets, *({name} for name in names)]:
+        assert sum(paid[name] for name in held) <= stated * (1 + 1e-12)
+
+
+def test_means_are_weighted_by_declared_sizes_and_errors_propagate() -> None:
+    both = FederatedAggregate(
+        {
+            "x": Silo(explained(promise("x"), value=1.0, error=2.0), 30),
+            "y": Silo(explained(promise("y"), value=5.0, error=1.0), 10),
+        },
+        dataset="all",
+    ).explanation()
+    error = np.hypot(0.75 * 2.0, 0.25 * 1.0)
+    assert both.values == pytest.approx(2.0)
+    assert both.base_values == pytest.approx(1.0)
+    assert both.standard_errors == pytest.approx(error)
+    assert both.half_widths == pytest.approx(1.959964 * error)
+    assert NOT_CHARGED in both.notes
+
+
+def test_errors_that_cannot_be_joined_are_not_invented() -> None:
+    first = explained(promise("x"))
+    second = replace(explained(promise("y")), half_widths=np.full((2, 3, 1), 5.0))
+    joint = FederatedAggregate({"x": Silo(first, 1), "y": Silo(second, 1)}, dataset="all")
+    assert joint.explanation().half_widths is None
+    bare = Silo(replace(second, standard_errors=None, half_widths=None), 1)
+    joint = FederatedAggregate({"x": Silo(first, 1), "y": bare}, dataset="all")
+    assert joint.explanation().standard_errors is None
+
+
+def test_standard_errors_of_real_noise_are_right() -> None:
+    """The spread of 2,400 means of noise of known deviation."""
+    draw = np.random.default_rng(5)
+    found = []
+    for _ in range(400):
+        parts = {
+            name: Silo(
+                replace(
+                    explained(promise(name), error=error),
+                    values=draw.normal(0.0, error, (2, 3, 1)),
+                ),
+                size,
+            )
+            for name, error, size in (("x", 2.0, 3), ("y", 1.0, 1))
+        }
+        joint = FederatedAggregate(parts, dataset="all").explanation()
+        assert joint.standard_errors is not None
+        found.append(joint.values.ravel() / joint.standard_errors.ravel())
+    assert np.std(found) == pytest.approx(1.0, abs=6.2 / np.sqrt(2 * 2400))
+
+
+def test_a_shared_model_counts_once_if_said_so() -> None:
+    model = TRAINED.guarantees[0]
+    parts = {name: Silo(explained(promise(name), model), 5) for name in ("x", "y")}
+    with pytest.raises(Refused, match="shared="):
+        FederatedAggregate(parts, dataset="all")
+    joint = FederatedAggregate(parts, dataset="all", shared=TRAINED)
+    assert joint.guarantees[1:] == (model,)
+    assert joint.explanation().guarantees == joint.guarantees
+
+
+def test_what_is_not_noised_at_the_source_is_refused() -> None:
+    with pytest.raises(Refused, match="at the source"):
+        Silo(explained(), 5)
+    with pytest.raises(Refused, match="at the source"):
+        Silo(replace(explained(promise("x")), notes=(SEEDED_NOISE,)), 5)
+
+
+def test_what_does_not_fit_together_is_refused() -> None:
+    def joint(*others: Explanation, **settings: Any) -> FederatedAggregate:
+        parts = {str(i): Silo(other, 5) for i, other in enumerate(others)}
+        return FederatedAggregate(parts, dataset="all", **settings)
+
+    first = explained(promise("x"))
+    with pytest.raises(Refused, match="relations"):
+        joint(first, explained(promise("y", relation=Relation.REPLACE_ONE)))
+    with pytest.raises(Refused, match="nobody in common"):
+        joint(first, explained(promise("y", against=(Adversary.OTHER_CLIENTS,))))
+    with pytest.raises(InvalidInput, match="shape or names"):
+        joint(first, replace(first, feature_names=("a", "b", "d")))
+    with pytest.raises(InvalidInput, match="at least one silo"):
+        joint()
+    with pytest.raises(InvalidInput, match="overlap"):
+        joint(first, overlaps=[{"nobody"}])
+    with pytest.raises(InvalidInput):
+        Silo(first, 0)
+    with pytest.raises(Refused, match="delta"):
+        _ = joint(explained(promise("x", delta=0.6)), explained(promise("x", delta=0.6))).guarantees
