@@ -131,17 +131,33 @@ class _Bare:
             self.connection.execute("PRAGMA synchronous = FULL")
             dialect, self.begin, self.lock = Dialect("?", {}), "BEGIN IMMEDIATE", ""
         self.run = self.connection.execute
+        self.version: object = None
+        self.known: dict[str, tuple[Any, ...]] = {}
         self.get = {table.name: dialect.get(table) for table in (BALANCES, HEADS)}
         self.insert = {table.name: dialect.insert(table) for table in (ENTRIES, ANSWERS, LEAVES)}
         self.replace = {table.name: dialect.replace(table) for table in (BALANCES, HEADS)}
         self.look = dialect.scan(ANSWERS, 1, after=False, limit=True, descending=True)
 
+    def start(self) -> None:
+        """Begin; SQLite says whether somebody else has written, and the rows are to be read again.
+
+        PostgreSQL does not, and the head of the log is locked: one writer at a time, as with us.
+        """
+        self.run(self.begin)
+        version = None if self.lock else self.run("PRAGMA data_version").fetchone()
+        if self.lock or version != self.version:
+            self.version = version
+            self.known = {"log": self.read(HEADS, "log", self.lock)}
+            self.known |= {name: self.read(BALANCES, name) for name in PATH}
+
     def read(self, table: Table[Any], key: str, lock: str = "") -> tuple[Any, ...]:
         ((*row,),) = self.run(self.get[table.name] + lock, (key,)).fetchall()
         return tuple(row)
 
-    def change(self, table: Table[Any], row: tuple[Any, ...]) -> None:
-        self.run(self.replace[table.name], (*row[1:], row[0]))
+    def change(self, table: Table[Any], *rows: tuple[Any, ...]) -> None:
+        cursor = self.connection.cursor()
+        cursor.executemany(self.replace[table.name], [(*row[1:], row[0]) for row in rows])
+        self.known |= {row[0]: row for row in rows}
 
 
 def bare_step(place: str) -> Step:
@@ -149,16 +165,14 @@ def bare_step(place: str) -> Step:
 
     def step() -> None:
         digest = os.urandom(32)
-        bare.run(bare.begin)
-        head = bare.read(HEADS, "log", bare.lock)  # one writer at a time, as with us
+        bare.start()
         bare.run(bare.look, (digest, 1)).fetchall()
-        rows = [bare.read(BALANCES, name) for name in PATH]
-        for row in rows[:-1]:
-            bare.change(BALANCES, row)
-        number = rows[-1][5]
-        bare.change(BALANCES, (*rows[-1][:5], number + 1, time.time()))
+        *below, root = (bare.known[name] for name in PATH)
+        number = root[5]
+        bare.change(BALANCES, *below, (*root[:5], number + 1, time.time()))
         entry = ("clinic", number, "charged", "analyst", 0, time.time(), 0, "x" * 43, b"x" * 8)
         bare.run(bare.insert["ledger_entries"], (*entry, "why", "other", "service", digest, 0))
+        head = bare.known["log"]
         size = head[2]
         bare.run(bare.insert["audit_leaves"], (size, record, bytes(64)))
         edge = bytes(32 * (size + 1).bit_count())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -40,6 +41,12 @@ class Seat:
     place: int
 
 
+class TotalTuple(NamedTuple):
+    name: str
+    value: int
+
+
+TUPLES = Table("totals", TotalTuple, key=("name",))
 ITEMS = Table("items", Item, key=("name", "number"))
 TOTALS = Table("totals", Total, key=("name",))
 SEATS = Table("seats", Seat, key=("row", "place"))
@@ -149,6 +156,89 @@ class TestRecords:
             storage.submit(lambda t: t.get(ITEMS, "a"))
         with pytest.raises(InvalidInput):
             storage.submit(lambda t: t.get(ITEMS, "a", "1"))
+
+
+class TestSeveralRecords:
+    def test_all_are_overwritten(self, storage: Storage) -> None:
+        for name in ("a", "b", "c"):
+            storage.submit(add(item(name)))
+        changed = [item("c", weight=3.0), item("a", weight=None)]
+        storage.submit(lambda t: t.replace_all(ITEMS, changed))
+        assert all_items(storage) == [item("a", weight=None), item("b"), item("c", weight=3.0)]
+        assert storage.submit(lambda t: t.get(ITEMS, "c", 1)) == item("c", weight=3.0)
+
+    def test_one_that_is_not_there_is_named_and_none_is_overwritten(self, storage: Storage) -> None:
+        storage.submit(add(item("a")))
+        changed = [item("a", weight=2.0), item("b")]
+        with pytest.raises(MissingRecord) as caught:
+            storage.submit(lambda t: t.replace_all(ITEMS, changed))
+        assert caught.value.key == ("b", 1)
+        assert storage.submit(lambda t: t.get(ITEMS, "a", 1)) == item("a")
+
+    def test_no_record_is_none(self, storage: Storage) -> None:
+        storage.submit(lambda t: t.replace_all(ITEMS, []))
+
+
+class TestReadingAgain:
+    """A session may remember what it read: nobody may notice."""
+
+    def test_what_another_session_wrote_is_seen(self, new_session: NewSession) -> None:
+        with storage_on(new_session(), [PART]) as one, storage_on(new_session(), [PART]) as two:
+            one.submit(lambda t: t.insert(TOTALS, Total("n", 0)))
+            for value in range(1, 6):
+                assert two.submit(lambda t: t.get(TOTALS, "n")) == Total("n", value - 1)
+                writer = one if value % 2 else two
+                writer.submit(lambda t, value=value: t.replace(TOTALS, Total("n", value)))  # type: ignore[misc]
+                assert one.submit(lambda t: t.get(TOTALS, "n")) == Total("n", value)
+
+    def test_what_was_undone_is_forgotten(self, storage: Storage) -> None:
+        def fail(t: Transaction) -> None:
+            t.replace(TOTALS, Total("n", 7))
+            assert t.get(TOTALS, "n") == Total("n", 7)
+            raise RuntimeError("undone")
+
+        storage.submit(lambda t: t.insert(TOTALS, Total("n", 0)))
+        with pytest.raises(RuntimeError):
+            storage.submit(fail)
+        assert storage.submit(lambda t: t.get(TOTALS, "n")) == Total("n", 0)
+
+    def test_what_was_undone_in_company_is_forgotten(self, new_session: NewSession) -> None:
+        session = new_session()
+        storage_on(session, [PART])
+        session.begin()
+        session.savepoint()
+        session.insert(TOTALS, Total("n", 0))
+        session.release()
+        session.savepoint()
+        session.replace_all(TOTALS, [Total("n", 7)])
+        session.undo()
+        assert session.get(TOTALS, "n") == Total("n", 0)
+        session.commit()
+        session.close()
+
+    def test_another_shape_of_the_same_table_is_read_anew(self, storage: Storage) -> None:
+        storage.submit(lambda t: t.insert(TOTALS, Total("n", 3)))
+        storage.submit(lambda t: t.get(TOTALS, "n"))
+        found = storage.submit(lambda t: t.get(TUPLES, "n"))
+        assert type(found) is TotalTuple
+        assert found == ("n", 3)
+
+
+class TestNamedTuples:
+    def test_they_are_records_like_others(self, storage: Storage) -> None:
+        storage.submit(lambda t: t.insert(TUPLES, TotalTuple("a", 1)))
+        storage.submit(lambda t: t.insert(TUPLES, TotalTuple("b", 2)))
+        storage.submit(lambda t: t.replace(TUPLES, TotalTuple("b", 3)))
+        found = storage.submit(lambda t: t.scan(TUPLES))
+        assert found == [("a", 1), ("b", 3)]
+        assert {type(each) for each in found} == {TotalTuple}
+        assert type(storage.submit(lambda t: t.get(TUPLES, "a"))) is TotalTuple
+
+    def test_they_are_checked_like_others(self, storage: Storage) -> None:
+        with pytest.raises(InvalidInput, match="value"):
+            storage.submit(lambda t: t.insert(TUPLES, TotalTuple("a", True)))
+        with pytest.raises(InvalidInput, match="dataclass or a named tuple"):
+            Table("plain", tuple, key=("a",))
 
 
 class TestScan:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from voile.audit_log.canonical import Malformed
 from voile.audit_log.merkle import HASH_SIZE, Hash, grow, leaf_hash, root_of
 from voile.audit_log.notes import check_name
-from voile.audit_log.records import Record, canonical_bytes
+from voile.audit_log.records import Encoded, Record, canonical_bytes
 from voile.audit_log.tree import (
     Range,
     complete_subtrees,
@@ -25,8 +25,7 @@ from voile.core.errors import DuplicateRecord, InvalidInput
 from voile.core.storage import Part, Table, Transaction
 
 
-@dataclass(frozen=True)
-class Leaf:
+class Leaf(NamedTuple):
     """One record. `hashes` joins the subtrees that end here, from the leaf's own hash upward."""
 
     number: int
@@ -34,8 +33,7 @@ class Leaf:
     hashes: bytes
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """Size and right edge of the tree: one row."""
 
     name: str
@@ -44,8 +42,7 @@ class Head:
     edge: bytes
 
 
-@dataclass(frozen=True)
-class PublishedCheckpoint:
+class PublishedCheckpoint(NamedTuple):
     """A checkpoint that has left the house, with its signatures."""
 
     size: int
@@ -109,7 +106,10 @@ class AuditLog:
 
     def append(self, transaction: Transaction, record: Record) -> Appended:
         """Add one record; it is in the log once the transaction is committed."""
-        content = canonical_bytes(record)
+        return self.append_encoded(transaction, canonical_bytes(record))
+
+    def append_encoded(self, transaction: Transaction, content: Encoded) -> Appended:
+        """The same for a record whose bytes were made already."""
         head = _head(transaction)
         if head.origin != self.origin:
             raise InvalidInput(f"this database holds the log {head.origin!r}, not {self.origin!r}")

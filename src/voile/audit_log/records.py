@@ -10,9 +10,10 @@ changes a meaning; a change is a new version of the kind, beside the old one.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from types import NoneType
-from typing import Any, ClassVar, Final, TypeAlias, get_args, get_type_hints
+from typing import Any, ClassVar, Final, NewType, TypeAlias, get_args, get_type_hints
 
 from voile.audit_log import canonical
 from voile.audit_log.canonical import Flat, Malformed
@@ -260,6 +261,8 @@ Record: TypeAlias = (
     | Assessment
     | KeyRotation
 )
+Encoded = NewType("Encoded", bytes)
+"""The canonical bytes of a record, made here."""
 KINDS: Final = {(kind.kind, kind.version): kind for kind in get_args(Record)}
 
 
@@ -281,26 +284,57 @@ def _columns_of(record: object) -> dict[str, frozenset[type]]:
     return columns
 
 
-def canonical_bytes(record: Record) -> bytes:
+def canonical_bytes(record: Record) -> Encoded:
     """The bytes that are hashed into the log."""
     columns = _columns_of(record)
     flat: Flat = {"kind": record.kind, "version": record.version}
     for name, value in vars(record).items():
-        kind = type(value)
-        if kind not in columns[name]:
-            raise _wrong_type(name, kind, columns[name])
-        if kind is not NoneType:
-            flat[name] = value if kind is str or kind is int else _written(name, value)
+        plain = _plain(name, value, columns[name])
+        if plain is not None:
+            flat[name] = plain
+    return _encoded(record.kind, canonical.encode_flat, flat)
+
+
+class Draft:
+    """A record of which a few fields are still open; all others are checked and written once.
+
+    Args:
+        record: says what the others are; what it holds in the open fields does not matter.
+        still_open: fields that are never absent.
+    """
+
+    def __init__(self, record: Record, *still_open: str) -> None:
+        self._kind = record.kind
+        self._open = {name: _columns_of(record)[name] for name in sorted(still_open)}
+        whole = canonical.decode_flat(canonical_bytes(record))
+        self._template = canonical.template_flat(whole, frozenset(still_open))
+
+    def filled(self, **values: str | int | bytes | float) -> Encoded:
+        """The canonical bytes of the record with these values in the open fields."""
+        plain = [_plain(name, values[name], kinds) for name, kinds in self._open.items()]
+        return _encoded(self._kind, self._template, plain)
+
+
+def _plain(name: str, value: object, kinds: frozenset[type]) -> str | int | None:
+    kind = type(value)
+    if kind not in kinds:
+        raise _wrong_type(name, kind, kinds)
+    if kind is str or kind is int or kind is NoneType:
+        return value  # type: ignore[return-value]
+    return _written(name, value)  # type: ignore[arg-type]
+
+
+def _encoded(kind: str, encode: Callable[[Any], bytes], values: object) -> Encoded:
     try:
-        content = canonical.encode_flat(flat)
+        content = encode(values)
     except Malformed as error:
-        raise InvalidInput(f"{record.kind}: {error}") from None
+        raise InvalidInput(f"{kind}: {error}") from None
     if len(content) > LARGEST_RECORD:
         raise InvalidInput(
-            f"a record holds at most {LARGEST_RECORD} bytes, this {record.kind} has "
+            f"a record holds at most {LARGEST_RECORD} bytes, this {kind} has "
             f"{len(content)}; put a digest in place of long text"
         )
-    return content
+    return Encoded(content)
 
 
 def decode_record(content: bytes) -> Record:

@@ -18,7 +18,7 @@ from a journal or from the audit log are equal to the last bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from voile.ledger.measures import Sums, growth, larger, packed, plus, unpacked
 
@@ -37,7 +37,7 @@ class Standing(NamedTuple):
 
     @classmethod
     def unpack(cls, content: bytes) -> Standing:
-        return cls(*unpacked(content, 4))
+        return cls._make(unpacked(content, 4))
 
     def pack(self) -> bytes:
         return packed(*self)
@@ -48,15 +48,28 @@ class Standing(NamedTuple):
         return Standing(nothing, nothing, nothing, self.carried if carried else nothing)
 
 
-class Step(NamedTuple):
+class Account(Protocol):
     """One account on the way up: what kind it is, and where it stands."""
+
+    @property
+    def is_plan(self) -> bool: ...
+
+    @property
+    def is_parallel(self) -> bool: ...
+
+    @property
+    def standing(self) -> Standing: ...
+
+
+class Step(NamedTuple):
+    """The same by itself."""
 
     is_plan: bool
     is_parallel: bool
     standing: Standing
 
 
-def charged(path: Sequence[Step], cost: Sums) -> list[Standing]:
+def charged(path: Sequence[Account], cost: Sums) -> list[Standing]:
     """Where all accounts on a path stand after a charge on its first; the last is the root."""
     first = _charged_directly(path[0], cost)
     after, grown = [first], _grown(path[0], first, cost)
@@ -72,7 +85,7 @@ def charged(path: Sequence[Step], cost: Sums) -> list[Standing]:
     return after
 
 
-def _charged_directly(step: Step, cost: Sums) -> Standing:
+def _charged_directly(step: Account, cost: Sums) -> Standing:
     if step.is_plan:  # paid whole by the accounts above; its own bound is its list of parts
         return step.standing
     spent, direct, peak, carried = step.standing
@@ -82,7 +95,7 @@ def _charged_directly(step: Step, cost: Sums) -> Standing:
     return Standing(plus(spent, cost), direct, peak, carried)
 
 
-def _charged_from_below(step: Step, from_below: Sums, grown: Sums) -> Standing:
+def _charged_from_below(step: Account, from_below: Sums, grown: Sums) -> Standing:
     spent, direct, peak, carried = step.standing
     if not step.is_parallel:
         return Standing(plus(spent, grown), direct, peak, carried)
@@ -92,7 +105,7 @@ def _charged_from_below(step: Step, from_below: Sums, grown: Sums) -> Standing:
     return Standing(plus(direct, higher), direct, higher, carried)
 
 
-def _grown(step: Step, after: Standing, charged_here: Sums) -> Sums:
+def _grown(step: Account, after: Standing, charged_here: Sums) -> Sums:
     """What the next account up is charged: for all but parallel accounts, exactly the same."""
     if step.is_parallel:
         return growth(step.standing.spent, after.spent)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.guarantee import ProtectedUnit, Relation
@@ -44,6 +44,7 @@ DIGEST_SIZE: Final = 32
 KEPT_DIGEST: Final = 16
 """Bytes kept of a record's digest: enough that two of a million records never meet by chance."""
 _LONGEST_TEXT: Final = 500
+_CHARGED: Final = Act.CHARGED.value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +86,7 @@ class Charge:
                 raise InvalidInput(f"records are named by keyed digests of {DIGEST_SIZE} bytes")
 
 
-@dataclass(frozen=True)
-class Grant:
+class Grant(NamedTuple):
     """A charge that was granted, once its transaction is committed.
 
     Args:
@@ -111,20 +111,25 @@ class Grant:
 
 def check_charge(charge: Charge, account: Account) -> None:
     """Step 1: the release speaks about what the account protects."""
-    for name in ("unit", "relation", "dataset"):
-        if getattr(charge, name) != getattr(account, name):
-            raise InvalidInput(
-                f"account {account.name!r} is for {name} {getattr(account, name)!s}, the release "
-                f"for {getattr(charge, name)!s}; nothing was charged"
-            )
+    about = (charge.unit, charge.relation, charge.dataset)
+    protected = (account.unit, account.relation, account.dataset)
+    if about != protected:
+        for name, found, expected in zip(
+            ("unit", "relation", "dataset"), about, protected, strict=True
+        ):
+            if found != expected:
+                raise InvalidInput(
+                    f"account {account.name!r} is for {name} {expected!s}, the release for "
+                    f"{found!s}; nothing was charged"
+                )
     check_relation(charge.event, account.relation)
 
 
 def standings_after(path: Sequence[Node], cost: Sums) -> list[Standing]:
     """Steps 2 and 3: where the accounts would stand; `BudgetExceeded` if one cannot afford it."""
-    after = charged([node.step for node in path], cost)
+    after = charged(path, cost)
     for node, standing in zip(path, after, strict=True):
-        if node.account.is_plan or standing.spent is node.standing.spent:
+        if standing is node.standing or node.account.is_plan:
             continue
         if not fits(standing.spent, node.account.budgets):
             raise _exceeded(node, standing.spent)
@@ -171,25 +176,21 @@ def write_act(
         entry: the line of the journal.
     """
     alerts: list[Alert] = []
-    last = len(path) - 1
-    for place, (node, standing, share) in enumerate(zip(path, standings, shares, strict=True)):
-        balance = node.balance
-        due = () if share is None else reached(balance.alerted, share)
-        alerts += [_record_alert(t, node, threshold, entry) for threshold in due]
-        if standing is node.standing and not due and place != last:
+    changed: list[Balance] = []
+    for node, standing, share in zip(path, standings, shares, strict=True):
+        name, terms, period, sums, alerted, entries, time = node.balance
+        due = () if share is None else reached(alerted, share)
+        if due:
+            alerts += [_record_alert(t, node, threshold, entry) for threshold in due]
+            alerted = due[-1]
+        if node is path[-1]:
+            entries, time = entry.number + 1, entry.time
+        elif standing is node.standing and not due:
             continue
-        t.replace(
-            BALANCES,
-            Balance(
-                balance.account,
-                balance.terms,
-                balance.period,
-                balance.sums if standing is node.standing else standing.pack(),
-                due[-1] if due else balance.alerted,
-                entry.number + 1 if place == last else balance.entries,
-                entry.time if place == last else balance.time,
-            ),
-        )
+        if standing is not node.standing:
+            sums = standing.pack()
+        changed.append(Balance(name, terms, period, sums, alerted, entries, time))
+    t.replace_all(BALANCES, changed)
     t.insert(ENTRIES, entry)
     return tuple(alerts)
 
@@ -209,8 +210,7 @@ def apply_charge(t: Transaction, path: Sequence[Node], charge: Charge, now: floa
     else:
         assert account.measure is not None
         cost = account.measure.cost(charge.event)
-        standings = standings_after(path, cost)
-        parts = []
+        standings, parts = standings_after(path, cost), []
         shares = [
             None if new is node.standing else consumed(new.spent, node.account.budgets)
             for node, new in zip(path, standings, strict=True)
@@ -218,7 +218,7 @@ def apply_charge(t: Transaction, path: Sequence[Node], charge: Charge, now: floa
     entry = Entry(
         root.account,
         root.entries,
-        Act.CHARGED.value,
+        _CHARGED,
         account.name,
         path[0].balance.period,
         time,

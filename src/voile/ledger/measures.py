@@ -133,6 +133,8 @@ def fits(total: Sums, budgets: Sums) -> bool:
 
 def consumed(total: Sums, budgets: Sums) -> float:
     """The share that is gone, between 0 and 1, in the dimension that has most left."""
+    if len(total) == 1:
+        return min(1.0, total[0] / budgets[0]) if budgets[0] > 0 else 1.0
     shares = [
         each / budget if budget > 0 else 1.0 for each, budget in zip(total, budgets, strict=True)
     ]
@@ -147,9 +149,7 @@ def packed(*sums: Sums) -> bytes:
 
 def unpacked(content: bytes, parts: int) -> tuple[Sums, ...]:
     """The inverse of `packed` for this many sums."""
-    values = _layout(len(content) // 8).unpack(content)
-    size = len(values) // parts
-    return tuple(values[start : start + size] for start in range(0, len(values), size))
+    return tuple(_layout(len(content) // (8 * parts)).iter_unpack(content))
 
 
 @lru_cache(maxsize=256)

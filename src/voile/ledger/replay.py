@@ -13,7 +13,6 @@ recognised.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import os
 import secrets
@@ -30,6 +29,7 @@ from voile.core.guarantee import ProtectedUnit
 from voile.ledger.accounts import Account
 
 KEY_SIZE: Final = 32
+_BLOCK_SIZE: Final = 64
 _PREFIX: Final = b"voile replay key v1 "
 _ABOUT_A_PERSON: Final = (ProtectedUnit.EXPLAINED_ROW, ProtectedUnit.USER)
 
@@ -171,7 +171,18 @@ class ReplayKey:
         return self._digest(b"nonce", f"{name}\n{charge}".encode())
 
     def _digest(self, purpose: bytes, content: bytes) -> bytes:
-        return hmac.digest(self.key, purpose + b"\n" + content, hashlib.sha256)
+        inner, outer = (state.copy() for state in self._states)
+        inner.update(purpose + b"\n" + content)
+        outer.update(inner.digest())
+        return outer.digest()
+
+    @cached_property
+    def _states(self) -> tuple[hashlib._Hash, hashlib._Hash]:
+        """HMAC-SHA-256 (RFC 2104) with the key hashed in already: half of the work of a digest."""
+        block = self.key.ljust(_BLOCK_SIZE, b"\0")
+        pads = (bytes(byte ^ pad for byte in block) for pad in (0x36, 0x5C))
+        inner, outer = map(hashlib.sha256, pads)
+        return inner, outer
 
 
 def _named(about: About) -> list[str]:

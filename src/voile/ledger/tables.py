@@ -9,9 +9,8 @@ is a new version of `PART` with a migration.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from voile.core.storage import Part, Table
 
@@ -24,8 +23,7 @@ class Act(StrEnum):
     RENEWED = "renewed"
 
 
-@dataclass(frozen=True)
-class AccountRow:
+class AccountRow(NamedTuple):
     """What an account promised. `terms` is random and never used twice."""
 
     terms: bytes
@@ -43,8 +41,7 @@ class AccountRow:
     opened: float
 
 
-@dataclass(frozen=True)
-class Balance:
+class Balance(NamedTuple):
     """Where an account stands: rewritten by every charge on it or below it.
 
     Args:
@@ -65,8 +62,7 @@ class Balance:
     time: float
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One line of a tree's journal, in order.
 
     Args:
@@ -96,16 +92,14 @@ class Entry:
     population: int
 
 
-@dataclass(frozen=True)
-class ChildRow:
+class ChildRow(NamedTuple):
     """Which accounts lie directly below an account."""
 
     parent: str
     child: str
 
 
-@dataclass(frozen=True)
-class DatasetRow:
+class DatasetRow(NamedTuple):
     """Which root a version of a data set belongs to, for each unit."""
 
     dataset: str
@@ -113,8 +107,7 @@ class DatasetRow:
     root: str
 
 
-@dataclass(frozen=True)
-class PlanPart:
+class PlanPart(NamedTuple):
     """One distinct event of a plan: how often it is in it, and how often it was used."""
 
     account: str
@@ -123,8 +116,7 @@ class PlanPart:
     used: int
 
 
-@dataclass(frozen=True)
-class AlertRow:
+class AlertRow(NamedTuple):
     """A threshold that was reached: at most once for each account, period and threshold."""
 
     account: str
@@ -134,8 +126,7 @@ class AlertRow:
     number: int
 
 
-@dataclass(frozen=True)
-class AnswerRow:
+class AnswerRow(NamedTuple):
     """A noisy answer that was charged, under the keyed digest of its question.
 
     `record` is the number of the charge's record in the audit log, -1 if it has none.
@@ -150,8 +141,7 @@ class AnswerRow:
     answer: bytes
 
 
-@dataclass(frozen=True)
-class PopulationRow:
+class PopulationRow(NamedTuple):
     """Keyed digests of the records behind a charge, sorted and joined. Never leaves the ledger."""
 
     root: str

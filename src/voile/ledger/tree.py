@@ -9,7 +9,7 @@ from voile.core.errors import InvalidInput
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.storage import Transaction
 from voile.ledger.accounts import Account, Children
-from voile.ledger.balances import Standing, Step
+from voile.ledger.balances import Standing
 from voile.ledger.event_text import event_from, event_text
 from voile.ledger.measures import Measure, consumed
 from voile.ledger.tables import (
@@ -33,9 +33,12 @@ class Node(NamedTuple):
     standing: Standing
 
     @property
-    def step(self) -> Step:
-        account = self.account
-        return Step(account.is_plan, account.is_parallel, self.standing)
+    def is_plan(self) -> bool:
+        return self.account.is_plan
+
+    @property
+    def is_parallel(self) -> bool:
+        return self.account.is_parallel
 
 
 class Tree:
@@ -53,7 +56,8 @@ class Tree:
         balance = t.get(BALANCES, name) if isinstance(name, str) else None
         if balance is None:
             raise InvalidInput(f"there is no account {name!r}; `voile budget show` lists them")
-        return Node(self._account(t, balance), balance, Standing.unpack(balance.sums))
+        account = self._known.get(balance.terms) or self._account(t, balance)
+        return Node(account, balance, Standing.unpack(balance.sums))
 
     def path(self, t: Transaction, name: str) -> list[Node]:
         """The account and all accounts above it, the root last."""
@@ -77,15 +81,13 @@ class Tree:
         return [each for root in roots for each in (root, *self.below(t, root.account.name))]
 
     def _account(self, t: Transaction, balance: Balance) -> Account:
-        known = self._known.get(balance.terms)
-        if known is None:
-            row = t.get(ACCOUNTS, balance.terms)
-            if row is None:
-                raise InvalidInput(f"account {balance.account!r} has lost its terms")
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            known = self._known[balance.terms] = account_from(row)
-        return known
+        row = t.get(ACCOUNTS, balance.terms)
+        if row is None:
+            raise InvalidInput(f"account {balance.account!r} has lost its terms")
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        account = self._known[balance.terms] = account_from(row)
+        return account
 
 
 def check_depth(path: list[Node]) -> None:

@@ -23,6 +23,7 @@ from typing import Final
 from voile.audit_log import PART as LOG_PART
 from voile.audit_log import AuditLog, Refusal, Release, guarantees_digest
 from voile.audit_log.commitments import digest as commitment
+from voile.audit_log.records import Draft, Encoded
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.guarantee import Guarantee
 from voile.core.storage import Part, Storage, Transaction
@@ -40,7 +41,7 @@ from voile.ledger import (
     would_cost,
 )
 from voile.ledger.event_text import event_for_log, event_text
-from voile.ledger.measures import written
+from voile.ledger.measures import Sums, written
 from voile.privacy.events import PrivacyEvent
 
 PARTS: Final[tuple[Part, ...]] = (LEDGER_PART, LOG_PART)
@@ -176,7 +177,7 @@ class Desk:
         """Step 3. A refusal changes nothing in the ledger, so its record can be kept."""
 
         def write_record(grant: Grant) -> int:
-            return self.log.append(t, self._release(request, grant, drawn)).index
+            return self.log.append_encoded(t, self._release(request, grant, drawn)).index
 
         try:
             return self.ledger.settle(
@@ -185,24 +186,17 @@ class Desk:
         except BudgetExceeded as refused:
             return self._refused(t, request, refused)
 
-    def _release(self, request: Request, grant: Grant, drawn: Drawn) -> Release:
-        headline, nonces = request.guarantees[0], self._nonces(grant.charge)
-        return Release(
+    def _release(self, request: Request, grant: Grant, drawn: Drawn) -> Encoded:
+        """The record of a charge, as bytes."""
+        nonces = self._nonces(grant.charge)
+        draft = _draft(
+            grant.account.name, request.subject, request.guarantees, request.event, grant.cost
+        )
+        return draft.filled(
             time=int(grant.time),
-            account=grant.account.name,
             charge=grant.charge,
-            subject=request.subject,
-            epsilon=headline.epsilon,
-            delta=headline.delta,
-            unit=headline.unit.value,
-            relation=headline.relation.value,
-            dataset=headline.dataset,
-            mechanism=headline.mechanism,
-            guarantees=_guarantees_digest(request.guarantees),
             query=commitment("query", nonces["query"], request.question.canonical_bytes),
             answer=commitment("answer", nonces["answer"], drawn.committed or drawn.content),
-            event=event_for_log(event_text(request.event)),
-            cost=written(grant.cost) if grant.cost else None,
         )
 
     def _refused(self, t: Transaction, request: Request, refused: BudgetExceeded) -> BudgetExceeded:
@@ -227,9 +221,33 @@ class Desk:
 
 
 @lru_cache(maxsize=256)
-def _guarantees_digest(guarantees: tuple[Guarantee, ...]) -> bytes:
-    """A service promises the same few things again and again."""
-    return guarantees_digest(guarantees)
+def _draft(
+    account: str,
+    subject: str,
+    guarantees: tuple[Guarantee, ...],
+    event: PrivacyEvent,
+    cost: Sums,
+) -> Draft:
+    """A service promises the same few things again and again: what its records have in common."""
+    headline = guarantees[0]
+    record = Release(
+        time=0,
+        account=account,
+        charge="",
+        subject=subject,
+        epsilon=headline.epsilon,
+        delta=headline.delta,
+        unit=headline.unit.value,
+        relation=headline.relation.value,
+        dataset=headline.dataset,
+        mechanism=headline.mechanism,
+        guarantees=guarantees_digest(guarantees),
+        query=bytes(32),
+        answer=bytes(32),
+        event=event_for_log(event_text(event)),
+        cost=written(cost) if cost else None,
+    )
+    return Draft(record, "time", "charge", "query", "answer")
 
 
 def _charge(request: Request, asked: Asked) -> Charge:

@@ -25,7 +25,7 @@ from voile.audit_log import (
     canonical_bytes,
     decode_record,
 )
-from voile.audit_log.records import KINDS, LARGEST_RECORD
+from voile.audit_log.records import KINDS, LARGEST_RECORD, Draft
 from voile.core.errors import InvalidInput
 
 HASH = bytes(range(32))
@@ -254,3 +254,36 @@ def test_fields_hold_only_what_can_be_written() -> None:
     for kind in KINDS.values():
         allowed = {"str", "int", "float", "bytes", "bytes | None", "str | None", "float | None"}
         assert {field.type for field in fields(kind)} <= allowed
+
+
+class TestDraft:
+    """What is left open of a record and filled in later gives the very same bytes."""
+
+    @pytest.mark.parametrize("record", RECORDS, ids=lambda record: str(record.kind))
+    def test_a_filled_draft_is_the_record(self, record: Record) -> None:
+        written = {name: value for name, value in vars(record).items() if value is not None}
+        for count in range(len(written) + 1):
+            values = dict(list(written.items())[:count])
+            assert Draft(record, *values).filled(**values) == canonical_bytes(record)
+
+    @given(
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=50),
+        st.binary(min_size=32, max_size=32),
+    )
+    def test_whatever_was_there_before(self, charge: str, query: bytes) -> None:
+        draft = Draft(release(), "charge", "query")
+        expected = canonical_bytes(replace(release(), charge=charge, query=query))
+        assert draft.filled(charge=charge, query=query) == expected
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            {"charge": 1, "query": HASH},
+            {"charge": "a", "query": HASH[1:]},
+            {"charge": "a" * LARGEST_RECORD, "query": HASH},
+            {"charge": "\ud800", "query": HASH},
+        ],
+    )
+    def test_what_no_record_may_hold_is_refused(self, values: dict[str, Any]) -> None:
+        with pytest.raises(InvalidInput):
+            Draft(release(), "charge", "query").filled(**values)

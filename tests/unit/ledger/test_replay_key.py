@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import stat
 from pathlib import Path
 
@@ -53,3 +55,9 @@ def test_digests_of_different_things_never_meet() -> None:
     assert key.nonce("a#1", "query") != other.nonce("a#1", "query")
     assert key.records(["1"], "v1").isdisjoint(key.records(["1"], "v2"))
     assert len(key.records(["1", "2", "1"], "v1")) == 2
+
+
+def test_nonces_are_plain_hmac() -> None:
+    key = ReplayKey(bytes(range(32)))
+    expected = hmac.digest(key.key, b"nonce\nquery\nclinic#7", hashlib.sha256)
+    assert key.nonce("clinic#7", "query") == expected

@@ -347,14 +347,14 @@ def spoil_balance(t: Transaction) -> None:
     assert balance is not None
     standing = Standing.unpack(balance.sums)
     smaller = standing._replace(spent=tuple(each / 2 for each in standing.spent))
-    t.replace(BALANCES, replace(balance, sums=smaller.pack()))
+    t.replace(BALANCES, balance._replace(sums=smaller.pack()))
 
 
 def spoil_peak(t: Transaction) -> None:
     balance = t.get(BALANCES, "wards")
     assert balance is not None
     standing = Standing.unpack(balance.sums)
-    t.replace(BALANCES, replace(balance, sums=standing._replace(peak=(0.0, 0.0)).pack()))
+    t.replace(BALANCES, balance._replace(sums=standing._replace(peak=(0.0, 0.0)).pack()))
 
 
 def last_charge(t: Transaction) -> Any:
@@ -363,24 +363,24 @@ def last_charge(t: Transaction) -> Any:
 
 def spoil_entry(t: Transaction) -> None:
     entry = last_charge(t)
-    t.replace(ENTRIES, replace(entry, cost=bytes(len(entry.cost))))
+    t.replace(ENTRIES, entry._replace(cost=bytes(len(entry.cost))))
 
 
 def spoil_both(t: Transaction) -> None:
     """Somebody who knows the ledger takes back a charge everywhere, but cannot touch the log."""
     entry = last_charge(t)
-    t.replace(ENTRIES, replace(entry, cost=b"", event=""))
+    t.replace(ENTRIES, entry._replace(cost=b"", event=""))
     for name in ("clinic", "wards", "south"):
         balance = t.get(BALANCES, name)
         assert balance is not None
         nothing = Standing.fresh((0.0, 0.0))
-        t.replace(BALANCES, replace(balance, sums=nothing.pack()))
+        t.replace(BALANCES, balance._replace(sums=nothing.pack()))
 
 
 def spoil_record(t: Transaction) -> None:
     leaves = t.scan(LEAVES)
     changed = leaves[-1].record.replace(b"gaussian", b"gaussiax")
-    t.replace(LEAVES, replace(leaves[-1], record=changed))
+    t.replace(LEAVES, leaves[-1]._replace(record=changed))
 
 
 SPOIL: dict[str, Callable[[Transaction], None]] = {

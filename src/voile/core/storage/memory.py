@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -95,9 +95,13 @@ class MemorySession:
         before, rows[key] = rows[key], row
         self._undo.append(lambda: rows.__setitem__(key, before))
 
+    def replace_all(self, table: Table[Record], records: Sequence[Record]) -> None:
+        for record in records:
+            self.replace(table, record)
+
     def get(self, table: Table[Record], *key: Value) -> Record | None:
         row = self._database.rows[table.name].get(table.checked_key(key, whole=True))
-        return None if row is None else table.record(*row)
+        return None if row is None else table.from_row(row)
 
     def scan(
         self,
@@ -116,7 +120,7 @@ class MemorySession:
             table.checked_key((*prefix, after), whole=False)
             chosen = [k for k in chosen if (k[depth] < after if descending else k[depth] > after)]  # type: ignore[operator]
         chosen = chosen[::-1] if descending else chosen
-        return [table.record(*rows[key]) for key in chosen[:limit]]
+        return [table.from_row(rows[key]) for key in chosen[:limit]]
 
     # --- tables ---
 

@@ -136,6 +136,16 @@ class PostgresSession(SqlRecords):
         except self._psycopg.Error as error:
             raise self._fault(error) from error
 
+    def _change_each(self, statement: str, parameters: list[Row]) -> int:
+        self._flush()
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.executemany(statement, parameters)  # in one round trip
+                changed: int = cursor.rowcount
+            return changed
+        except self._psycopg.Error as error:
+            raise self._fault(error) from error
+
     def _fetch(self, statement: str, parameters: Row) -> list[Row]:
         self._flush()
         try:

@@ -6,6 +6,7 @@ implement both: memory (the readable specification), SQLite and PostgreSQL.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from voile.core.storage.tables import Record, Table, Value
@@ -19,6 +20,9 @@ class Transaction(Protocol):
 
     def replace(self, table: Table[Record], record: Record) -> None:
         """Overwrite the record with the same key; `MissingRecord` if there is none."""
+
+    def replace_all(self, table: Table[Record], records: Sequence[Record]) -> None:
+        """Overwrite each of several records; `MissingRecord` if one is not there."""
 
     def get(self, table: Table[Record], *key: Value) -> Record | None:
         """The record with this key, or None."""

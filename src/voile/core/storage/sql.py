@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from voile.core.errors import DuplicateRecord, MissingRecord
-from voile.core.storage.tables import Record, Row, Table, Value
+from voile.core.storage.tables import Key, Record, Row, Table, Value
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,16 @@ class SqlRecords:
         """Run a statement that changes rows; how many it changed."""
         raise NotImplementedError
 
+    def _change_each(self, statement: str, parameters: list[Row]) -> int:
+        """Run one statement for each row of parameters; how many rows they changed together."""
+        raise NotImplementedError
+
     def _fetch(self, statement: str, parameters: Row) -> list[Row]:
         """Run a statement that returns rows."""
         raise NotImplementedError
+
+    def _replaced(self, table: Table[Record], row: Row, record: Record) -> None:
+        """Told about every record that was overwritten."""
 
     def _define(self, statement: str) -> None:
         """Run a statement that changes tables."""
@@ -95,10 +102,23 @@ class SqlRecords:
         row = table.row(record)
         if not self._change(self._replace(table), table.replacement(row)):
             raise MissingRecord(table.name, table.key_of(row))
+        self._replaced(table, row, record)
+
+    def replace_all(self, table: Table[Record], records: Sequence[Record]) -> None:
+        rows = [table.row(record) for record in records]
+        changes = list(map(table.replacement, rows))
+        if self._change_each(self._replace(table), changes) != len(rows):
+            missing = next(key for key in map(table.key_of, rows) if not self._is_there(table, key))
+            raise MissingRecord(table.name, missing)
+        for row, record in zip(rows, records, strict=True):
+            self._replaced(table, row, record)
+
+    def _is_there(self, table: Table[Any], key: Key) -> bool:
+        return bool(self._fetch(self._get(table), key))
 
     def get(self, table: Table[Record], *key: Value) -> Record | None:
         rows = self._fetch(self._get(table), table.checked_key(key, whole=True))
-        return table.record(*rows[0]) if rows else None
+        return table.from_row(rows[0]) if rows else None
 
     def scan(
         self,
@@ -114,7 +134,7 @@ class SqlRecords:
         statement = self._scan(
             table, len(prefix), after=bool(start), limit=bool(end), descending=descending
         )
-        return [table.record(*row) for row in self._fetch(statement, prefix + start + end)]
+        return list(map(table.from_row, self._fetch(statement, prefix + start + end)))
 
     def create(self, table: Table[Any]) -> None:
         self._define(self._dialect.create(table))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from voile.core.atomic_file import disk_fault
 from voile.core.errors import (
@@ -18,11 +18,13 @@ from voile.core.errors import (
 )
 from voile.core.storage.fair_lock import FairLock
 from voile.core.storage.sql import Dialect, SqlRecords
-from voile.core.storage.tables import Row
+from voile.core.storage.tables import Key, Record, Row, Table, Value
 
 APPLICATION: Final = 0x766F696C  # "voil": how SQLite files say whose they are
 PATIENCE: Final = 10.0
 """Seconds to wait for another writer before giving up."""
+MOST_REMEMBERED: Final = 1000
+"""Records kept in memory between transactions."""
 
 _DIALECT = Dialect("?", {int: "INTEGER", str: "TEXT", bytes: "BLOB", float: "REAL"})
 _FAULTS: dict[int, type[StorageFault]] = {
@@ -37,13 +39,18 @@ _FAULTS: dict[int, type[StorageFault]] = {
 
 
 class SqliteSession(SqlRecords):
-    """One connection to one file. Any thread may use it, one at a time."""
+    """One connection to one file. Any thread may use it, one at a time.
+
+    Records that were read or replaced are remembered (decision 0035).
+    """
 
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
         super().__init__(_DIALECT)
         self._path = path
         self._lock = _fair_lock(path, patience)
         self._holds_lock = False
+        self._remembered: dict[tuple[str, Key], Any] = {}
+        self._data_version: object = None
         try:
             self._connection = sqlite3.connect(
                 path, timeout=patience, isolation_level=None, check_same_thread=False
@@ -73,8 +80,9 @@ class SqliteSession(SqlRecords):
         self._holds_lock = True
         try:
             self._define("BEGIN IMMEDIATE")
+            self._forget_unless_alone()
         except StorageFault:
-            self._let_go()
+            self.rollback()
             raise
 
     def savepoint(self) -> None:
@@ -84,6 +92,7 @@ class SqliteSession(SqlRecords):
         self._define("RELEASE command")
 
     def undo(self) -> None:
+        self._remembered.clear()
         self._define("ROLLBACK TO command")
         self._define("RELEASE command")
 
@@ -98,11 +107,50 @@ class SqliteSession(SqlRecords):
         self._let_go()
 
     def rollback(self) -> None:
+        self._remembered.clear()
         try:
             if self._connection.in_transaction:
                 self._define("ROLLBACK")
         finally:
             self._let_go()
+
+    # --- records read or written before ---
+
+    def get(self, table: Table[Record], *key: Value) -> Record | None:
+        place = (table.name, table.checked_key(key, whole=True))
+        known = self._remembered.get(place)
+        if type(known) is table.record:
+            return known
+        found = super().get(table, *key)
+        if found is not None:
+            self._remember(place, found)
+        return found
+
+    def _replaced(self, table: Table[Record], row: Row, record: Record) -> None:
+        self._remember((table.name, table.key_of(row)), record)
+
+    def drop(self, table: Table[Any]) -> None:
+        self._remembered.clear()
+        super().drop(table)
+
+    def rename(self, table: Table[Any], name: str) -> None:
+        self._remembered.clear()
+        super().rename(table, name)
+
+    def _remember(self, place: tuple[str, Key], record: object) -> None:
+        if len(self._remembered) >= MOST_REMEMBERED:
+            self._remembered.clear()
+        self._remembered[place] = record
+
+    def _forget_unless_alone(self) -> None:
+        """What was remembered holds as long as no other connection has committed anything.
+
+        SQLite says so by a number that it changes whenever it has to drop its own copies of pages.
+        """
+        version = self._fetch("PRAGMA data_version", ())[0][0]
+        if version != self._data_version:
+            self._remembered.clear()
+            self._data_version = version
 
     def is_blank(self) -> bool:
         return self._application() == 0 and not self._fetch("SELECT 1 FROM sqlite_master", ())
@@ -129,6 +177,12 @@ class SqliteSession(SqlRecords):
     def _change(self, statement: str, parameters: Row) -> int:
         try:
             return self._connection.execute(statement, parameters).rowcount
+        except sqlite3.Error as error:
+            raise self._fault(error) from error
+
+    def _change_each(self, statement: str, parameters: list[Row]) -> int:
+        try:
+            return self._connection.executemany(statement, parameters).rowcount
         except sqlite3.Error as error:
             raise self._fault(error) from error
 

@@ -1,4 +1,7 @@
-"""What is stored, as data: a table is a frozen dataclass and the fields that identify it.
+"""What is stored, as data: a table is a record class and the fields that identify it.
+
+A record is a frozen dataclass or, where every charge reads and writes one, a named tuple: that is a
+row already (decision 0035).
 
 Compatibility promise: a table of a released version keeps its name, columns and meaning; a change
 is a new version of its `Part`, with a migration.
@@ -9,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from operator import attrgetter, itemgetter
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeAlias, TypeVar, get_args, get_type_hints
@@ -57,11 +60,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Table(Generic[Record]):
-    """A table of frozen dataclasses.
+    """A table of frozen dataclasses or named tuples.
 
     Args:
         name: lower case letters, digits and underscores.
-        record: a frozen dataclass of int, str, bytes and float fields, each perhaps `| None`.
+        record: its fields are int, str, bytes and float, each perhaps `| None`.
         key: the fields that identify a record; scans return records in the order of the key.
     """
 
@@ -70,8 +73,10 @@ class Table(Generic[Record]):
     key: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if not is_dataclass(self.record):
-            raise InvalidInput(f"table {self.name!r} needs a dataclass, found {self.record!r}")
+        if not (is_dataclass(self.record) or self._is_tuple):
+            raise InvalidInput(
+                f"table {self.name!r} needs a dataclass or a named tuple, found {self.record!r}"
+            )
         for name in (self.name, *self.column_names):
             if not _NAME.fullmatch(name):
                 raise InvalidInput(f"{name!r} cannot be a name in a database")
@@ -88,46 +93,51 @@ class Table(Generic[Record]):
         return self._hash  # type: ignore[attr-defined,no-any-return]
 
     @cached_property
+    def _is_tuple(self) -> bool:
+        return isinstance(self.record, type) and hasattr(self.record, "_fields")
+
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         hints = get_type_hints(self.record)
-        return tuple(_column(item.name, hints[item.name]) for item in fields(self.record))  # type: ignore[arg-type]
+        return tuple(_column(name, hints[name]) for name in self.column_names)
 
     @cached_property
     def column_names(self) -> tuple[str, ...]:
+        if self._is_tuple:
+            return self.record._fields  # type: ignore[attr-defined,no-any-return]
         return tuple(item.name for item in fields(self.record))  # type: ignore[arg-type]
 
     @cached_property
-    def _values_of(self) -> Callable[[Record], Any]:
+    def from_row(self) -> Callable[[Row], Record]:
+        """The record behind a row."""
+        if self._is_tuple:
+            return partial(tuple.__new__, self.record)  # type: ignore[type-var]
+        return lambda row: self.record(*row)
+
+    @cached_property
+    def values(self) -> Callable[[Record], Row]:
+        """The record as a tuple, unchecked."""
+        if self._is_tuple:
+            return tuple  # type: ignore[return-value]
+        if len(self.column_names) == 1:
+            return lambda record: (getattr(record, self.column_names[0]),)
         return attrgetter(*self.column_names)
 
     def row(self, record: Record) -> Row:
         """The record as a checked tuple."""
-        values = self._values_of(record)
-        row: Row = values if len(self.column_names) > 1 else (values,)
-        if not self._plainly_good(row):
+        row = self.values(record)
+        if not _plainly_good(row, self._kinds):
             for column, value in zip(self.columns, row, strict=True):
                 column.check(value)
         return row
 
-    def _plainly_good(self, row: Row) -> bool:
-        """A quick look that clears nearly every record; `Column.check` has the last word."""
-        if tuple(map(type, row)) != self._kinds:
-            return False
-        for value in row:
-            kind = type(value)
-            if kind is int:
-                if not -_LONG <= value < _LONG:  # type: ignore[operator]
-                    return False
-            elif kind is str:
-                if not value.isascii() or "\0" in value:  # type: ignore[union-attr,operator]
-                    return False
-            elif kind is float and value != value:
-                return False
-        return True
-
     @cached_property
     def _kinds(self) -> tuple[type[Any], ...]:
         return tuple(column.kind for column in self.columns)
+
+    @cached_property
+    def _key_kinds(self) -> tuple[type[Any], ...]:
+        return tuple(self._kinds[position] for position in self.key_positions)
 
     @cached_property
     def key_positions(self) -> tuple[int, ...]:
@@ -147,11 +157,30 @@ class Table(Generic[Record]):
 
     def checked_key(self, values: Key, *, whole: bool) -> Key:
         """A key, or the first part of one."""
+        if _plainly_good(values, self._key_kinds):
+            return values
         if len(values) > len(self.key) or (whole and len(values) != len(self.key)):
             raise InvalidInput(f"the key of table {self.name!r} is {self.key}, found {values!r}")
         for position, value in zip(self.key_positions, values, strict=False):
             self.columns[position].check(value)
         return values
+
+
+def _plainly_good(row: Row, kinds: tuple[type[Any], ...]) -> bool:
+    """A quick look that clears nearly every record; `Column.check` has the last word."""
+    if tuple(map(type, row)) != kinds:
+        return False
+    for value in row:
+        kind = type(value)
+        if kind is int:
+            if not -_LONG <= value < _LONG:  # type: ignore[operator]
+                return False
+        elif kind is str:
+            if not value.isascii() or "\0" in value:  # type: ignore[union-attr,operator]
+                return False
+        elif kind is float and value != value:
+            return False
+    return True
 
 
 def _storable(text: str) -> bool:
