@@ -33,6 +33,7 @@ from voile.ledger.replay import About
 from voile.privacy.events import PrivacyEvent
 from voile.release import NOT_CHARGED, Identity, Preview, Release, RowsAre
 from voile.workflows.charging import Answer, Desk, Drawn, Request
+from voile.workflows.explain_account import check_account
 from voile.workflows.explain_free import record_call
 from voile.workflows.explain_question import (
     PARTS_OF_ROWS,
@@ -141,7 +142,8 @@ class Explainer:
             )
         name = self.account
         paying = self.desk.storage.submit(lambda t: self.desk.ledger.account(t, name))
-        _check_account(paying, self.release)
+        speaks = self.release.guarantees(1)[0]
+        check_account(paying, dataset=speaks.dataset, unit=speaks.unit, relation=speaks.relation)
         if self.release.rows_are is RowsAre.RECORD:
             check_account_of_records(paying)
         object.__setattr__(self, "_paying", paying)
@@ -285,17 +287,6 @@ class Explainer:
             caller=self.caller,
             part=PARTS_OF_ROWS[self.release.rows_are],
         )
-
-
-def _check_account(account: Account, release: Release) -> None:
-    headline = release.guarantees(1)[0]
-    for name in ("dataset", "unit", "relation"):
-        protects, speaks = getattr(account, name), getattr(headline, name)
-        if protects != speaks:
-            raise Refused(
-                f"account {account.name!r} is for the {name} {str(protects)!r}, the release speaks "
-                f"about {str(speaks)!r}; nothing was computed or charged"
-            )
 
 
 def _settled_notes(explanation: Explanation, *more: str) -> Explanation:

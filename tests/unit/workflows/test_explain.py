@@ -12,6 +12,7 @@ from tests.unit.workflows.budget_examples import RULES, House
 from tests.unit.workflows.explain_examples import (
     BACKGROUND,
     ROWS,
+    SCHEMA,
     TRAINED,
     Costly,
     asking,
@@ -20,11 +21,13 @@ from tests.unit.workflows.explain_examples import (
     exact,
     free,
     house_in,
+    model,
     people,
     private_training,
     records,
 )
 
+from voile.attribution import ExactShapley
 from voile.audit_log import (
     BudgetOpened,
     Outcome,
@@ -40,8 +43,9 @@ from voile.core.errors import BudgetExceeded, InvalidInput, Refused, Verificatio
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.ledger import Children, Planned, ReplayKey
 from voile.ledger.tables import ENTRIES
-from voile.release import NOT_CHARGED, RowsAre
+from voile.release import NOT_CHARGED, PUBLIC, PostProcessed, RowsAre
 from voile.workflows.explain import NOTHING_TO_CHARGE, Explained, Explainer
+from voile.workflows.explain_artefacts import paid_synthetic_background
 from voile.workflows.explain_free import CARRIED, NO_PROMISE, tree_of_call
 from voile.workflows.explain_question import about_population, chosen, row_count, rows_digest
 from voile.workflows.explain_rows import UNNAMED
@@ -460,3 +464,25 @@ def test_releases_are_on_record_with_what_they_cost(house: House) -> None:
     assert record.subject == "loan score v3"
     assert record.cost is not None
     assert (record.epsilon, record.unit, record.relation) == (1.0, "explained row", "replace one")
+
+
+def test_a_synthetic_background_is_paid_for_once(house: House) -> None:
+    house.open("clinic", relation=Relation.BLANK_ONE, epsilon=2.0)
+    table = {"income": [1.0, 9.0, np.nan], "debt": [1, 2, 3], "employed": ["yes", "no", "?"]}
+    wanted = {"epsilon": 1.0, "delta": 1e-6, "size": 20}
+    first, again = (
+        paid_synthetic_background(house.desk, "clinic", table, SCHEMA, **wanted)  # type: ignore[arg-type]
+        for _ in range(2)
+    )
+    assert np.array_equal(first.rows, again.rows)
+    assert all(map(np.array_equal, first.histograms, again.histograms))
+    charged = [each for each in records(house) if isinstance(each, Release)]
+    assert len(charged) == 1
+    assert charged[0].subject == "synthetic background of 20 rows"
+    explainer = ExactShapley(model(), first.rows, schema=SCHEMA)
+    release = PostProcessed(explainer, [PUBLIC, first.origin], model="m", name="exact")
+    assert asking(house, release)(ROWS).explanation.guarantees == (first.guarantee,)
+    people(house)
+    with pytest.raises(Refused, match="unit"):
+        paid_synthetic_background(house.desk, "people", table, SCHEMA, **wanted)  # type: ignore[arg-type]
+    assert house.verify().verified
