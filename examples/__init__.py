@@ -1,0 +1,1 @@
+"""Whole stories, each in one file: `python -m examples.credit_decision`."""

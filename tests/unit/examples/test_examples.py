@@ -1,0 +1,60 @@
+"""The examples tell the story that they promise, on every change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from examples import credit_decision, fraud_alert, hospital_risk
+
+from voile import Explanation
+from voile.audit_log import Outcome
+from voile.workflows.explain import NOTHING_TO_CHARGE
+
+SMALLEST_PICTURE = 5_000
+
+
+def test_the_applicant_learns_why_and_can_check_it(tmp_path: Path) -> None:
+    story = credit_decision.main(tmp_path)
+    outcomes = {step.name: step.outcome for step in story.checked.steps}
+    assert story.checked.verified
+    assert outcomes["answer"] is outcomes["inclusion"] is Outcome.CHECKED
+    assert NOTHING_TO_CHARGE in story.explained.explanation.notes
+    assert story.explained.explanation.guarantees[0].epsilon == credit_decision.EPSILON
+    assert "Article 22" in story.letter
+    assert "Article 86" in story.letter
+    assert "payments that were late" in story.letter.partition("in your favour")[0]
+    assert story.picture.stat().st_size > SMALLEST_PICTURE
+    assert (tmp_path / "letter.txt").read_text(encoding="utf-8") == story.letter
+    assert Explanation.load(tmp_path / "explanation.voile") == story.explained.explanation
+
+
+def test_a_patient_is_compared_with_private_records(tmp_path: Path) -> None:
+    story = hospital_risk.main(tmp_path)
+    assert all(report.verified for report in story.checked)
+    assert len(story.over_records.charges) == len(story.importance.charges) == 1
+    assert story.over_synthetic.charges == ()
+    assert 0 < story.used < 0.5
+    noisy = story.over_records.explanation
+    assert noisy.data is not None  # the patient asks about himself; the records stay away
+    assert noisy.half_widths is not None
+    free = story.over_synthetic.explanation
+    assert free.guarantees[0].dataset == hospital_risk.DATASET
+    text = hospital_risk.said(story)
+    assert "verified offline" in text
+    assert "free from now on" in text
+    assert all(picture.stat().st_size > SMALLEST_PICTURE for picture in story.pictures)
+
+
+def test_a_shop_learns_roughly_why_and_not_more(tmp_path: Path) -> None:
+    story = fraud_alert.main(tmp_path)
+    shown = story.named.explanation
+    assert shown.data is None
+    assert np.abs(shown.values).sum() == 2
+    assert story.again.replayed
+    assert story.again.explanation == shown
+    assert "nothing was charged" in story.refused
+    assert story.checked.verified
+    assert any("nothing is promised about 'payments 2025'" in note for note in shown.notes)
+    assert "To the shop" in fraud_alert.said(story)
+    assert story.picture.stat().st_size > SMALLEST_PICTURE
