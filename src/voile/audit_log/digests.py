@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _ARRAY: Final = b"voile array v1\n"
 _PLAIN_KINDS: Final = "biuf"
+_ROWS_AT_ONCE: Final = 8192
 
 
 def array_digest(array: NDArray[Any]) -> bytes:
@@ -89,15 +90,18 @@ def explanation_rows(explanation: Explanation) -> Iterator[bytes]:
     head = hashlib.sha256(encode(common)).digest()
     count = len(explanation)
     numbers = [
-        np.ascontiguousarray(array, dtype="<f8").reshape(count, -1)
+        array.reshape(count, -1)
         for array in parts.values()
         if array is not None and array.dtype.kind == "f"
     ]
-    bits, width = np.hstack(numbers).tobytes(), 8 * sum(part.shape[1] for part in numbers)
     texts = explanation.data if kinds.get("data") == "U" else None
-    for row in range(count):
-        words = b"" if texts is None else encode([str(cell) for cell in texts[row].tolist()])
-        yield head + bits[row * width : (row + 1) * width] + words
+    width = 8 * sum(part.shape[1] for part in numbers)
+    for start in range(0, count, _ROWS_AT_ONCE):
+        some = slice(start, min(start + _ROWS_AT_ONCE, count))
+        bits = np.hstack([part[some] for part in numbers]).astype("<f8", copy=False).tobytes()
+        for row in range(some.stop - start):
+            words = b"" if texts is None else encode([str(cell) for cell in texts[start + row]])
+            yield head + bits[row * width : (row + 1) * width] + words
 
 
 def published_round_hash(

@@ -129,7 +129,11 @@ TEXTS = replace(NUMBERS, data=np.array([["x", "long text"], ["y", "z"], ["", "z"
 
 
 @pytest.mark.parametrize("explanation", [NUMBERS, TEXTS], ids=["numbers", "texts"])
-def test_one_row_by_itself_gives_the_same_bytes(explanation: Explanation) -> None:
+@pytest.mark.parametrize("at_once", [1, 2, 8192])
+def test_one_row_by_itself_gives_the_same_bytes(
+    explanation: Explanation, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("voile.audit_log.digests._ROWS_AT_ONCE", at_once)
     together = list(explanation_rows(explanation))
     assert len(set(together)) == 3
     for number, content in enumerate(together):
