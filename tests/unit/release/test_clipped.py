@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -191,3 +192,14 @@ def test_public_mistakes_are_said_when_it_is_built() -> None:
 
     with pytest.raises(InvalidInput, match="other features"):
         release(broken)
+
+
+def test_single_values_that_are_not_finite_count_as_nothing() -> None:
+    """An explainer of somebody else may return things of its own kind."""
+
+    def foreign(rows: Array) -> Any:
+        known = itself(np.zeros_like(rows))
+        return known if not rows.any() else SimpleNamespace(values=[[[np.nan], [1.0], [np.inf]]])
+
+    inner = OneByOne(lambda rows: foreign(np.where(rows == 1.0, 0.0, rows)), SCHEMA)
+    assert inner.vectors([[2.0, 0.0, 0.0]]).tolist() == [[[0.0], [1.0], [0.0]]]
