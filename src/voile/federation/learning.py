@@ -151,7 +151,7 @@ class Imitate:
 
     def surrogate(self, network: nn.Sequential) -> Surrogate:
         return Surrogate(
-            encoding=Encoding.of_schema(self.schema),
+            encoding=Encoding.around_defaults(self.schema),
             players=self.players,
             head=self.outlook.head,
             network=network,

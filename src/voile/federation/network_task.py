@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.optional import optional
@@ -37,7 +35,8 @@ class Training:
         clipping_norm: no record moves the gradient sum of a step by more.
         sampling_rate: each record is part of a step with this probability.
         epochs: how often a record is seen in one participation, on average.
-        rate: the learning rate of Adam.
+        rate: the learning rate of Adam in the first round.
+        cooling: what it is multiplied by from round to round.
         proximal: the strength of the pull towards the global arrays (FedProx).
     """
 
@@ -46,6 +45,7 @@ class Training:
     sampling_rate: float = 0.2
     epochs: float = 6.0
     rate: float = 0.02
+    cooling: float = 1.0
     proximal: float = 0.0
 
     def __post_init__(self) -> None:
@@ -54,8 +54,14 @@ class Training:
             raise InvalidInput(f"sampling_rate must be in (0, 1], found {self.sampling_rate}")
         if not 0 < self.epochs <= 1e6:
             raise InvalidInput(f"epochs must be above 0, found {self.epochs}")
+        if not 0 < self.cooling <= 1:
+            raise InvalidInput(f"cooling must be in (0, 1], found {self.cooling}")
         if self.proximal < 0:
             raise InvalidInput(f"proximal must be at least 0, found {self.proximal}")
+
+    def rate_in(self, number: int) -> float:
+        """The learning rate of a round, counted from 1."""
+        return self.rate * self.cooling ** (number - 1)
 
     @property
     def steps(self) -> int:
@@ -118,7 +124,7 @@ class NetworkTask:
         material = self.lesson.material(records, instruction.given, source.generator())
         private = self.steps(size)
         if private is None:
-            _fit_plainly(network, material, self.training, size, source.generator())
+            _fit_plainly(network, material, self.training, instruction.round, size, source)
             return Fitted(_change(network, instruction.arrays), None)
         pull = Proximal(self.training.proximal) if self.training.proximal > 0 else None
         run = fit_privately(
@@ -126,7 +132,7 @@ class NetworkTask:
             material.records,
             material.loss,
             private,
-            optimiser=Adam(self.training.rate),
+            optimiser=Adam(self.training.rate_in(instruction.round)),
             source=source,
             prepare=material.prepare,
             pull=pull,
@@ -176,12 +182,14 @@ def _fit_plainly(
     network: nn.Sequential,
     material: Material,
     training: Training,
+    number: int,
     size: int,
-    draw: np.random.Generator,
+    source: GeneratorSource,
 ) -> None:
     """As many steps, of as many records, without clipping or noise: the twin of a private run."""
     torch: Any = optional("torch", extra="torch")
-    optimiser = torch.optim.Adam(network.parameters(), lr=training.rate)
+    draw = source.generator()
+    optimiser = torch.optim.Adam(network.parameters(), lr=training.rate_in(number))
     start = [value.detach().clone() for value in network.parameters()]
     values: list[Any] = list(network.parameters())
     batch = max(1, round(training.sampling_rate * size))

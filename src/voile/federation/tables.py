@@ -45,7 +45,7 @@ class TableRecords:
     @cached_property
     def columns(self) -> Tensor:
         """Encoded rows, (n, columns)."""
-        return Encoding.of_schema(self.schema).tensor(self.rows)
+        return Encoding.around_defaults(self.schema).tensor(self.rows)
 
     @cached_property
     def targets(self) -> Tensor:
@@ -149,5 +149,5 @@ class NetworkModel:
 
     def predict(self, rows: Rows) -> Outputs:
         """Outputs of rows, (n, outputs)."""
-        columns = Encoding.of_schema(self.schema).tensor(rows)
+        columns = Encoding.around_defaults(self.schema).tensor(rows)
         return self.outlook.outputs.clamp(self.of_columns(columns).numpy().astype(np.float64))[0]
