@@ -33,7 +33,7 @@ from voile.models import Box, WrappedModel, wrap
 from voile.privacy.mechanisms import Gaussian
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.release import PUBLIC, Origin, PostProcessed, trained_privately
-from voile.workflows.books import Books, open_books
+from voile.workflows.books import POLICY, Books, open_books
 from voile.workflows.budget import open_budget
 from voile.workflows.charging import Drawn, Request
 from voile.workflows.explain import Explained, Explainer
@@ -111,10 +111,10 @@ def main(folder: Path) -> Story:
         explained = explain(APPLICANT)
         books.publish()
         (receipt,) = explain.receipts(explained)
-        policy = books.policy
+        (folder / POLICY).write_text(str(books.policy), encoding="utf-8")
     (folder / "receipt.tlog-proof").write_bytes(bytes(receipt))
     explained.explanation.save(folder / "explanation.voile")
-    checked = check_offline(folder, policy)
+    checked = check_offline(folder)
     text = letter(explained.explanation)
     (folder / "letter.txt").write_text(text, encoding="utf-8")
     picture = folder / "explanation.png"
@@ -292,12 +292,13 @@ any one of them is limited by a guarantee: epsilon {promise.epsilon:g}, delta {p
 
 Proof. The file receipt.tlog-proof shows that this explanation is on record, unchanged, and which
 guarantee it carries. You can check it without asking us:
-  voile audit verify receipt.tlog-proof --answer explanation.voile --policy policy.toml
+  voile audit verify receipt.tlog-proof --answer explanation.voile
 """
 
 
-def check_offline(folder: Path, policy: Policy) -> Report:
+def check_offline(folder: Path) -> Report:
     """As the applicant does it: from the files alone."""
+    policy = Policy.parse((folder / POLICY).read_text(encoding="utf-8"))
     explanation = Explanation.load(folder / "explanation.voile")
     receipt = (folder / "receipt.tlog-proof").read_bytes()
     return verify_receipt(receipt, policy, answer=explanation_bytes(explanation))

@@ -153,7 +153,7 @@ def explain(
     rows, names = _features(table, described, data), _identifiers(table, id_column)
     wish = Wish(
         protect=_member(Protect, protect),
-        model=_model(model, of, between),
+        model=_model(model, described, of, between),
         schema=described,
         model_origin=origin_from(model_origin),
         background=_background(background, described),
@@ -216,13 +216,19 @@ def _identifiers(table: dict[str, Any], column: str | None) -> list[str | None] 
     return [None if cell is None or cell != cell else str(cell) for cell in table[column]]
 
 
-def _model(reference: str, of: str | None, between: tuple[float, float] | None) -> WrappedModel:
-    """The model with one output where two classes are one number and its complement."""
+def _model(
+    reference: str, schema: Schema, of: str | None, between: tuple[float, float] | None
+) -> WrappedModel:
+    """The model with names for its outputs; of two classes one: the other is its complement."""
+    from voile.core.explanation_checks import or_numbered
     from voile.models import Box, Simplex, load_model, wrap
 
     wrapped = wrap(load_model(reference))
     if between is not None:
         wrapped = wrap(wrapped, outputs=Box(*between))
+    if wrapped.output_names is None:
+        count = wrapped.predict(schema.null_row[None].copy()).shape[1]
+        wrapped = wrap(wrapped, output_names=or_numbered(None, "output", count))
     names = wrapped.output_names or ()
     if of is None and isinstance(wrapped.outputs, Simplex) and len(names) == 2:
         of = names[-1]
