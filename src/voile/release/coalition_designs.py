@@ -12,6 +12,7 @@ So nothing has to be clipped, and nothing is biased (docs/guarantees/background.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from voile.core.errors import InvalidInput
 
 MOST_CELLS = 1 << 28
+CELLS_AT_ONCE = 1 << 20
 PAIRS_A_PLAYER = 16
 
 
@@ -63,19 +65,24 @@ class Designs:
         shape = (self.background_rows, self.pairs)
         size = draw.choice(sizes, p=chances / chances.sum(), size=shape).astype(np.int16)
         drawn = np.empty((*shape, self.players), dtype=np.bool_)
-        for row, wanted in zip(drawn, size, strict=True):
-            order = np.argsort(draw.random(row.shape), axis=1)
-            np.put_along_axis(row, order, np.arange(self.players) < wanted[:, np.newaxis], axis=1)
+        for part in self.parts():
+            rank = np.argsort(draw.random(drawn[part].shape), axis=2)
+            drawn[part] = rank < size[part][..., np.newaxis]
         return drawn
+
+    def parts(self) -> Iterator[slice]:
+        """Background rows, a few at a time."""
+        step = max(1, CELLS_AT_ONCE // (self.pairs * self.players))
+        return (slice(start, start + step) for start in range(0, self.background_rows, step))
 
     @property
     def harmonic(self) -> float:
         return harmonic(self.players)
 
-    def weights(self, row: int) -> NDArray[np.float64]:
-        """a_T/n of one background row, shape (pairs, players): what v(T) − v(T̄), halved, counts."""
-        inside = self.coalitions[row]
-        size = inside.sum(axis=1, keepdims=True)
+    def weights(self, part: slice) -> NDArray[np.float64]:
+        """What v(T) − v(T̄), halved, counts: shape (background rows of the part, pairs, players)."""
+        inside = self.coalitions[part]
+        size = inside.sum(axis=2, keepdims=True)
         rest = self.players - size
         # The direction of c_T times √d: √(d − t)/√t inside, −√t/√(d − t) outside.
         entries = np.where(inside, np.sqrt(rest / size), -np.sqrt(size / rest))
@@ -89,9 +96,10 @@ class Designs:
         ‖Σ w_T·a_T/n‖ ≤ ‖A‖₂·‖w‖₂ ≤ ‖A‖₂·√n.
         """
         largest = 0.0
-        for row in range(self.background_rows):
-            weights = self.weights(row)
-            largest = max(largest, float(np.linalg.eigvalsh(weights.T @ weights)[-1]))
+        for part in self.parts():
+            weights = self.weights(part)
+            squares = weights.swapaxes(1, 2) @ weights
+            largest = max(largest, float(np.linalg.eigvalsh(squares).max()))
         return math.sqrt(largest * self.pairs) * (1 + 1e-9)
 
 

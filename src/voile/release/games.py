@@ -120,10 +120,11 @@ class BackgroundGames:
         designs, players = self._designs, self.game.players.count
         responses = paired_responses(self.game, row, self.records.rows, designs.coalitions)
         output = self.game.outputs(row[np.newaxis].copy())
-        vectors = np.empty((players, self.bounded.outputs, len(self.records)))
-        for place in range(len(self.records)):
-            share = designs.weights(place).T @ (responses[place] / 2)
-            vectors[..., place] = share + (output - self._outputs[place]) / players
+        even = ((output - self._outputs) / players)[:, np.newaxis]
+        shares = [
+            designs.weights(part).swapaxes(1, 2) @ (responses[part] / 2) for part in designs.parts()
+        ]
+        vectors = np.moveaxis(np.concatenate(shares) + even, 0, -1)
         vectors[..., self.records.blank] = self._of_null_record(row[np.newaxis])[0][..., np.newaxis]
         mean: NDArray[np.float64] = _mean(vectors[np.newaxis], np.ones(len(self.records)))[0]
         return mean

@@ -1,0 +1,215 @@
+"""Values before noise: the right ones, by all coalitions and by some."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.unit.privacy.sensitivity.games import ascent, shapley_matrix
+from voile.attribution import CONSTANT_WORK, ExactShapley, Speed
+from voile.attribution.players import Players
+from voile.core.errors import InvalidInput
+from voile.core.schema import Feature, Numbers, Schema
+from voile.models import Box, wrap
+from voile.release.coalition_designs import Designs, full_stretch
+from voile.release.games import BackgroundGames
+from voile.release.intervals import sampling_error
+from voile.release.output_sets import BoundedModel
+from voile.release.records import Records
+
+PLAYERS = 6
+SCHEMA = Schema("six", tuple(Feature(f"f{i}", Numbers(-9.0, 9.0)) for i in range(PLAYERS)))
+DRAW = np.random.default_rng(2)
+WEIGHTS = DRAW.normal(size=(PLAYERS, 4))
+ROWS = DRAW.normal(size=(3, PLAYERS))
+BACKGROUND = np.round(DRAW.normal(size=(30, PLAYERS)))
+GROUPS = {"first": ("f0", "f3"), "second": ("f1", "f2")}
+
+
+def two(rows: Any) -> Any:
+    waves = np.sin(rows @ WEIGHTS)
+    return np.column_stack([waves.prod(axis=1), waves[:, 0] * waves[:, 1]])
+
+
+def games(
+    background: NDArray[np.float64] = BACKGROUND,
+    *,
+    groups: Any = None,
+    speed: Speed | None = None,
+    designs: Designs | None = None,
+) -> BackgroundGames:
+    return BackgroundGames.of(
+        BoundedModel.of(wrap(two, outputs=Box(-1, 1), digest="two"), SCHEMA),
+        Records.read(background, SCHEMA, "the background"),
+        schema=SCHEMA,
+        players=Players.of(SCHEMA.feature_names, groups),
+        speed=speed or Speed(),
+        designs=designs,
+    )
+
+
+@pytest.mark.parametrize("groups", [None, GROUPS])
+@pytest.mark.parametrize("speed", [Speed(), Speed(short_cuts=CONSTANT_WORK), Speed(batch_rows=7)])
+def test_exact_values_are_those_of_the_explainer(groups: Any, speed: Speed) -> None:
+    model = wrap(two, outputs=Box(-1, 1))
+    expected = ExactShapley(model, BACKGROUND, schema=SCHEMA, groups=groups)(ROWS)
+    found = games(groups=groups, speed=speed).joint(ROWS)
+    assert np.allclose(found[:, :-1], expected.values, atol=1e-13)
+    assert np.allclose(found[:, -1], expected.base_values, atol=1e-13)
+
+
+def test_rows_come_back_in_their_order() -> None:
+    several = ROWS[[2, 0, 2, 1]]
+    assert np.array_equal(games().joint(several), games().joint(ROWS)[[2, 0, 2, 1]])
+
+
+@pytest.mark.parametrize("speed", [Speed(), Speed(short_cuts=CONSTANT_WORK)])
+def test_a_null_record_plays_the_game_of_the_centre(speed: Speed) -> None:
+    """By the definition: worth the centre everywhere, and f(x) where everybody is in."""
+    with_null = BACKGROUND.copy()
+    with_null[[4, 9]] = math.nan
+    others = np.delete(BACKGROUND, [4, 9], axis=0)
+    rest = games(others).joint(ROWS)
+    null = np.zeros((len(ROWS), PLAYERS + 1, 2))
+    worth = np.zeros((2**PLAYERS, 2))
+    for row, output in enumerate(two(ROWS)):
+        worth[-1] = output
+        null[row, :-1] = shapley_matrix(PLAYERS) @ worth
+    expected = (28 * rest + 2 * null) / 30
+    assert np.allclose(games(with_null, speed=speed).joint(ROWS), expected, atol=1e-13)
+
+
+def test_a_background_of_null_records_only_says_nothing_about_anybody() -> None:
+    found = games(np.full((3, PLAYERS), math.nan)).joint(ROWS)
+    assert np.allclose(found[:, :-1], two(ROWS)[:, np.newaxis] / PLAYERS, atol=1e-14)
+    assert not found[:, -1].any()
+
+
+def test_sums_are_pairwise() -> None:
+    """A hundred thousand rows, of which one tells: lost in a sum that goes row by row."""
+    schema = Schema("one", (Feature("f", Numbers(0.0, 1.0)),))
+    rows = np.full((100_000, 1), 1 / 3)
+    model = wrap(lambda given: given[:, 0], outputs=Box(0, 1), digest="line")
+    found = BackgroundGames.of(
+        BoundedModel.of(model, schema),
+        Records.read(rows, schema, "the background"),
+        schema=schema,
+        players=Players.of(("f",), None),
+        speed=Speed(short_cuts=CONSTANT_WORK),
+        designs=None,
+    ).joint(np.array([[0.5]]))
+    exact = math.fsum([1 / 3] * 100_000) / 100_000
+    assert abs(found[0, 1, 0] - exact) < 2e-15
+    assert abs(found[0, 0, 0] - (0.5 - exact)) < 2e-15
+
+
+# --- Some coalitions ------------------------------------------------------------------------------
+
+
+def test_drawn_coalitions_are_right_on_average() -> None:
+    """2,000 copies of one background row: the error is within its bound, wrong once in 1e6."""
+    copies = np.repeat(BACKGROUND[:1], 2000, axis=0)
+    designs = Designs(PLAYERS, 2000, 10, seed=3)
+    found = games(copies, designs=designs).joint(ROWS)
+    exact = games(BACKGROUND[:1]).joint(ROWS)
+    error = sampling_error(
+        harmonic=designs.harmonic, players=PLAYERS, pairs=10, background_rows=2000, width=2.0
+    )
+    count = found[:, :-1].size
+    assert np.abs(found - exact)[:, :-1].max() < error.half_width(1e-6 / count)
+    assert np.allclose(found[:, -1], exact[:, -1], atol=1e-12)
+    # Efficiency holds without sampling error.
+    assert np.allclose(found.sum(axis=1), two(ROWS), atol=1e-12)
+
+
+def test_drawn_coalitions_respect_null_records() -> None:
+    null = BACKGROUND.copy()
+    null[:] = math.nan
+    designs = Designs(PLAYERS, 30, 5, seed=0)
+    assert np.allclose(games(null, designs=designs).joint(ROWS), games(null).joint(ROWS))
+
+
+def test_each_weight_is_what_the_coalition_counts_over_its_chance() -> None:
+    """The sum over all coalitions of chance × weight is the Shapley matrix itself."""
+    designs = Designs(PLAYERS, 1, 2**PLAYERS - 2, seed=0)
+    every = np.array(list(itertools.product([False, True], repeat=PLAYERS))[1:-1])
+    designs.__dict__["coalitions"] = every[np.newaxis]
+    size = every.sum(axis=1)
+    each = 1 / np.sqrt(size * (PLAYERS - size))
+    chance = each / np.array([math.comb(PLAYERS, s) for s in size]) / designs.harmonic
+    assert chance.sum() == pytest.approx(1)
+    weights = designs.weights(slice(0, 1))[0] * designs.pairs * chance[:, np.newaxis]
+    bits = (every * (1 << np.arange(PLAYERS))).sum(axis=1)
+    assert np.allclose(weights.T, shapley_matrix(PLAYERS)[:, bits])
+
+
+@pytest.mark.parametrize("pairs", [4, 40])
+def test_no_game_is_stretched_beyond_the_certificate(pairs: int) -> None:
+    designs = Designs(PLAYERS, 4, pairs, seed=1)
+    furthest = 0.0
+    for row in range(4):
+        weights = designs.weights(slice(row, row + 1))[0].T
+        found = ascent(weights, lambda c: np.where(c >= 0, 1.0, -1.0), outputs=1, starts=30)
+        furthest = max(furthest, found)
+    assert 0.6 * designs.stretch < furthest <= designs.stretch
+
+
+def test_more_coalitions_come_down_to_all_of_them() -> None:
+    stretches = [Designs(12, 5, pairs, seed=0).stretch for pairs in (12, 120, 1200, 12_000)]
+    assert stretches == sorted(stretches, reverse=True)
+    assert full_stretch(12) < stretches[-1] < 1.05 * full_stretch(12)
+
+
+def test_one_background_row_moves_sampled_values_by_no_more_than_the_bound() -> None:
+    """Worst games for drawn coalitions, through the whole computation."""
+    from voile.core.guarantee import Relation
+    from voile.privacy.sensitivity import sampled_shapley_background_with_base
+
+    designs = Designs(PLAYERS, 2, 6, seed=5)
+    inside = designs.coalitions[0]
+    bound = sampled_shapley_background_with_base(
+        features=PLAYERS,
+        background_rows=2,
+        output_width=2.0,
+        relation=Relation.REPLACE_ONE,
+        stretch=designs.stretch,
+    ).value
+    draw = np.random.default_rng(0)
+    furthest = 0.0
+    for _ in range(200):
+        direction = draw.normal(size=PLAYERS)
+        signs = np.sign(designs.weights(slice(0, 1))[0] @ direction)
+        known = {tuple(mask): s for mask, s in zip(inside.tolist(), signs, strict=True)}
+        known |= {tuple((~mask).tolist()): -known[tuple(mask.tolist())] for mask in inside}
+
+        def worth(rows: Any, known: dict[Any, Any] = known) -> Any:
+            """1 or −1 by coalition against the row of 1s, opposite against the row of 2s."""
+            found = []
+            for row in rows:
+                worth = known.get(tuple((row == 0).tolist()), 1.0)
+                found.append(-worth if (row == 2).any() else worth)
+            return np.array(found)
+
+        pair = []
+        for value in (1.0, 2.0):
+            rows = np.full((2, PLAYERS), 3.0)
+            rows[0] = value
+            model = wrap(worth, outputs=Box(-1, 1), digest="worst")
+            one = replace(games(rows, designs=designs), bounded=BoundedModel.of(model, SCHEMA))
+            one = replace(one, game=replace(one.game, model=one.bounded.model))
+            pair.append(one.joint(np.zeros((1, PLAYERS))))
+        furthest = max(furthest, float(np.linalg.norm(pair[0] - pair[1])))
+    assert 0.6 * bound < furthest <= bound
+
+
+def test_designs_that_are_none_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="at least one pair"):
+        Designs(1, 5, 5, 0)
+    with pytest.raises(InvalidInput, match="too much memory"):
+        Designs(500, 100_000, 8000, 0)
