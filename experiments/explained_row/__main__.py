@@ -12,7 +12,8 @@ vectors. For each epsilon (delta = 1e-5):
   categories;
 - the exponential mechanism on raw scores, for comparison (its law, not drawn).
 
-Then what post-processing takes off the l2 error of the whole vector.
+Then what post-processing takes off the mean l2 error: of the whole vector, and of values over a
+private background of 1,000 rows, where noise and values are of one size.
 """
 
 from __future__ import annotations
@@ -20,39 +21,51 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from benchmarks.harness import Figure, write
 from numpy.typing import NDArray
 
-from voile import datasets
+from voile import Relation, datasets
 from voile.attribution import ExactShapley
 from voile.core.explanation import Explanation
 from voile.models import Box, wrap
-from voile.privacy.sensitivity import shapley_norm
-from voile.release import PUBLIC, ClippedRelease, TopFeaturesOfRow
-from voile.release.refining import PublicTotal, projected, shrunk, within
+from voile.privacy.mechanisms import Gaussian
+from voile.privacy.sensitivity import shapley_background_with_base, shapley_norm
+from voile.release import (
+    PUBLIC,
+    ClippedRelease,
+    PublicTotal,
+    ReleasedTotal,
+    TopFeaturesOfRow,
+    agreeing,
+    projected,
+    shrunk,
+    within,
+)
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0)
 DELTA = 1e-5
+LONGEST = shapley_norm(features=12, output_width=1.0)
 Array = NDArray[np.float64]
 
 
 class Remembered:
     """An explainer that looks up what was computed beforehand: rows are explained often here."""
 
-    def __init__(self, explainer: Any, *known: Array) -> None:
+    def __init__(self, explainer: ExactShapley, *known: Array) -> None:
         rows = np.concatenate(known)
-        self._explained = explainer(rows)
+        self._explained: Explanation = explainer(rows)
         self._place = {row.tobytes(): place for place, row in enumerate(rows)}
         self._explainer = explainer
 
     def __call__(self, rows: Array) -> Explanation:
-        places = [self._place.get(row.tobytes()) for row in rows]
-        if None in places:
+        keys = [row.tobytes() for row in rows]
+        if not all(key in self._place for key in keys):
             return self._explainer(rows)
-        return self._explained[places]
+        return self._explained[[self._place[key] for key in keys]]
 
 
 def released(release: Any, rows: Array) -> Array:
@@ -111,7 +124,7 @@ def main() -> int:
     }
     add("mean length of the true vectors", "of width 1", np.linalg.norm(truth, axis=1).mean())
     add("clipping length, from public rows", "of width 1", bound)
-    add("longest vector there can be", "of width 1", shapley_norm(features=12, output_width=1.0))
+    add("longest vector there can be", "of width 1", LONGEST)
     for epsilon in EPSILONS:
         privacy = {"epsilon": epsilon, "delta": DELTA, **common}
         whole = ClippedRelease(features, bound=bound, **privacy)
@@ -137,16 +150,20 @@ def main() -> int:
             hits(grouped, coarse),
         )
         add(at + "top feature by raw scores", "share of rows", by_scores(truth, epsilon))
-    refined(add, features, truth, rows, bound, common)
+    better = refined(features, categories, rows, bound, common)
+    about: dict[str, Any] = {
+        "command": f"python -m experiments.explained_row {count}",
+        "seed": "data 1; noise from the operating system",
+        "rows": count,
+        "delta": DELTA,
+    }
+    write("refining", "mean l2 error (peer: without post-processing)", better, **about)
     write(
         "explained_row",
         "the whole vector where not said otherwise",
         figures,
-        command=f"python -m experiments.explained_row {count}",
-        seed="data 1; noise from the operating system",
         seconds=round(time.time() - start),
-        rows=count,
-        delta=DELTA,
+        **about,
     )
     return 0
 
@@ -158,28 +175,74 @@ def length_of(explainer: Callable[[Array], Explanation], public: Array) -> float
 
 
 def refined(
-    add: Callable[..., None],
     explainer: Remembered,
-    truth: Array,
+    categories: Remembered,
     rows: Array,
     bound: float,
     common: dict[str, Any],
-) -> None:
-    """The l2 error left by each kind of post-processing, as a share of that without it."""
+) -> list[Figure]:
+    """The mean l2 error left by each kind of post-processing, and that without it."""
+    truth, coarse = (one(rows).values[:, :, 0] for one in (explainer, categories))
     totals = truth.sum(axis=1, keepdims=True)
+    figures = []
+
+    def add(at: str, kinds: dict[str, Explanation], before: float, target: Array) -> None:
+        for name, better in kinds.items():
+            after = error(better.values[:, :, 0], target)
+            figures.append(
+                Figure(f"{at}: {name}", "lengths of the truth", after, before, after / before)
+            )
+
     for epsilon in (5.0, 10.0):
         privacy = {"epsilon": epsilon, "delta": DELTA, **common}
         drawn = ClippedRelease(explainer, bound=bound, **privacy).draw(rows)
-        before = error(drawn.values[:, :, 0], truth)
         kinds = {
-            "prediction and base public: projected": projected(drawn, PublicTotal(totals)),
-            "shrunk (James and Stein)": shrunk(drawn),
+            "shrunk": shrunk(drawn),
             "within the clipping length": within(drawn, bound),
-            "projected, then within": within(projected(drawn, PublicTotal(totals)), bound),
+            "prediction and base public, projected": projected(drawn, PublicTotal(totals)),
         }
-        for name, better in kinds.items():
-            after = error(better.values[:, :, 0], truth)
-            add(f"ε = {epsilon:g}: l2 error, {name}", "lengths of the truth", after, before)
+        before = error(drawn.values[:, :, 0], truth)
+        add(f"explained row, ε = {epsilon:g}", kinds, before, truth)
+    for epsilon in (0.02, 0.1, 0.5):
+        drawn, total = over_background(explainer(rows), epsilon)
+        few, _ = over_background(categories(rows), epsilon)
+        fine, whole = agreeing(drawn, few)
+        at = f"1,000 background rows, ε = {epsilon:g}"
+        kinds = {
+            "shrunk": shrunk(drawn),
+            "within the longest length": within(drawn, LONGEST),
+            "with the released base, projected": projected(drawn, total),
+            "agreeing with a release of four categories": fine,
+            "projected, then shrunk": shrunk(projected(drawn, total)),
+        }
+        add(at, kinds, error(drawn.values[:, :, 0], truth), truth)
+        before = error(few.values[:, :, 0], coarse)
+        add(at, {"four categories, agreeing with the features": whole}, before, coarse)
+    return figures
+
+
+def over_background(explained: Explanation, epsilon: float) -> tuple[Explanation, ReleasedTotal]:
+    """Values and base with the noise of `PrivateBackgroundShapley` over 1,000 rows, blank one.
+
+    The prediction is public, the base was released: their difference has the noise of the base.
+    """
+    rows, features, _ = explained.shape
+    sensitivity = shapley_background_with_base(
+        features=features, background_rows=1000, output_width=1.0, relation=Relation.BLANK_ONE
+    )
+    noise = Gaussian.calibrated(
+        sensitivity, epsilon=epsilon, delta=DELTA, shape=(rows, features + 1)
+    )
+    joint = np.concatenate([explained.values[:, :, 0], explained.base_values], axis=1)
+    noisy = noise.randomise(joint)
+    prediction = explained.values.sum(axis=1) + explained.base_values
+    drawn = replace(
+        explained,
+        values=noisy[:, :-1],
+        base_values=noisy[:, -1:],
+        standard_errors=np.full((rows, features, 1), noise.sigma),
+    )
+    return drawn, ReleasedTotal(prediction - noisy[:, -1:], noise.sigma)
 
 
 if __name__ == "__main__":
