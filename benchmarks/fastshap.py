@@ -7,7 +7,6 @@ for ever longer; the curve is drawn into the documentation.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import warnings
@@ -52,14 +51,19 @@ def run() -> None:
             print("the Dutch census is not at hand (VOILE_DATA): no figures on quality")
     finally:
         torch.set_num_threads(before)
-    path = write("fastshap", "learned explanations beside exact ones", figures, seed=SEED)
-    if at_hand:
-        from voile.datasets import SOURCES
+    write(
+        "fastshap",
+        "learned explanations beside exact ones",
+        figures,
+        seed=SEED,
+        data_checksum=_checksum() if at_hand else None,
+    )
 
-        content = json.loads(path.read_text(encoding="utf-8"))
-        content["data_checksum"] = dict(SOURCES["dutch_census"].files)
-        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-        path.write_text(text, encoding="utf-8")
+
+def _checksum() -> str:
+    from voile.datasets import SOURCES
+
+    return SOURCES["dutch_census"].checksum
 
 
 # --- speed ----------------------------------------------------------------------------------------

@@ -6,8 +6,9 @@ Train:
     `KernelRegression` (the default) or `NoisyLabels`; plans: `SURROGATE_PLAN`, `EXPLAINER_PLAN`.
 
 Train without data:
-    `distil` learns on rows drawn from a public schema (`Distilled`, `draw_rows`), half of them with
-    frequencies that the surrogate itself reveals (`inferred_marginals`, `Marginals`).
+    `distil` learns on rows drawn from a public schema (`Distilled`, `draw_rows`), most of them such
+    that the surrogate agrees with itself (`consistent_rows`), with frequencies that it reveals
+    (`inferred_marginals`, `Marginals`).
 
 Judge:
     `quality` against exact or sampled values (`Quality`, `exact_values`, `sampled`); `check` tells
@@ -20,6 +21,7 @@ torch is imported when a network is made or loaded, not before.
 """
 
 from voile.attribution.fastshap.checking import Check, check
+from voile.attribution.fastshap.consistent import consistent_rows
 from voile.attribution.fastshap.distil import Distilled, distil
 from voile.attribution.fastshap.draws import draw_rows
 from voile.attribution.fastshap.exact import exact_values
@@ -48,6 +50,7 @@ __all__ = [
     "Quality",
     "Surrogate",
     "check",
+    "consistent_rows",
     "distil",
     "draw_rows",
     "exact_values",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from voile.attribution.fastshap.consistent import consistent_rows
 from voile.attribution.fastshap.draws import draw_rows
 from voile.attribution.fastshap.explainer import FastShap
 from voile.attribution.fastshap.learning import EXPLAINER_PLAN, OBJECTIVE, learn
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 JUDGED: Final = 200
 VALIDATED: Final = 1_024
+MOST_CONSISTENT: Final = 30_000
+USES: Final = 10
+"""Drawing a consistent row costs as much as learning from it this many times, so short plans draw
+fewer; its coalitions are fresh at every use."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +59,7 @@ def distil(
     source: GeneratorSource,
     plan: Plan = EXPLAINER_PLAN,
     objective: Objective = OBJECTIVE,
-    inferred_share: float = 0.5,
+    inferred_share: float = 0.75,
     unprotected_rows: Any = None,
     progress: Progress | None = None,
 ) -> Distilled:
@@ -66,8 +71,8 @@ def distil(
         source: where randomness comes from.
         plan: how long and how hard to train.
         objective: `KernelRegression` or `NoisyLabels`.
-        inferred_share: the share of training rows whose values are drawn as often as the
-            surrogate itself suggests (`inferred_marginals`); the others are uniform.
+        inferred_share: the share of training rows that look as the surrogate itself suggests
+            (`consistent_rows`); the others are uniform.
         unprotected_rows: real rows that quality may be reported on; training never sees them.
         progress: told how far the work is.
     """
@@ -86,15 +91,20 @@ def distil(
     draw = source.generator()
     marginals = inferred_marginals(surrogate, schema)
 
-    def rows(count: int) -> Rows:
-        likely = int(inferred_share * count)
-        uniform = draw_rows(schema, count - likely, draw)
-        return np.concatenate([uniform, marginals.draw(likely, draw)]) if likely else uniform
+    def likely(count: int) -> Rows:
+        return consistent_rows(surrogate, marginals, count, draw)
+
+    def beside(found: Rows, count: int) -> Rows:
+        return np.concatenate([draw_rows(schema, count - len(found), draw), found])
+
+    in_batch = int(inferred_share * plan.batch_rows)
+    kept = likely(min(MOST_CONSISTENT, max(in_batch, plan.steps * in_batch // USES)))
 
     def more(count: int) -> Tensor:
-        return surrogate.encoding.tensor(rows(count))
+        found = kept[draw.integers(0, len(kept), in_batch)] if in_batch else kept
+        return surrogate.encoding.tensor(beside(found, count))
 
-    held_out = rows(VALIDATED)
+    held_out = beside(likely(int(inferred_share * VALIDATED)), VALIDATED)
     explainer = learn(
         surrogate,
         more,
