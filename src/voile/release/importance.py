@@ -20,6 +20,7 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
 from voile.privacy import events
 from voile.privacy.mechanisms import Gaussian
+from voile.privacy.mechanisms.parameters import MARGIN
 from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import positive
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
@@ -108,8 +109,11 @@ class PrivateGlobalImportance:
 
     @cached_property
     def _event(self) -> events.Gaussian:
-        """The same for every number of records: noise and sensitivity shrink together."""
-        return events.Gaussian(self.noise(1).event().noise_multiplier * (1 - 2.0**-40))
+        """The same for every number of records: noise and sensitivity shrink together.
+
+        All but for the sampler's grid, whose share is below the margin.
+        """
+        return events.Gaussian(self.noise(1).event().noise_multiplier * (1 - MARGIN))
 
     def cost(self, rows: int) -> events.PrivacyEvent:
         positive("rows", rows)

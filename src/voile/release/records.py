@@ -33,8 +33,9 @@ class Records:
         if hasattr(given, "keys") and hasattr(given, "__getitem__"):
             found = cls(schema.rows(given), schema.null_records(given))
         else:
+            rows = schema.clamp(given)
             unread: NDArray[np.bool_] = np.isnan(np.asarray(given, dtype=np.float64))
-            found = cls(schema.clamp(given), np.logical_and.reduce(unread, axis=1))
+            found = cls(rows, np.logical_and.reduce(unread, axis=1))
         if not len(found.rows):
             raise InvalidInput(f"{what} must have at least one record, found none")
         return found

@@ -132,9 +132,14 @@ def _counts(records: Records, schema: Schema, cells: list[int]) -> list[NDArray[
 
 def _cells(domain: Domain, values: FeatureValues, count: int) -> NDArray[np.intp]:
     if isinstance(domain, Numbers):
-        share = (values - domain.lower) / (domain.upper - domain.lower)
+        share = (values - domain.lower) / _width(domain)
         values = np.minimum(np.floor(share * count), count - 1)
     return values.astype(np.intp)
+
+
+def _width(domain: Numbers) -> float:
+    """A whole number stands for the interval up to the next one."""
+    return domain.upper - domain.lower + domain.whole
 
 
 def _values(
@@ -148,9 +153,8 @@ def _values(
     cell = np.clip(np.searchsorted(edges, level, side="right") - 1, 0, len(counts) - 1)
     if not isinstance(domain, Numbers):
         return cell.astype(np.float64)
-    step = (domain.upper - domain.lower) / len(counts)
-    values: FeatureValues = domain.lower + (cell + draw.random(size)) * step
-    return values
+    values: FeatureValues = domain.lower + (cell + draw.random(size)) * _width(domain) / len(counts)
+    return np.floor(values) if domain.whole else values
 
 
 def break_even(

@@ -1,0 +1,82 @@
+"""Where artefacts come from, and what can be promised about what is computed from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.contract.releases import TRAINED
+from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Adversary, Relation
+from voile.release import PUBLIC, Origin, trained_on, trained_privately
+from voile.release.origin import joint_guarantees, refuse_unprotected
+
+(PROMISE,) = TRAINED.guarantees
+
+
+def test_public_artefacts_depend_on_nothing_private() -> None:
+    assert PUBLIC.unprotected == frozenset()
+    assert joint_guarantees([PUBLIC, PUBLIC]) == ()
+
+
+def test_what_was_trained_without_privacy_is_unprotected() -> None:
+    assert trained_on("a", "b").unprotected == {"a", "b"}
+    assert TRAINED.unprotected == frozenset()
+
+
+def test_an_origin_may_be_protected_in_part() -> None:
+    both = Origin(frozenset({"training rows", "other rows"}), (PROMISE,))
+    assert both.unprotected == {"other rows"}
+    with pytest.raises(Refused, match="'other rows'"):
+        joint_guarantees([both])
+
+
+def test_origins_that_contradict_themselves_are_said() -> None:
+    with pytest.raises(InvalidInput, match="one joint guarantee"):
+        trained_privately(PROMISE, PROMISE)
+    with pytest.raises(InvalidInput, match="depends on"):
+        Origin(frozenset({"another"}), (PROMISE,))
+    with pytest.raises(InvalidInput, match="found one text"):
+        Origin("training rows")  # type: ignore[arg-type]
+
+
+def test_separate_origins_add_up_and_other_data_sets_stay_apart() -> None:
+    elsewhere = replace(PROMISE, dataset="elsewhere", epsilon=0.25)
+    added, alone = joint_guarantees([TRAINED, PUBLIC, trained_privately(elsewhere), TRAINED])
+    assert (added.dataset, added.epsilon, added.delta) == ("training rows", 2.0, 2e-6)
+    assert "basic composition" in added.composition
+    assert alone == elsewhere
+
+
+def test_adding_up_keeps_the_weaker_statement() -> None:
+    weak = replace(
+        PROMISE,
+        computational=True,
+        against=(Adversary.OTHER_CLIENTS, Adversary.PUBLIC),
+        assumptions=("noise from a stream cipher",),
+    )
+    (added,) = joint_guarantees([TRAINED, trained_privately(weak)])
+    assert added.computational
+    assert added.against == (Adversary.PUBLIC,)
+    assert added.assumptions == ("noise from a stream cipher",)
+
+
+@pytest.mark.parametrize(
+    ("other", "match"),
+    [
+        (replace(PROMISE, relation=Relation.REPLACE_ONE), "do not add up"),
+        (replace(PROMISE, against=(Adversary.OTHER_CLIENTS,)), "nobody in common"),
+        (replace(PROMISE, delta=0.9999999), "nothing"),
+    ],
+)
+def test_what_does_not_add_up_is_refused(other: object, match: str) -> None:
+    with pytest.raises(Refused, match=match):
+        joint_guarantees([TRAINED, trained_privately(other)])  # type: ignore[arg-type]
+
+
+def test_rows_that_trained_an_artefact_cannot_be_protected_by_noise() -> None:
+    with pytest.raises(Refused, match=r"the background is 'a'.*surrogate"):
+        refuse_unprotected("a", [PUBLIC, trained_on("a")], role="background")
+    refuse_unprotected("a", [PUBLIC, trained_on("b"), TRAINED], role="background")
+    refuse_unprotected("training rows", [TRAINED], role="background")
