@@ -126,6 +126,7 @@ class PerceptronSum:
     def __init__(self, network: nn.Sequential, flat: FlatParameters) -> None:
         self._torch: Any = optional("torch", extra="torch")
         self.total: Tensor = self._torch.zeros_like(flat.values)
+        self._scale: Tensor = self._torch.tensor(SCALE)
         totals = flat.views(self.total)
         modules: list[Any] = [*network, None]
         self._layers = [
@@ -149,7 +150,7 @@ class PerceptronSum:
         check_losses(losses, records)
         if not tap.outputs:
             raise InvalidInput("the loss did not call the network it was given")
-        scale = self._torch.full_like(losses, SCALE)
+        scale = self._scale.expand(records)
         errors = self._torch.autograd.grad(losses, tap.outputs, scale, materialize_grads=True)
         with self._torch.no_grad():
             calls = [

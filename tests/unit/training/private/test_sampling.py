@@ -1,0 +1,48 @@
+"""The draw of records has exactly the law that is charged for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from voile.training.private.sampling import poisson_samples
+
+
+class Words(np.random.Generator):
+    """Gives the words it was told."""
+
+    def __init__(self, first: int, second: int) -> None:
+        super().__init__(np.random.PCG64(0))
+        self._words = {np.uint16: first, np.uint32: second}
+
+    def integers(self, _low: Any, _high: Any = None, size: Any = None, dtype: Any = None) -> Any:  # type: ignore[override]
+        return np.full(size, self._words[dtype], dtype=dtype)
+
+
+@given(
+    rate=st.floats(1e-12, 1.0),
+    first=st.integers(0, 2**16 - 1),
+    second=st.integers(0, 2**32 - 1),
+    near=st.booleans(),
+)
+def test_a_record_is_drawn_if_its_48_bits_lie_below_the_rate(
+    rate: float, first: int, second: int, near: bool
+) -> None:
+    if near:  # the words of the threshold itself, where the second word decides
+        first = min(math.floor(rate * 2**16), 2**16 - 1)
+    (drawn,) = poisson_samples(Words(first, second), 3, rate, 1)
+    inside = first * 2**32 + second < math.floor(rate * 2**48)
+    assert drawn.tolist() == ([0, 1, 2] if inside else [])
+
+
+@pytest.mark.parametrize(("rows", "steps"), [(0, 5), (1, 7), (1_000, 301), (300_000, 2)])
+def test_there_is_one_sample_for_each_step(rows: int, steps: int) -> None:
+    samples = list(poisson_samples(np.random.default_rng(0), rows, 0.5, steps))
+    assert len(samples) == steps
+    assert all(len(drawn) <= rows for drawn in samples)
+    assert all(len(drawn) == rows for drawn in poisson_samples(Words(65_535, 0), rows, 1.0, 2))
