@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from voile.core.errors import InvalidInput
 from voile.core.storage import Transaction
@@ -30,8 +30,7 @@ class StoredAnswer:
     record: int
 
 
-@dataclass(frozen=True)
-class Settled:
+class Settled(NamedTuple):
     """What leaves the house: the answer, the charge it belongs to, and the grant if it is new.
 
     `record` is the number of the charge's record in the audit log, -1 if it has none.

@@ -90,6 +90,15 @@ class Drawn:
 
 
 @dataclass(frozen=True)
+class Prepared:
+    """A request, how the ledger recognises its question, and what it will charge."""
+
+    request: Request
+    asked: Asked
+    charge: Charge
+
+
+@dataclass(frozen=True)
 class Answer:
     """What leaves: charged, on record, and the same for whoever asks again.
 
@@ -122,15 +131,13 @@ class Desk:
 
     def answer(self, request: Request, draw: Callable[[], Drawn], *, fresh: bool = False) -> Answer:
         """Answer one question, or refuse it (`BudgetExceeded`)."""
-        asked, charge, stored = self.storage.submit(lambda t: self._look(t, request, fresh))
+        prepared, stored = self.storage.submit(lambda t: self._look(t, request, fresh))
         if isinstance(stored, BudgetExceeded):
             raise stored
         if stored is not None:
             return self._leaving(stored)
         drawn = draw()
-        settled = self.storage.submit(
-            lambda t: self._settle(t, request, asked, charge, drawn, fresh)
-        )
+        settled = self.storage.submit(lambda t: self.settle(t, prepared, drawn, fresh=fresh))
         if isinstance(settled, BudgetExceeded):
             raise settled
         if settled.grant is not None:
@@ -148,40 +155,47 @@ class Desk:
 
     def _look(
         self, t: Transaction, request: Request, fresh: bool
-    ) -> tuple[Asked, Charge, Settled | BudgetExceeded | None]:
+    ) -> tuple[Prepared, Settled | BudgetExceeded | None]:
         """Step 1."""
-        account = self.ledger.account(t, request.question.account)
-        asked = self.key.asked(request.question, account, request.caller)
-        charge = _charge(request, asked)
-        stored = None if fresh else self.ledger.answered(t, asked)
+        prepared = self.prepare(t, request)
+        stored = None if fresh else self.ledger.answered(t, prepared.asked)
         if stored is not None:
-            return asked, charge, Settled(stored.answer, stored.charge, None, stored.record)
-        expected = would_cost(self.ledger, t, account.name, request.event)
+            return prepared, Settled(stored.answer, stored.charge, None, stored.record)
+        expected = would_cost(self.ledger, t, request.question.account, request.event)
         if expected.fits:
-            return asked, charge, None
+            return prepared, None
         try:
-            self.ledger.charge(t, charge)
+            self.ledger.charge(t, prepared.charge)
         except BudgetExceeded as refused:
-            return asked, charge, self._refused(t, request, refused)
+            return prepared, self._refused(t, request, refused)
         raise AssertionError("what does not fit was granted")
 
-    def _settle(
-        self,
-        t: Transaction,
-        request: Request,
-        asked: Asked,
-        charge: Charge,
-        drawn: Drawn,
-        fresh: bool,
+    def prepare(self, t: Transaction, request: Request) -> Prepared:
+        """What step 1 finds out about a request before it looks for answers and budgets."""
+        account = self.ledger.account(t, request.question.account)
+        asked = self.key.asked(request.question, account, request.caller)
+        return Prepared(request, asked, _charge(request, asked))
+
+    def settle(
+        self, t: Transaction, prepared: Prepared, drawn: Drawn, *, fresh: bool = False
     ) -> Settled | BudgetExceeded:
-        """Step 3. A refusal changes nothing in the ledger, so its record can be kept."""
+        """Step 3, in a transaction of the caller's: nothing may leave before it is committed.
+
+        A refusal changes nothing in the ledger, so its record can be kept.
+        """
+        request = prepared.request
 
         def write_record(grant: Grant) -> int:
             return self.log.append_encoded(t, self._release(request, grant, drawn)).index
 
         try:
             return self.ledger.settle(
-                t, charge, asked, drawn.content, fresh=fresh, write_record=write_record
+                t,
+                prepared.charge,
+                prepared.asked,
+                drawn.content,
+                fresh=fresh,
+                write_record=write_record,
             )
         except BudgetExceeded as refused:
             return self._refused(t, request, refused)

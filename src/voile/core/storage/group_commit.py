@@ -125,7 +125,7 @@ class Storage:
                 self._queue[0].wake()
 
     def _run(self, batch: list[_Ticket[Any]]) -> None:
-        interrupted = StorageFault("the writing thread was interrupted; nothing was kept")
+        committing = False
         try:
             self._session.begin()
             if len(batch) == 1 and not self._runs_alone(batch[0]):
@@ -133,12 +133,12 @@ class Storage:
             if len(batch) > 1:
                 for ticket in batch:
                     self._run_one(ticket)
-            interrupted = OutcomeUnknown("interrupted while committing; look before you repeat it")
+            committing = True
             self._session.commit()
         except StorageFault as fault:
             self._fail(batch, fault)
         except BaseException:  # Ctrl-C in the leading thread: the others must not wait for ever
-            self._fail(batch, interrupted)
+            self._fail(batch, _interrupted(committing))
             raise
 
     def _runs_alone(self, ticket: _Ticket[Any]) -> bool:
@@ -174,3 +174,9 @@ class Storage:
             self._undo(error)
         else:
             self._session.release()
+
+
+def _interrupted(committing: bool) -> StorageFault:
+    if committing:
+        return OutcomeUnknown("interrupted while committing; look before you repeat it")
+    return StorageFault("the writing thread was interrupted; nothing was kept")

@@ -47,7 +47,7 @@ class Dialect:
         return f"SELECT {columns} FROM {table.name} WHERE {self._equal(table.key)}"
 
     def scan(
-        self, table: Table[Any], depth: int, *, after: bool, limit: bool, descending: bool
+        self, table: Table[Any], depth: int, after: bool, limit: bool, descending: bool
     ) -> str:
         conditions = [f"{name} = {self.parameter}" for name in table.key[:depth]]
         if after:
@@ -128,13 +128,11 @@ class SqlRecords:
         limit: int | None = None,
         descending: bool = False,
     ) -> list[Record]:
-        start = () if after is None else (after,)
-        end = () if limit is None else (limit,)
-        table.checked_key(prefix + start, whole=False)
-        statement = self._scan(
-            table, len(prefix), after=bool(start), limit=bool(end), descending=descending
-        )
-        return list(map(table.from_row, self._fetch(statement, prefix + start + end)))
+        values = prefix if after is None else (*prefix, after)
+        table.checked_key(values, whole=False)
+        statement = self._scan(table, len(prefix), after is not None, limit is not None, descending)
+        parameters = values if limit is None else (*values, limit)
+        return list(map(table.from_row, self._fetch(statement, parameters)))
 
     def create(self, table: Table[Any]) -> None:
         self._define(self._dialect.create(table))
