@@ -182,6 +182,23 @@ def test_a_population_is_recognised_by_name_and_size_never_by_values(house: Hous
     checked(house, explain, first)
 
 
+def test_who_loses_the_race_for_public_rows_gets_the_answer_of_the_winner(house: House) -> None:
+    clinic(house)
+    explain = asking(house, about_rows(), "clinic")
+    won: list[Explained] = []
+
+    class Meanwhile(Costly):
+        def draw(self, rows: object) -> object:  # type: ignore[override]
+            won.append(explain(ROWS))
+            return super().draw(rows)
+
+    release = about_rows()
+    late = Meanwhile(release._inner, **release._changes)
+    lost = asking(house, late, "clinic")(ROWS)
+    assert lost.replayed
+    assert lost.explanation == won[0].explanation
+
+
 def test_beyond_the_budget_is_refused_recorded_and_nothing_is_computed(house: House) -> None:
     clinic(house, 0.5)
     release = about_rows()
@@ -241,7 +258,8 @@ def test_some_rows_of_a_call_can_be_known_already(house: House) -> None:
 
 def test_rows_without_a_name_are_charged_as_one_record(house: House) -> None:
     people(house)
-    explain = asking(house, clipped(), "people")
+    release = Costly(clipped())
+    explain = asking(house, release, "people")
     explained = explain(ROWS[:2])
     again = explain(ROWS[:2], identifiers=[None, ""])
     assert not again.replayed
@@ -249,6 +267,7 @@ def test_rows_without_a_name_are_charged_as_one_record(house: House) -> None:
     assert len(explained.charges) == len(again.charges) == 2
     with pytest.raises(BudgetExceeded):
         explain(np.repeat(ROWS, 5, axis=0))
+    assert release.drawn == 2  # all of them together were too much, and that was known before
     assert not explain(ROWS[:1], identifiers=["ada"]).replayed  # nobody else has to suffer
     checked(house, explain, explained)
 
