@@ -7,6 +7,7 @@ reuse the noise that was drawn by the real release.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,16 @@ from scipy.stats import binomtest
 from tests.statistical import bounds
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Relation
-from voile.core.schema import Feature, Numbers, Schema
+from voile.core.schema import Categories, Feature, Numbers, Schema
+from voile.models import Box, wrap
 from voile.privacy.accounting.conversion import gaussian_noise_multiplier
-from voile.release import PUBLIC, ClippedRelease, PrivateTopFeatures, TopFeaturesOfRow
+from voile.release import (
+    PUBLIC,
+    ClippedRelease,
+    PrivateInteractions,
+    PrivateTopFeatures,
+    TopFeaturesOfRow,
+)
 from voile.release.clipped import clipped
 
 pytestmark = pytest.mark.filterwarnings(
@@ -151,7 +159,7 @@ def test_intervals_hold_the_clipped_value_as_often_as_they_say(
 
 # --- top features of a population ---------------------------------------------------------------
 
-FEATURES, CHOICES = 8, 7_000
+FEATURES, CHOICES = 8, 10_000
 OTHER = np.ones(FEATURES)
 FALLING = np.r_[1.0, -np.ones(FEATURES - 1)], np.r_[-1.0, np.ones(FEATURES - 1)]
 """The first feature falls by all that one row can do, all others rise by it."""
@@ -171,7 +179,7 @@ def of_people(relation: Relation) -> PrivateTopFeatures:
 
 
 def peeled(
-    release: PrivateTopFeatures, vectors: Array, factor: float, draws: int = CHOICES
+    release: PrivateTopFeatures, vectors: Array, factor: float, draws: int
 ) -> NDArray[np.int64]:
     """The first choice; a mean over n − 1 = 1 for n = 2 doubles every score."""
     scores = factor * release.scores(vectors)
@@ -183,7 +191,8 @@ def peeled(
 )
 def test_choices_from_a_population_keep_their_claim(factor: float, caught: bool) -> None:
     release = of_people(Relation.REPLACE_ONE)
-    sides = [peeled(release, np.array([OTHER, row]), factor) for row in FALLING]
+    draws = CHOICES if caught else CHOICES // 5
+    sides = [peeled(release, np.array([OTHER, row]), factor, draws) for row in FALLING]
     found = max(
         bounds.delta_of_outcomes_at_least(sides[0], sides[1], 2.0),
         bounds.delta_of_outcomes_at_least(sides[1], sides[0], 2.0),
@@ -196,12 +205,11 @@ def test_choices_end_to_end_and_without_the_clamp() -> None:
     release = of_people(Relation.REPLACE_ONE)
     rows = [np.array([OTHER, 9 * row]) for row in FALLING]
     sides = [
-        np.array([release.draw(side).values[0, :, 0].argmax() for _ in range(1_500)])
-        for side in rows
+        np.array([release.draw(side).values[0, :, 0].argmax() for _ in range(700)]) for side in rows
     ]
     assert bounds.delta_of_outcomes_at_least(sides[0], sides[1], 2.0) < 0
     assert bounds.delta_of_outcomes_at_least(sides[1], sides[0], 2.0) < 0
-    unclamped = [peeled(release, side, 1.0, 1_500) for side in rows]
+    unclamped = [peeled(release, side, 1.0, 1_000) for side in rows]
     assert bounds.delta_of_outcomes_at_least(unclamped[0], unclamped[1], 2.0) > 0
 
 
@@ -232,3 +240,50 @@ def test_sets_of_top_features_are_said_with_their_claim() -> None:
     assert bounds.delta_of_outcomes_at_least(sides[0], sides[1], 2.0) < 0
     assert bounds.delta_of_outcomes_at_least(sides[1], sides[0], 2.0) < 0
     assert bounds.delta_of_outcomes_at_least(sides[0], sides[1], 1.0) > 0
+
+
+# --- interactions over a private background ------------------------------------------------------
+
+_TABLES = [np.array(bits, dtype=float) for bits in itertools.product([0.0, 1.0], repeat=7)]
+_CORNERS = ((0, 0), (0, 1), (1, 0), (2, 2), (2, 1), (1, 2), (1, 1))
+
+
+def with_pairs(bits: Array, background: list[list[float]], epsilon: float) -> PrivateInteractions:
+    table = np.zeros((3, 3))
+    for corner, bit in zip(_CORNERS, bits, strict=True):
+        table[corner] = bit
+    return PrivateInteractions(
+        wrap(lambda rows: table[tuple(rows.astype(int).T)], outputs=Box(0, 1), digest="table"),
+        background,
+        schema=Schema("grid", tuple(Feature(name, Categories((0, 1, 2))) for name in "ab")),
+        dataset="d",
+        relation=Relation.REPLACE_ONE,
+        epsilon=epsilon,
+        delta=DELTA,
+        origins=[PUBLIC],
+    )
+
+
+def everything(release: PrivateInteractions) -> Array:
+    row = np.ones((1, 2))
+    return np.concatenate([release.single.games.joint(row), release.pairs(row)], axis=1).ravel()
+
+
+@pytest.mark.parametrize("epsilon", CLAIMS)
+def test_interactions_keep_their_claim_on_the_worst_pair_that_was_found(
+    epsilon: float, gaussian_noise: Array
+) -> None:
+    """m = 2, the second row is replaced; along the difference, noise is that of one value."""
+    kept, new = [[0.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [2.0, 2.0]]
+    gaps = [
+        np.linalg.norm(
+            everything(with_pairs(bits, kept, epsilon)) - everything(with_pairs(bits, new, epsilon))
+        )
+        for bits in _TABLES
+    ]
+    gap, sigma = float(max(gaps)), with_pairs(_TABLES[0], kept, epsilon).noise.sigma
+    noise = sigma * gaussian_noise[:, 0]
+    assert refuted(gap + noise, noise, epsilon) < DELTA
+    # Half the sensitivity, and a mean over m − 1 = 1 for m = 2.
+    assert refuted(gap + noise / 2, noise / 2, epsilon) > DELTA
+    assert refuted(2 * gap + noise, noise, epsilon) > DELTA
