@@ -1,0 +1,1 @@
+"""What a private background costs in accuracy, and whether its intervals hold."""
