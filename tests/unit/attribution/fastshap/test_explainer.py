@@ -210,6 +210,8 @@ def test_chance_alone_is_no_reason_for_doubt(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(FastShap, "__call__", lambda self, x: exact_values(self.surrogate, x))
     test = rows(200, seed=31)
     assert check(explainer(), test, orders=8, level=0.01).doubtful.mean() <= 0.03
+    # Eight values of a row are looked at; a level spent on each of them doubts four rows in ten.
+    assert check(explainer(), test, orders=8, level=0.2).doubtful.mean() <= 0.2
 
 
 def test_normalisation_meets_the_sum_and_keeps_differences() -> None:
