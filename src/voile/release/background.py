@@ -42,16 +42,12 @@ from voile.release.intervals import (
 )
 from voile.release.origin import Origin, refuse_unprotected
 from voile.release.others import carried_forward, not_promised
-from voile.release.output_sets import SAME_ANSWER, BoundedModel
+from voile.release.output_sets import SAME_ANSWER, STEADY, BoundedModel
 from voile.release.records import Records
 from voile.release.repeated import epsilon_of_repeated
 from voile.release.synthetic import break_even
 
 MOST_EXACT_PLAYERS: Final = 16
-_STEADY: Final = (
-    "the model answers the same input alike, up to 2^-20 of the width of its outputs, wherever it "
-    "stands in a batch"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +171,7 @@ class PrivateBackgroundShapley:
         # All other rows' answers may change in their last digits: the mean game moves by so much in
         # every coalition, the values by `stretch` and 2/√d times that, the base value by once.
         rounding = SAME_ANSWER * outputs.diameter * (1 + 2 / math.sqrt(self.players) + stretch)
-        return replace(bound, value=bound.value + rounding, conditions=(*bound.conditions, _STEADY))
+        return replace(bound, value=bound.value + rounding, conditions=(*bound.conditions, STEADY))
 
     @cached_property
     def sampling(self) -> SamplingError:

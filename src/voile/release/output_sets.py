@@ -25,6 +25,10 @@ SAME_ANSWER: Final = 2.0**-20
 """How far, as a share of the width of the output set, an answer may depend on the other rows of a
 batch: libraries of linear algebra round differently in another place. Networks in single precision
 stay within 2⁻²³ or so."""
+STEADY: Final = (
+    "the model answers the same input alike, up to 2^-20 of the width of its outputs, wherever it "
+    "stands in a batch"
+)
 
 
 @dataclass(frozen=True)

@@ -29,19 +29,13 @@ from voile.release.clipped import clipped
 from voile.release.coalition_designs import full_stretch
 from voile.release.games import BackgroundGames
 from voile.release.one_by_one import OneByOne
-from voile.release.output_sets import SAME_ANSWER, BoundedModel, declared_set
+from voile.release.output_sets import SAME_ANSWER, STEADY, BoundedModel, declared_set
 from voile.release.post_processed import Explainer
-from voile.release.quiet import quietly
 from voile.release.records import Records
 
 NOISE_ONLY: Final = (
     "standard errors and half widths are those of the noise: how far the explainer itself is off "
     "is not in them"
-)
-ROWS_AT_ONCE: Final = 8192
-_ALONE: Final = (
-    "the explainer explains each record by itself, alike up to 2^-20 of the longest vector "
-    "wherever it stands in a batch"
 )
 
 
@@ -73,7 +67,7 @@ class Importance(Protocol):
 class ByExplainer:
     """Any explainer whose background is public or was made with differential privacy.
 
-    Each record's vector is clipped to B·R, which no exact vector exceeds.
+    Each record is explained alone, and its vector clipped to B·R, which no exact vector exceeds.
 
     Args:
         explainer: any; all that it holds must be covered by the origins of the release.
@@ -113,31 +107,14 @@ class ByExplainer:
         return shapley_norm(features=len(self.players), output_width=self.declared)
 
     def sensitivity(self, rows: int, relation: Relation) -> Sensitivity:
-        bound = mean_absolute_shapley(
+        return mean_absolute_shapley(
             features=len(self.players), rows=rows, output_width=self.declared, relation=relation
         )
-        value = bound.value + SAME_ANSWER * self.longest
-        return replace(bound, value=value, conditions=(*bound.conditions, _ALONE))
 
     def vectors(self, records: Records) -> NDArray[np.float64]:
-        with quietly():
-            parts = [
-                self._some(records.rows[start : start + ROWS_AT_ONCE])
-                for start in range(0, len(records), ROWS_AT_ONCE)
-            ]
-            found = clipped(np.concatenate(parts), self.longest)
+        found = clipped(self.inner.vectors(records.rows), self.longest)
         found[records.blank] = 0.0
         return found
-
-    def _some(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """All at once if that goes well; one by one if any of them makes trouble."""
-        try:
-            found = np.asarray(self.explainer(rows.copy()).values, dtype=np.float64)
-        except Exception:  # whatever a protected row provokes must not be seen
-            return self.inner.vectors(rows)
-        expected = (len(rows), *self.inner.known.values.shape[1:])
-        fine = found.shape == expected and np.isfinite(found).all()
-        return found if fine else self.inner.vectors(rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +171,7 @@ class OverItself:
         )
         game = 2 / math.sqrt(self.team.count) + full_stretch(self.team.count)
         value = bound.value + SAME_ANSWER * self.bounded.declared.diameter * game
-        return replace(bound, value=value, conditions=(*bound.conditions, _ALONE))
+        return replace(bound, value=value, conditions=(*bound.conditions, STEADY))
 
     def vectors(self, records: Records) -> NDArray[np.float64]:
         games = BackgroundGames.of(
