@@ -44,7 +44,9 @@ from voile.workflows.explain_artefacts import paid_synthetic_background
 DATASET = "harbour hospital 2026"
 CLINIC = clinic_federation(400, seed=3)
 RECORDS = CLINIC.hospitals["harbour"].rows
-PATIENT = np.array([[78.0, 24.0, 1.0, 104.0, 112.0, 88.0, 38.6, 2.1, 150.0, 10.4, 85.0, 3.0]])
+PATIENT = CLINIC.schema.clamp(
+    [[78.0, 24.0, 1.0, 104.0, 112.0, 88.0, 38.6, 2.1, 150.0, 10.4, 60.0, 3.0]]
+)
 RULE = "risk rule v1"
 RULES: dict[str, Any] = {"relation": Relation.BLANK_ONE, "delta": 1e-6, "dataset": DATASET}
 
