@@ -33,13 +33,13 @@ from benchmarks.harness import Figure, alternate, compare, write
 from voile.audit_log import AuditLog
 from voile.audit_log.log import HEADS, LEAVES
 from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
-from voile.core.storage import Table, Transaction, open_storage
+from voile.core.storage import Table, open_storage
 from voile.core.storage.sql import Dialect
 from voile.ledger import Ledger, Opening, PublicInput, Question, ReplayKey
 from voile.ledger.tables import ANSWERS, BALANCES, ENTRIES
 from voile.privacy.events import Gaussian
 from voile.workflows.budget import open_budget
-from voile.workflows.charging import PARTS, Desk, Drawn, Prepared, Request
+from voile.workflows.charging import PARTS, Desk, Drawn, Request
 
 ORIGIN, DATASET = "example.org/benchmark", "clinic v1"
 PATH = ("analyst", "team", "clinic")
@@ -104,18 +104,13 @@ def our_step(place: str) -> Step:
     """Every question is a new one, prepared as step 1 of an answer leaves it."""
     storage = open_storage(place, PARTS)
     desk = Desk(storage, Ledger(), storage.submit(AuditLog.open), KEY)
-    numbers = itertools.count()
-
-    def prepare(t: Transaction, count: int) -> list[Prepared]:
-        names = (f"{os.getpid()}/{next(numbers)}" for _ in range(count))
-        return [desk.prepare(t, request(name)) for name in names]
-
-    ready = deque(storage.submit(lambda t: prepare(t, PREPARED)))
+    account = storage.submit(lambda t: desk.ledger.account(t, PATH[0]))
+    requests = (request(f"{os.getpid()}/{number}") for number in itertools.count())
+    source = (desk.prepare(each, account) for each in requests)
+    ready = deque(itertools.islice(source, PREPARED))
 
     def step() -> object:
-        if not ready:
-            ready.extend(storage.submit(lambda t: prepare(t, 1)))
-        prepared = ready.popleft()
+        prepared = ready.popleft() if ready else next(source)
         return storage.submit(lambda t: desk.settle(t, prepared, ANSWER))
 
     return step

@@ -29,6 +29,7 @@ from voile.core.guarantee import Guarantee
 from voile.core.storage import Part, Storage, Transaction
 from voile.ledger import PART as LEDGER_PART
 from voile.ledger import (
+    Account,
     Alert,
     Asked,
     Charge,
@@ -157,7 +158,8 @@ class Desk:
         self, t: Transaction, request: Request, fresh: bool
     ) -> tuple[Prepared, Settled | BudgetExceeded | None]:
         """Step 1."""
-        prepared = self.prepare(t, request)
+        account = self.ledger.account(t, request.question.account)
+        prepared = self.prepare(request, account)
         stored = None if fresh else self.ledger.answered(t, prepared.asked)
         if stored is not None:
             return prepared, Settled(stored.answer, stored.charge, None, stored.record)
@@ -170,9 +172,8 @@ class Desk:
             return prepared, self._refused(t, request, refused)
         raise AssertionError("what does not fit was granted")
 
-    def prepare(self, t: Transaction, request: Request) -> Prepared:
+    def prepare(self, request: Request, account: Account) -> Prepared:
         """What step 1 finds out about a request before it looks for answers and budgets."""
-        account = self.ledger.account(t, request.question.account)
         asked = self.key.asked(request.question, account, request.caller)
         return Prepared(request, asked, _charge(request, asked))
 
