@@ -130,10 +130,15 @@ class Artefact:
     def schema(self) -> Schema:
         return Schema.load(self.folder / SCHEMA)
 
+    @property
+    def has_model(self) -> bool:
+        """Whether the black box was trained by the federation, and is here."""
+        return (self.folder / BLACK_BOX).exists()
+
     @cached_property
     def network(self) -> NetworkModel:
         """The private black box."""
-        if not (self.folder / BLACK_BOX).exists():
+        if not self.has_model:
             raise Refused(
                 "this artefact explains a model that somebody brought; it holds its surrogate only"
             )

@@ -1,0 +1,229 @@
+"""`voile report`: an artefact as one HTML page that needs nothing else.
+
+Everything on the page is in the artefact: charged figures, public facts, and figures measured on
+rows that are listed as unprotected. Styles and pictures are inside; the page asks no other host for
+anything, and a content security policy sees to it.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+
+from voile import plots
+from voile.audit_log import Policy, Report, verify_export
+from voile.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
+from voile.core.atomic_file import replace_file
+from voile.workflows.artefact import REPORT, Artefact
+from voile.workflows.books import POLICY
+from voile.workflows.federate import outcomes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SHOWN_ROWS: Final = 20
+_PAGE: Final = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<title>{{ name }}: a federation and what it promises</title>
+<style>
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 48rem; margin: 2rem auto; padding: 0 1rem;
+       color: #1c2430; background: #fff }
+h1 { line-height: 1.2 } h2 { margin-top: 2.2rem }
+table { border-collapse: collapse; width: 100% }
+th, td { text-align: left; padding: .3rem .5rem; border-bottom: 1px solid #d8dde6;
+         vertical-align: top }
+th { font-weight: 600 } td.number { text-align: right; font-variant-numeric: tabular-nums }
+.promise { background: #eef2fb; border-left: 4px solid #3949ab; padding: .8rem 1rem }
+.promise b { font-size: 1.4rem } .note { color: #4a5568 }
+img { width: 100%; height: auto } code { background: #f3f4f6; padding: .1rem .3rem }
+pre { background: #f3f4f6; padding: .8rem; overflow-x: auto } .bad { color: #a8201a }
+</style>
+</head>
+<body>
+<h1>{{ name }}</h1>
+<p>{{ clients | length }} clients, {{ "{:,}".format(total) }} rows that stayed where they are. A
+black box and a surrogate were trained with differential privacy; every explanation made from them
+is covered by the promise below, at no further cost.</p>
+
+<h2>What is promised</h2>
+{% for g in guarantees %}
+<p class="promise"><b>ε = {{ up(g.epsilon) }}, δ = {{ up(g.delta) }}</b><br>
+for each {{ g.unit }} of {{ g.dataset }}, {{ g.relation }}, against {{ g.against | join(", ") }}
+{% if g.computational %}(whose computing power is bounded){% endif %}</p>
+<table>
+<tr><th>how</th><td>{{ g.mechanism }}</td></tr>
+<tr><th>added up by</th><td>{{ g.composition }}</td></tr>
+<tr><th>treated as public</th><td>{{ g.public_facts | join("; ") }}</td></tr>
+<tr><th>must be true besides</th><td>{{ g.assumptions | join("; ") }}</td></tr>
+</table>
+{% else %}<p class="bad">No privacy guarantee.</p>{% endfor %}
+<h3>The same noise, read in other ways</h3>
+<table><tr><th>reading</th><th>ε</th><th>δ</th></tr>
+{% for what, spent in readings %}<tr><td>{{ what }}</td>
+<td class="number">{{ up(spent.epsilon) }}</td><td class="number">{{ up(spent.delta) }}</td></tr>
+{% endfor %}</table>
+
+<h2>What is not covered</h2>
+<ul>{% for line in not_covered %}<li>{{ line }}</li>{% endfor %}</ul>
+
+<h2>How good it is</h2>
+<p class="note">Exact figures, measured on {{ measured_on }}.</p>
+<table>{% for what, value in quality %}
+<tr><th>{{ what }}</th><td class="number">{{ "%.3f" | format(value) }}</td></tr>{% endfor %}</table>
+{% if learning %}<img alt="figures by round" src="{{ learning }}">{% endif %}
+
+<h2>What the model looks at</h2>
+<p class="note">Mean absolute Shapley values over {{ explained }} public reference rows, exact for
+the private model{% if of_box %} (absent features are taken from reference rows){% endif %}.</p>
+<img alt="importance of features" src="{{ importance }}">
+
+<h2>Budget of each client</h2>
+<img alt="spent by client" src="{{ budgets }}">
+
+<h2>Rounds</h2>
+<img alt="who took part in which round" src="{{ rounds }}">
+
+<h2>How to verify</h2>
+<p>Each party keeps its own ledger and its own log. The signed logs lie in this artefact; whoever
+has the key in a policy from somewhere else can check that nothing was changed since.</p>
+<table><tr><th>log</th><th>records</th><th>result when this page was written</th></tr>
+{% for party, size, result in logs %}<tr><td>{{ party }}</td><td class="number">{{ size }}</td>
+<td>{{ result }}</td></tr>{% endfor %}</table>
+<pre>{% for folder in folders %}voile audit verify {{ folder }} --policy {{ folder }}/{{ policy }}
+{% endfor %}</pre>
+<p>Against an operator who rewrites a log and signs it anew, compare the checkpoint with a copy of
+your own or with a witness.</p>
+
+<h2>Use it</h2>
+<pre>voile explain {{ folder }} rows.csv --output explanation.voile</pre>
+<p class="note">Settings: {{ settings }}</p>
+</body>
+</html>
+"""
+
+
+def write_report(artefact: Artefact, path: Path | None = None) -> Path:
+    """Write the page, beside the artefact's files if no path is given."""
+    target = artefact.folder / REPORT if path is None else path
+    return replace_file(target, report_html(artefact).encode())
+
+
+def report_html(artefact: Artefact) -> str:
+    """The page. Everything in it that came from outside is escaped."""
+    clients: Mapping[str, int] = artefact.settings["clients"]
+    spent = {name: each["epsilon"] for name, each in artefact.statement["spent_by_client"].items()}
+    promised = artefact.settings["promised"]
+    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(_PAGE)
+    return page.render(
+        name=artefact.name,
+        clients=clients,
+        total=sum(clients.values()),
+        guarantees=artefact.guarantees,
+        readings=_readings(artefact),
+        not_covered=artefact.statement["not_covered"],
+        measured_on=artefact.figures["measured_on"],
+        quality=quality(artefact),
+        learning=_image(plots.learning(_curves(artefact), measured_on="unprotected rows")),
+        importance=_image(plots.bar(importance(artefact))),
+        explained=min(_SHOWN_ROWS, len(artefact.reference)),
+        of_box=artefact.has_model,
+        budgets=_image(plots.budgets(spent, promised=promised["epsilon"], delta=promised["delta"])),
+        rounds=_image(plots.rounds(outcomes(artefact))),
+        logs=[(party, *_checked(artefact, party)) for party in artefact.settings["logs"]],
+        folders=[f"{artefact.folder.name}/{place}" for place in artefact.settings["logs"].values()],
+        policy=POLICY,
+        folder=artefact.folder.name,
+        settings=artefact.settings["training"],
+        up=_rounded_up,
+    )
+
+
+def quality(artefact: Artefact) -> list[tuple[str, float]]:
+    """The last figure of each stage, and how well the fast explainer does."""
+    names = {"accuracy": "accuracy of the black box", "fidelity": "fidelity of the surrogate"}
+    found = [
+        (names.get(name, f"{stage}: {name}"), values[-1])
+        for stage, figures in artefact.figures["rounds"].items()
+        for name, values in figures.items()
+        if values
+    ]
+    quick = artefact.figures["distilled_explainer"]["cosine_to_exact_values_of_the_surrogate"]
+    return [*found, ("cosine of the fast explainer to exact values of the surrogate", quick)]
+
+
+def importance(artefact: Artefact) -> Any:
+    """Explanations of public reference rows: post-processing of the private artefact."""
+    from voile.attribution import ExactShapley, KernelShapley
+    from voile.release import PostProcessed
+    from voile.release.background import MOST_EXACT_PLAYERS
+
+    rows = artefact.reference[:_SHOWN_ROWS]
+    if artefact.has_model:
+        few = len(artefact.schema.features) <= MOST_EXACT_PLAYERS
+        kind: Any = ExactShapley if few else KernelShapley
+        explainer = kind(artefact.model, rows, schema=artefact.schema)
+        name, model = "interventional Shapley values", artefact.model.digest
+    else:
+        explainer, name, model = artefact.explainer, "learned Shapley values", "surrogate"
+    if artefact.guarantees:
+        explainer = PostProcessed(explainer, [artefact.origin], model, name).draw
+    explained = explainer(rows)
+    return explained[:, :, -1] if explained.shape[2] == 2 else explained
+
+
+def check_log(artefact: Artefact, party: str) -> Report:
+    """Check a party's exported log against its own policy: unchanged since it was signed."""
+    folder = artefact.log_folder(party)
+    records = (folder / RECORDS_FILE).read_bytes().splitlines()
+    policy = Policy.parse((folder / POLICY).read_text())
+    return verify_export(records, (folder / CHECKPOINT_FILE).read_bytes(), policy)
+
+
+def _checked(artefact: Artefact, party: str) -> tuple[int, str]:
+    size = len((artefact.log_folder(party) / RECORDS_FILE).read_bytes().splitlines())
+    failed = check_log(artefact, party).failed
+    return size, "signed and complete" if failed is None else f"{failed.name}: {failed.detail}"
+
+
+def _readings(artefact: Artefact) -> list[tuple[str, Mapping[str, float]]]:
+    readings = artefact.statement["readings"]
+    stages = [(f"{stage} alone", spent) for stage, spent in readings["stages"].items()]
+    return [
+        ("jointly, by privacy-loss distributions", readings["joint"]),
+        ("as published: the sum over stages", readings["published_sum"]),
+        *stages,
+    ]
+
+
+def _curves(artefact: Artefact) -> dict[str, list[float]]:
+    return {
+        f"{name} of the {stage}": values
+        for stage, figures in artefact.figures["rounds"].items()
+        for name, values in figures.items()
+        if values and np.max(np.abs(values)) <= 1
+    }
+
+
+def _image(figure: Figure) -> str:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def _rounded_up(figure: float) -> str:
+    """Four digits, never below the figure: a printed promise must not say more than is true."""
+    from decimal import ROUND_CEILING, Context
+
+    return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(figure))):g}"
