@@ -34,7 +34,7 @@ EPSILONS = (1.0, 9.0)
 TEAMS = (range(0, 4), range(4, 8), range(8, 12), range(12, 17))
 DRAW = np.random.default_rng(3)
 BACKGROUND = DRAW.normal(size=(30, 17)).clip(-3, 3)
-ROWS = DRAW.normal(size=(200, 17)).clip(-3, 3)
+ROWS = DRAW.normal(size=(500, 17)).clip(-3, 3)
 
 
 def team(rows: Array) -> Array:
@@ -122,7 +122,7 @@ def main() -> int:
         "private_background_coverage",
         "share of 95 % intervals that hold the exact value",
         figures,
-        seed="0 to cases/200, one for each draw of coalitions",
+        seed="0 to cases/500, one for each draw of coalitions",
         command=f"python -m experiments.private_background.coverage {cases}",
         cases=cases,
         level=LEVEL,

@@ -7,6 +7,7 @@ full one, where it is f(x) like every other's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -94,7 +95,7 @@ class BackgroundGames:
     def single_games(self, rows: Rows, records: Records) -> Iterator[Vectors]:
         """The values of every game, a few rows at a time."""
         shape = (self.game.players.count, self.bounded.outputs, len(records))
-        together = max(1, CELLS_AT_ONCE // int(np.prod(shape)))
+        together = max(1, CELLS_AT_ONCE // math.prod(shape))
         for start in range(0, len(rows), together):
             part = rows[start : start + together]
             vectors = np.zeros((len(part), *shape))
@@ -114,20 +115,28 @@ class BackgroundGames:
     # --- some coalitions ------------------------------------------------------------------------
 
     def _sampled(self, rows: Rows) -> NDArray[np.float64]:
-        return np.stack([self._sampled_row(row) for row in rows])
+        ones = np.ones(len(self.records))
+        return np.concatenate([_mean(vectors, ones) for vectors in self._estimated_games(rows)])
 
-    def _sampled_row(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
-        designs, players = self._designs, self.game.players.count
-        responses = paired_responses(self.game, row, self.records.rows, designs.coalitions)
-        output = self.game.outputs(row[np.newaxis].copy())
-        even = ((output - self._outputs) / players)[:, np.newaxis]
-        shares = [
-            designs.weights(part).swapaxes(1, 2) @ (responses[part] / 2) for part in designs.parts()
-        ]
-        vectors = np.moveaxis(np.concatenate(shares) + even, 0, -1)
-        vectors[..., self.records.blank] = self._of_null_record(row[np.newaxis])[0][..., np.newaxis]
-        mean: NDArray[np.float64] = _mean(vectors[np.newaxis], np.ones(len(self.records)))[0]
-        return mean
+    def _estimated_games(self, rows: Rows) -> Iterator[Vectors]:
+        """Estimates of the values of every game, a few rows at a time."""
+        designs = self._designs
+        shape = (self.game.players.count, self.bounded.outputs, len(self.records))
+        together = max(1, CELLS_AT_ONCE // math.prod(shape))
+        for start in range(0, len(rows), together):
+            explained = rows[start : start + together]
+            gap = self.game.outputs(explained.copy())[:, np.newaxis] - self._outputs
+            even = gap / self.game.players.count
+            vectors = np.empty((len(explained), *shape))
+            for part in designs.parts():
+                weights = designs.weights(part).swapaxes(1, 2) / 2
+                coalitions, others = designs.coalitions[part], self.records.rows[part]
+                for place, row in enumerate(explained):
+                    responses = paired_responses(self.game, row, others, coalitions)
+                    share = weights @ responses + even[place, part, np.newaxis]
+                    vectors[place, ..., part] = np.moveaxis(share, 0, -1)
+            vectors[..., self.records.blank] = self._of_null_record(explained)[..., np.newaxis]
+            yield vectors
 
     @property
     def _designs(self) -> Designs:
