@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from voile.core.storage import Storage
     from voile.ledger import Account
     from voile.models import WrappedModel
-    from voile.release import Preview
+    from voile.release import Origin, Preview
+    from voile.workflows.artefact import Artefact
     from voile.workflows.charging import Desk
     from voile.workflows.explain import Explained, Explainer
     from voile.workflows.explain_choice import Wish
 
 EPILOG = """\
 Examples:
+
+  voile explain artefact patients.csv --output why.voile --plot why.png
 
   voile explain model.onnx applicant.csv --schema loans.toml --model-origin training.json
   --background public.csv
@@ -45,17 +48,22 @@ _MOST_COLUMNS = 4
 
 
 def explain(
-    model: Annotated[str, typer.Argument(help="An ONNX file, or package.module:object.")],
+    model: Annotated[
+        str, typer.Argument(help="An artefact of voile, an ONNX file, or package.module:object.")
+    ],
     data: Annotated[str, typer.Argument(help="Rows: CSV with a header, Parquet, or - for stdin.")],
-    schema: Annotated[Path, typer.Option(metavar="FILE", help="Schema of the rows (TOML).")],
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Schema of the rows (TOML); an artefact has its own."),
+    ] = None,
     model_origin: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="ORIGIN",
             help="What the model was made from: public, trained-on:LABEL, or a JSON file with the "
-            "guarantees of its training.",
+            "guarantees of its training; an artefact says so itself.",
         ),
-    ],
+    ] = None,
     protect: Annotated[
         str, typer.Option(help="Whose rows: training, background, population or explained-row.")
     ] = "training",
@@ -142,21 +150,21 @@ def explain(
     Says whose rows are protected first. Explanations of a model that was trained with differential
     privacy protect its training rows at no cost (--protect training). Anything else is charged.
     """
-    from voile.core.schema import Schema
     from voile.datasets.tables import read_table
     from voile.release.levels import Level, Role
     from voile.workflows.explain import Explainer
     from voile.workflows.explain_choice import Protect, Wish, release_for
     from voile.workflows.explain_files import origin_from
 
-    described, table = Schema.load(schema), read_table(data)
+    made = _artefact(model)
+    described, table = _schema(made, schema), read_table(data)
     rows, names = _features(table, described, data), _identifiers(table, id_column)
     wish = Wish(
         protect=_member(Protect, protect),
-        model=_model(model, described, of, between),
+        model=_model(model if made is None else made.model, described, of, between),
         schema=described,
-        model_origin=origin_from(model_origin),
-        background=_background(background, described),
+        model_origin=_origin(made, model_origin),
+        background=_background(background, described, made),
         background_origin=origin_from(background_origin),
         learned=_learned(explainer),
         level=_member(Level, level),
@@ -200,10 +208,51 @@ def _features(table: dict[str, Any], schema: Schema, source: str) -> dict[str, A
     return {name: table[name] for name in schema.feature_names}
 
 
-def _background(source: str | None, schema: Schema) -> dict[str, Any] | None:
+def _artefact(model: str) -> Artefact | None:
+    """The artefact that MODEL names, if it is one."""
+    from voile.core.errors import InvalidInput
+
+    if not Path(model).is_dir():
+        return None
+    from voile.workflows.artefact import is_artefact, load_artefact
+
+    if not is_artefact(Path(model)):
+        raise InvalidInput(f"{model}: a folder, but not a finished artefact of `voile federate`")
+    return load_artefact(Path(model))
+
+
+def _schema(made: Artefact | None, path: Path | None) -> Schema:
+    from voile.core.errors import InvalidInput
+    from voile.core.schema import Schema
+
+    if path is not None:
+        return Schema.load(path)
+    if made is None:
+        raise InvalidInput("say what the rows look like: --schema FILE")
+    return made.schema
+
+
+def _origin(made: Artefact | None, text: str | None) -> Origin:
+    from voile.core.errors import InvalidInput
+    from voile.workflows.explain_files import origin_from
+
+    if text is not None:
+        return origin_from(text)
+    if made is None:
+        raise InvalidInput(
+            "every promise rests on what the model was made from: --model-origin public, "
+            "trained-on:LABEL, or a JSON file with the guarantees of its training"
+        )
+    return made.origin
+
+
+def _background(source: str | None, schema: Schema, made: Artefact | None) -> Any:
+    """Rows of a file, or the public reference rows of an artefact."""
     from voile.datasets.tables import read_table
 
-    return None if source is None else _features(read_table(source), schema, source)
+    if source is None:
+        return None if made is None else made.reference
+    return _features(read_table(source), schema, source)
 
 
 def _identifiers(table: dict[str, Any], column: str | None) -> list[str | None] | None:
@@ -217,13 +266,16 @@ def _identifiers(table: dict[str, Any], column: str | None) -> list[str | None] 
 
 
 def _model(
-    reference: str, schema: Schema, of: str | None, between: tuple[float, float] | None
+    given: str | WrappedModel,
+    schema: Schema,
+    of: str | None,
+    between: tuple[float, float] | None,
 ) -> WrappedModel:
     """The model with names for its outputs; of two classes one: the other is its complement."""
     from voile.core.explanation_checks import or_numbered
     from voile.models import Box, Simplex, load_model, wrap
 
-    wrapped = wrap(load_model(reference))
+    wrapped = wrap(load_model(given)) if isinstance(given, str) else given
     if between is not None:
         wrapped = wrap(wrapped, outputs=Box(*between))
     if wrapped.output_names is None:

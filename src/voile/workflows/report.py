@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -179,7 +180,7 @@ def importance(artefact: Artefact) -> Any:
         explainer, name, model = artefact.explainer, "learned Shapley values", "surrogate"
     if artefact.guarantees:
         explainer = PostProcessed(explainer, [artefact.origin], model, name).draw
-    explained = explainer(rows)
+    explained = replace(explainer(rows), notes=("public reference rows",))
     return explained[:, :, -1] if explained.shape[2] == 2 else explained
 
 
