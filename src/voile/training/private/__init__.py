@@ -6,7 +6,8 @@ Parameters move by `Sgd` or `Adam`; `Proximal` draws them to where they began (F
 changes no promise.
 
 Choose the clipping norm: a number, or `AdaptedNorm`, which follows the records' gradients at a
-price that is part of the event.
+price that is part of the event; `classifier_norm` and `surrogate_norm` choose, from the declared
+rows of a client.
 
 Perceptrons take the fast way (`PerceptronSum`), all other networks `ModuleSum`; both are a
 `ClippedSum`, and what they promise is written there.
@@ -17,6 +18,7 @@ from voile.training.private.loop import Prepare, fit_privately
 from voile.training.private.modules import ModuleSum
 from voile.training.private.optimisers import Adam, Optimiser, Proximal, Sgd
 from voile.training.private.perceptrons import PerceptronSum
+from voile.training.private.rule import classifier_norm, surrogate_norm
 from voile.training.private.settings import AdaptedNorm, PrivateRun, PrivateSteps, Speed
 
 __all__ = [
@@ -33,5 +35,7 @@ __all__ = [
     "Proximal",
     "Sgd",
     "Speed",
+    "classifier_norm",
     "fit_privately",
+    "surrogate_norm",
 ]
