@@ -138,7 +138,7 @@ def test_verify_finds_a_changed_balance(run: Any) -> None:
 
         def forget(t: Any) -> None:
             balance = t.get(BALANCES, "clinic")
-            t.replace(BALANCES, type(balance)(**{**vars(balance), "sums": bytes(32)}))
+            t.replace(BALANCES, balance._replace(sums=bytes(32)))
 
         storage.submit(forget)
     steps = run("budget", "verify", "log.db", code=4)["steps"]
