@@ -166,9 +166,9 @@ def break_even(
     outputs: OutputSet,
     players: int,
 ) -> str:
-    """After how many explanations a synthetic background would have been cheaper, in words.
+    """After how many explanations, at the latest, a synthetic background is cheaper, in words.
 
-    Public facts only. Noise of deviation s on all K cells moves the frequencies of the features,
+    Public facts only, and so the worst model. Noise of deviation s on all K cells moves the frequencies of the features,
     taken as independent, by at most K·s·√(2/π)/m in total variation on average (twice half of the
     sum, because the counts are scaled to one again), and Shapley values by at most S·R times that.
     The s at which this equals the length of the noise on one explanation has a cost; it is stated
@@ -186,6 +186,6 @@ def break_even(
     count = math.ceil(once / each)
     return (
         f"a synthetic background of noisy histograms with at most as much error on average, for "
-        f"features taken as independent, costs as much as {count:,} explanations and is free ever "
-        "after (voile.release.synthetic_background)"
+        f"features taken as independent, costs at most as much as {count:,} explanations and is "
+        "free ever after (voile.release.synthetic_background)"
     )

@@ -175,7 +175,7 @@ def test_a_guarantee_of_the_model_is_carried_along_and_what_it_lacks_is_noted() 
 def test_the_preview_compares_with_a_synthetic_background() -> None:
     def count(**settings: Any) -> int:
         (remark,) = people(**settings).preview().remarks
-        return int(remark.split("costs as much as ")[1].split(" ")[0].replace(",", ""))
+        return int(remark.split("at most as much as ")[1].split(" ")[0].replace(",", ""))
 
     assert "synthetic_background" in people().preview().remarks[0]
     assert count() > 1
