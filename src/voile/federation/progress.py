@@ -33,7 +33,7 @@ class Seen:
 class Progress(Protocol):
     """Called after each answer and after each round; what it raises stops the federation."""
 
-    def __call__(self, seen: Seen) -> None: ...
+    def __call__(self, seen: Seen, /) -> None: ...
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ tells it after each round what happened; `voile.workflows` joins that to both.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -100,21 +100,19 @@ class InMemory:
     cap: int
     participations: list[Participation] = field(default_factory=list)
     rounds: list[RoundReport] = field(default_factory=list)
+    _taken: Counter[tuple[str, str]] = field(default_factory=Counter, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def before_participation(self, participation: Participation) -> None:
         with self._lock:
-            before = self.of(participation.client, participation.stage)
-            if len(before) >= self.cap:
+            who = participation.client, participation.stage
+            if self._taken[who] >= self.cap:
                 raise Refused(
                     f"{participation.client!r} has taken part in {participation.stage!r} "
-                    f"{len(before)} times, which is its cap; nothing was trained or charged"
+                    f"{self.cap} times, which is its cap; nothing was trained or charged"
                 )
+            self._taken[who] += 1
             self.participations.append(participation)
 
     def after_round(self, report: RoundReport) -> None:
         self.rounds.append(report)
-
-    def of(self, client: str, stage: str) -> Sequence[Participation]:
-        """The participations of one client in one stage."""
-        return [p for p in self.participations if (p.client, p.stage) == (client, stage)]
