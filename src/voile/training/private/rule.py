@@ -8,35 +8,23 @@ clipping down. Whoever chooses otherwise by looking at protected records pays fo
 
 from __future__ import annotations
 
-from typing import Final
-
 from voile.core.errors import InvalidInput
-from voile.training.private.settings import AdaptedNorm
-
-ADAPTED_FROM: Final = 5_000
-"""Rows a client from which a surrogate's norm follows the median gradient; with fewer, the noise of
-the count and the steps until it is found cost more than they bring."""
 
 
 def classifier_norm(rows_per_client: int) -> float:
     """For cross entropy: ½ up to 1,000 rows a client, growing with them up to 2."""
-    _check(rows_per_client)
-    return min(max(rows_per_client / 2_000, 0.5), 2.0)
+    return min(max(_checked(rows_per_client) / 2_000, 0.5), 2.0)
 
 
-def surrogate_norm(rows_per_client: int, expected_batch: float) -> float | AdaptedNorm:
-    """For the divergence of a surrogate, averaged over a record's coalitions.
+def surrogate_norm(rows_per_client: int) -> float:
+    """For the divergence of a surrogate, averaged over a record's coalitions: from 0.05 up to ½.
 
-    Args:
-        rows_per_client: declared, of a client in the middle.
-        expected_batch: sampling rate times rows; the noise on the count is a tenth of it.
+    A norm adapted to the median gradient reached the same within seeds, so the simpler one is used.
     """
-    _check(rows_per_client)
-    if rows_per_client < ADAPTED_FROM:
-        return min(max(rows_per_client / 10_000, 0.05), 0.5)
-    return AdaptedNorm(start=0.5, count_noise=max(expected_batch / 10, 10.0), share=0.5)
+    return min(max(_checked(rows_per_client) / 10_000, 0.05), 0.5)
 
 
-def _check(rows: int) -> None:
+def _checked(rows: int) -> int:
     if rows < 1:
         raise InvalidInput(f"a client has at least one row, found {rows}")
+    return rows
