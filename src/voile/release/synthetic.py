@@ -168,11 +168,11 @@ def break_even(
 ) -> str:
     """After how many explanations, at the latest, a synthetic background is cheaper, in words.
 
-    Public facts only, and so the worst model. Noise of deviation s on all K cells moves the frequencies of the features,
-    taken as independent, by at most K·s·√(2/π)/m in total variation on average (twice half of the
-    sum, because the counts are scaled to one again), and Shapley values by at most S·R times that.
-    The s at which this equals the length of the noise on one explanation has a cost; it is stated
-    in explanations.
+    Public facts only, and so the worst model. Noise of deviation s on all K cells moves the
+    frequencies of the features, taken as independent, by at most K·s·√(2/π)/m in total variation on
+    average (twice half of the sum, because the counts are scaled to one again), and Shapley values
+    by at most S·R times that. The s at which this equals the length of the noise on one explanation
+    has a cost; it is stated in explanations.
     """
     cells = sum(cell_count(feature.domain, BINS) for feature in schema.features)
     whole = shapley_background(

@@ -33,7 +33,7 @@ GROUPS = {"first": ("f0", "f3"), "second": ("f1", "f2")}
 
 
 def two(rows: Any) -> Any:
-    waves = np.sin(rows @ WEIGHTS)
+    waves = np.sin(rows @ WEIGHTS + 0.7)
     return np.column_stack([waves.prod(axis=1), waves[:, 0] * waves[:, 1]])
 
 
