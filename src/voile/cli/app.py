@@ -11,7 +11,7 @@ import click
 import typer
 
 from voile._version import __version__
-from voile.cli import audit, budget, demo, explain, init, schema
+from voile.cli import audit, budget, demo, explain, federate, init, schema
 from voile.cli.output import ExitCode, print_error
 
 _TRACEBACK = "VOILE_TRACEBACK"
@@ -50,6 +50,8 @@ app.add_typer(budget.app, name="budget")
 app.command("explain", epilog=explain.EPILOG)(explain.explain)
 app.command("demo", epilog=demo.EPILOG)(demo.demo)
 app.command("init", epilog=init.EPILOG)(init.init)
+app.command("federate", epilog=federate.FEDERATE_EPILOG)(federate.federate)
+app.command("report", epilog=federate.REPORT_EPILOG)(federate.report)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,125 +1,281 @@
-"""`voile demo`: one explanation with a guarantee, made, saved, loaded again and drawn.
+"""`voile demo`: the main job on invented hospitals whose truth is known.
 
-A public scoring rule is applied to private patient records. The mean contribution of each feature
-is published with Laplace noise.
-
-Why the guarantee is true. The rule is linear with public weights w, features are clamped to the
-public bounds of the schema and scaled to [0, 1], and contributions are measured from the middle of
-the range: a record contributes w_j (x_j − 1/2) to feature j, in the l1 norm at most Σ|w_j|/2.
-A blank record contributes nothing. The rest is `clipped_mean` and `Laplace`.
+Eight hospitals train a model of readmission and a surrogate together, with differential privacy for
+each patient; nothing but private arrays leaves a hospital. Then one patient's explanation is made,
+recorded and checked. Because the data are invented, the same is trained once more without privacy,
+and both are compared with the truth: such twins go into a folder that is never published.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voile import plots
-from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee, Relation
+from voile.attribution import ExactShapley
+from voile.attribution.fastshap import exact_values
+from voile.audit_log import verify_receipt
+from voile.core.atomic_file import replace_file
+from voile.core.errors import InvalidInput, VerificationFailed
 from voile.core.randomness import Seeded
-from voile.core.schema import Schema
-from voile.privacy.mechanisms import Laplace
-from voile.privacy.sensitivity import Norm, Sensitivity, clipped_mean
+from voile.core.schema import Rows
+from voile.datasets import ClinicFederation, clinic_federation
+from voile.evaluation import cosine_similarity
+from voile.federation import (
+    Asking,
+    Client,
+    InProcess,
+    NoRecorder,
+    Progress,
+    SeededSources,
+    Unprotected,
+)
+from voile.federation.budget_split import PipelinePlan, Spent
+from voile.federation.learning import BLACK_BOX, SURROGATE, Imitate, named
+from voile.federation.private_explainer import PrivateExplainer
+from voile.federation.tables import NetworkModel, TableRecords
+from voile.models import Box, Model, wrap
+from voile.release import PostProcessed
+from voile.training import Plan, with_arrays
+from voile.workflows.artefact import Artefact
+from voile.workflows.books import open_books
+from voile.workflows.explain import Explainer
+from voile.workflows.explain_files import RECEIPT
+from voile.workflows.federate import NOT_FOR_RELEASE, SERVER, Job, Say, federate, server_origin
+from voile.workflows.report import check_log, write_report
 
-PATIENTS = 2_000
-EPSILON = 1.0
-SCHEMA = """
-name = "clinic demo v1"
+NAME: Final = "clinic demo v1"
+EPSILON: Final = 2.0
+DELTA: Final = 1e-5
+MARKER: Final = "voile-demo.txt"
+PATIENTS: Final = "patients.csv"
+_REFERENCE_ROWS: Final = 50
+_JUDGED_ROWS: Final = 40
+_ELSEWHERE: Final = 2026
+"""Seed of patients who were in none of the eight hospitals. It makes data, never noise."""
 
-[features.age]
-kind = "continuous"
-bounds = [18, 95]
-semantic = "demographics"
 
-[features.blood_pressure]
-kind = "continuous"
-bounds = [80, 220]
-semantic = "vital signs"
+@dataclass(frozen=True)
+class Beside:
+    """A private figure beside that of its twin without privacy."""
 
-[features.oxygen_saturation]
-kind = "continuous"
-bounds = [70, 100]
-semantic = "vital signs"
-
-[features.creatinine]
-kind = "continuous"
-bounds = [0.2, 8]
-semantic = "laboratory"
-
-[features.previous_admissions]
-kind = "integer"
-bounds = [0, 12]
-semantic = "history"
-"""
-WEIGHTS = np.array([0.8, 0.5, -0.9, 0.6, 0.7])
+    private: float
+    twin: float
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo made, and where it lies."""
+    """What the demo made, and where it lies.
 
-    explanation: Explanation
-    noise_scale: float
-    saved: Path
+    Args:
+        accuracy: on patients of no hospital.
+        truth: cosine of the black box's interventional values to those of the true risk.
+        surrogate: cosine of the surrogate's values to those of one without privacy; the twin is
+            another one without privacy, so its figure is what can be reached at all.
+        joint, basic: what was spent, by composition of the noise and by adding up.
+        records: in all logs, each of which was checked.
+        explanation, picture, receipt: of one patient.
+    """
+
+    folder: Path
+    report: Path
+    accuracy: Beside
+    truth: Beside
+    surrogate: Beside
+    joint: Spent
+    basic: Spent
+    records: int
+    clients: dict[str, int]
+    explanation: Path
     picture: Path
+    receipt: Path
 
 
-def run(output: Path) -> Demo:
-    """Make the explanation, save it, load it, draw it."""
-    schema = Schema.loads(SCHEMA)
-    scaled = schema.encode(schema.rows(_patients()))
-    bound = clipped_mean(
-        bound=float(np.abs(WEIGHTS).sum()) / 2,
-        rows=PATIENTS,
-        norm=Norm.L1,
-        relation=Relation.BLANK_ONE,
-    )
-    noise = Laplace.calibrated(bound, epsilon=EPSILON, shape=(len(WEIGHTS),))
-    mean = ((scaled - 0.5) * WEIGHTS).mean(axis=0)
-    explanation = Explanation(
-        values=noise.randomise(mean)[np.newaxis],
-        base_values=WEIGHTS.sum() / 2,  # the score of a record in the middle of every range: public
-        feature_names=schema.feature_names,
-        output_names=("risk score",),
-        standard_errors=np.full((1, len(WEIGHTS)), noise.preview().standard_deviation),
-        guarantees=(_guarantee(schema.name, bound),),
-        notes=("mean contribution over all patients",),
-    )
-    output.mkdir(parents=True, exist_ok=True)
-    saved = explanation.save(output / "explanation.voile")
-    loaded = Explanation.load(saved)
-    picture = output / "explanation.png"
-    plots.bar(loaded).savefig(picture, dpi=150)
-    return Demo(loaded, noise.scale, saved, picture)
-
-
-def _guarantee(dataset: str, bound: Sensitivity) -> Guarantee:
-    return Guarantee(
+def run(
+    output: Path,
+    *,
+    rows_per_hospital: int = 5_000,
+    distillation_steps: int = 1_000,
+    rounds_seen: Progress | None = None,
+    steps_seen: Callable[[int, int], None] | None = None,
+    say: Say = lambda _: None,
+) -> Demo:
+    """Run the main job into a folder, which is made, or replaced if an earlier demo made it."""
+    _clear(output)
+    clinic = clinic_federation(rows_per_hospital, reference_rows=_REFERENCE_ROWS)
+    elsewhere = clinic_federation(500, seed=_ELSEWHERE).together()
+    job = Job(
+        name=NAME,
+        schema=clinic.schema,
+        clients={name: TableRecords.of(data) for name, data in clinic.hospitals.items()},
+        held_out=TableRecords.of(elsewhere),
+        reference=clinic.reference,
         epsilon=EPSILON,
-        delta=0.0,
-        unit=bound.unit,
-        relation=bound.relation,
-        dataset=dataset,
-        against=(Adversary.PUBLIC,),
-        computational=False,
-        mechanism="Laplace noise on the mean contribution, exact sampler",
-        composition="one release",
-        public_facts=(f"number of patients: {PATIENTS}", "schema", "weights of the scoring rule"),
-        assumptions=(*bound.conditions, "running time is not observed"),
+        delta=DELTA,
+        folder=output,
+    )
+    done = federate(
+        job,
+        rounds_seen=rounds_seen,
+        steps_seen=steps_seen,
+        say=say,
+        distillation=Plan(steps=distillation_steps),
+    )
+    judged = elsewhere.rows[:: len(elsewhere) // _JUDGED_ROWS][:_JUDGED_ROWS]
+    say("the same without privacy, to compare with: possible because these data are invented")
+    figures = _judge(job, clinic, done.trained, judged)
+    say("one patient's explanation, on record, with a receipt")
+    explanation, picture, receipt = _one_patient(done.artefact, output, judged)
+    records = _check_logs(done.artefact)
+    _write_twins(output, figures)
+    readings = done.trained.plan.figures
+    return Demo(
+        folder=output,
+        report=write_report(done.artefact),
+        accuracy=figures["accuracy"],
+        truth=figures["truth"],
+        surrogate=figures["surrogate"],
+        joint=readings.joint,
+        basic=readings.published,
+        records=records,
+        clients={name: len(data) for name, data in clinic.hospitals.items()},
+        explanation=explanation,
+        picture=picture,
+        receipt=receipt,
     )
 
 
-def _patients() -> dict[str, NDArray[np.float64]]:
-    """Invented records: the seed makes data here, never noise."""
-    draw = Seeded(2026).generator()
-    return {
-        "age": draw.normal(62, 16, PATIENTS),
-        "blood_pressure": draw.normal(138, 22, PATIENTS),
-        "oxygen_saturation": 100 - draw.gamma(2.0, 1.8, PATIENTS),
-        "creatinine": draw.lognormal(0.1, 0.5, PATIENTS),
-        "previous_admissions": draw.poisson(1.4, PATIENTS).astype(float),
-    }
+def _clear(output: Path) -> None:
+    """Only what an earlier demo made is removed."""
+    if output.exists() and any(output.iterdir()):
+        if not (output / MARKER).exists():
+            raise InvalidInput(f"{output}: not empty, and not made by `voile demo`; choose another")
+        shutil.rmtree(output)
+    output.mkdir(parents=True, exist_ok=True)
+    replace_file(output / MARKER, b"Made by `voile demo`, which replaces this folder.\n")
+
+
+# --- against the truth ----------------------------------------------------------------------------
+
+
+def _judge(
+    job: Job, clinic: ClinicFederation, trained: PrivateExplainer, rows: Rows
+) -> dict[str, Beside]:
+    truth = _interventional(wrap(clinic.risk, outputs=Box(0, 1)), clinic, rows)
+    plan = trained.plan.twin()
+    box = _twin_box(job, plan)
+    accuracy = Beside(trained.results[BLACK_BOX].figures[-1]["accuracy"], _accuracy(box, job))
+    agreement = Beside(
+        _cosine(_interventional(trained.black_box, clinic, rows), truth),
+        _cosine(_interventional(box, clinic, rows), truth),
+    )
+    first, second = (_twin_surrogate(job, plan, trained, rows, seed) for seed in (0, 1))
+    mine = exact_values(trained.surrogate, rows).values[:, :, -1]
+    surrogate = Beside(_cosine(mine, first), _cosine(second, first))
+    return {"accuracy": accuracy, "truth": agreement, "surrogate": surrogate}
+
+
+def _interventional(model: Model, clinic: ClinicFederation, rows: Rows) -> NDArray[np.float64]:
+    explained = ExactShapley(model, clinic.reference, schema=clinic.schema)(rows)
+    return explained.values[:, :, -1]
+
+
+def _cosine(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    return float(np.mean(cosine_similarity(first, second)))
+
+
+def _accuracy(model: Model, job: Job) -> float:
+    found = model.predict(job.held_out.rows).argmax(axis=1)
+    return float(np.mean(found == job.held_out.labels))
+
+
+def _stage(job: Job, plan: PipelinePlan, stage: str, seed: int, given: dict[str, Any]) -> Any:
+    """One stage without noise, and without books: for data nobody protects."""
+    seeded = replace(plan, seed=seed)
+    clients = [
+        Client(name, len(records), records, seeded.tasks, NoRecorder(), SeededSources(seed))
+        for name, records in job.clients.items()
+    ]
+    engine = InProcess(clients, source=Seeded(seed), asking=Asking(at_once=2))
+    chosen = next(each for each in seeded.stages if each.name == stage)
+    held_out = Unprotected(job.held_out, "invented")
+    start = seeded.tasks[stage].start(seed)
+    return engine.run(chosen, start, given=given, unprotected=held_out).arrays
+
+
+def _twin_box(job: Job, plan: PipelinePlan) -> NetworkModel:
+    arrays = _stage(job, plan, BLACK_BOX, 0, {})
+    lesson: Any = plan.lessons[BLACK_BOX]
+    return NetworkModel.of(job.schema, lesson.outlook, arrays)
+
+
+def _twin_surrogate(
+    job: Job, plan: PipelinePlan, trained: PrivateExplainer, rows: Rows, seed: int
+) -> NDArray[np.float64]:
+    """Values of a surrogate without privacy, of the same private black box."""
+    given = named(BLACK_BOX, trained.results[BLACK_BOX].arrays)
+    arrays = _stage(job, plan, SURROGATE, seed, given)
+    lesson = plan.lessons[SURROGATE]
+    assert isinstance(lesson, Imitate)
+    return exact_values(lesson.surrogate(with_arrays(arrays)), rows).values[:, :, -1]
+
+
+def _write_twins(output: Path, figures: dict[str, Beside]) -> None:
+    folder = output / NOT_FOR_RELEASE
+    folder.mkdir(exist_ok=True)
+    content = {name: asdict(figure) for name, figure in figures.items()}
+    replace_file(folder / "twins.json", (json.dumps(content, indent=2) + "\n").encode())
+
+
+# --- one patient ----------------------------------------------------------------------------------
+
+
+def _one_patient(artefact: Artefact, output: Path, rows: Rows) -> tuple[Path, Path, Path]:
+    """The patient with the highest risk, explained from the artefact alone, as anybody could."""
+    model = artefact.model.only(artefact.model.output_names[-1])  # type: ignore[index]
+    patient = rows[[int(model.predict(rows)[:, 0].argmax())]]
+    explainer = ExactShapley(model, artefact.reference, schema=artefact.schema)
+    name = "interventional Shapley values"
+    release = PostProcessed(explainer, [artefact.origin], model.digest, name)
+    _write_patients(artefact, patient, output / PATIENTS)
+    with open_books(output, server_origin(artefact.name)) as books:
+        asking = Explainer(release, books.desk, subject=artefact.name)
+        explained = asking(patient)
+        books.publish()
+        (receipt,) = asking.receipts(explained)
+        entry, policy = explained.entries[0], books.policy
+    found = verify_receipt(bytes(receipt), policy, query=entry.question, answer=entry.answer)
+    if found.failed is not None:
+        raise VerificationFailed(f"{found.failed.name}: {found.failed.detail}")
+    saved = explained.explanation.save(output / "explanation.voile")
+    picture = output / "explanation.png"
+    plots.bar(explained.explanation).savefig(picture, dpi=150)
+    return saved, picture, replace_file(saved.with_suffix(RECEIPT), bytes(receipt))
+
+
+def _write_patients(artefact: Artefact, rows: Rows, path: Path) -> None:
+    table = artefact.schema.table(rows)
+    lines = [
+        ",".join(table),
+        *(",".join(map(str, row)) for row in zip(*table.values(), strict=True)),
+    ]
+    replace_file(path, ("\n".join(lines) + "\n").encode())
+
+
+def _check_logs(artefact: Artefact) -> int:
+    """Check every log of the artefact offline; how many records they hold."""
+    total = 0
+    for party in artefact.settings["logs"]:
+        failed = check_log(artefact, party).failed
+        if failed is not None:
+            raise VerificationFailed(f"the log of {party}: {failed.name}: {failed.detail}")
+        total += len((artefact.log_folder(party) / "records.jsonl").read_bytes().splitlines())
+    assert SERVER in artefact.settings["logs"]
+    return total

@@ -141,7 +141,7 @@ def federate(
     promise = Promise(job.name, job.epsilon, job.delta, job.relation)
     with ExitStack() as stack:
         own = {name: stack.enter_context(_client_books(job, name)) for name in sorted(job.clients)}
-        server = stack.enter_context(open_books(job.folder, f"{_host(job.name)}/{SERVER}"))
+        server = stack.enter_context(open_books(job.folder, server_origin(job.name)))
         for name, books in own.items():
             open_account(books, name, promise, plan.participation_events)
         engine = _engine(job, plan, promise, own, server, rounds_seen, at_once)
@@ -161,6 +161,11 @@ def federate(
 def _client_books(job: Job, name: str) -> Any:
     folder = job.folder / CLIENTS / file_stem(name)
     return open_books(folder, f"{_host(job.name)}/{file_stem(name)}")
+
+
+def server_origin(name: str) -> str:
+    """The name of the server's log."""
+    return f"{_host(name)}/{SERVER}"
 
 
 def _host(name: str) -> str:

@@ -63,12 +63,13 @@ class Training(_Section):
         rounds: of each of the two stages.
         participations: in how many rounds of a stage a client takes part at most; its own ledger
             sees to it. All rounds, if left out.
-        hidden: widths of the hidden layers, of black box and surrogate.
+        hidden: widths of the hidden layers, of black box and surrogate; a default for each if left
+            out.
     """
 
     rounds: Count = 10
     participations: Count | None = None
-    hidden: tuple[Count, ...] = (64, 64)
+    hidden: tuple[Count, ...] | None = None
 
     @model_validator(mode="after")
     def _cap_fits(self) -> Self:
@@ -88,14 +89,14 @@ class FederationConfig(_Section):
     Args:
         name: label of the federation and of the version of its data.
         schema_file: the public schema, TOML.
-        output: folder of the artefact.
+        output: folder of the run; what may be shown lies in `artefact` inside.
         reference: public rows that free interventional explanations are measured against; drawn
             from the schema if left out.
     """
 
     name: Name
     schema_file: Annotated[Path, Field(alias="schema")]
-    output: Path = Path("artefact")
+    output: Path = Path("output")
     privacy: Privacy
     training: Training = Training()
     clients: Annotated[tuple[Client, ...], Field(min_length=1)]

@@ -44,7 +44,7 @@ _CONFIG: Final = """\
 # Run it with: voile federate {file}
 name = {name}  # label of the federation and of the version of its data
 schema = {schema}
-output = "artefact"  # folder of what may be shown; made by the run
+output = "output"  # folder of the run; what may be shown lies in output/artefact
 # reference = "reference.csv"  # public rows to compare with; drawn from the schema if left out
 
 [privacy]  # promised to each row of each client, for everything that leaves

@@ -39,7 +39,7 @@ def test_defaults_are_filled_in_and_paths_lie_beside_the_file(tmp_path: Path) ->
     config = read(tmp_path, GOOD)
     assert config.privacy.relation is Relation.BLANK_ONE
     assert config.training.rounds == 10
-    assert config.output == tmp_path / "artefact"
+    assert config.output == tmp_path / "output"
     assert config.clients[0].data == tmp_path / "north.csv"
     assert config.held_out[0].data == tmp_path / "public.csv"
     assert config.reference is None

@@ -1,0 +1,74 @@
+"""`voile federate` and `voile report`: the main job with people's own files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from voile.cli.output import JsonOption, console, print_json
+from voile.cli.rounds import rounds_line, say, steps_line
+
+FEDERATE_EPILOG = """\
+Examples:
+
+  voile init hospital-a.csv hospital-b.csv   (writes a config and a schema to fill in)
+
+  voile federate federation.toml
+"""
+REPORT_EPILOG = "Example: voile report output/artefact --output report.html"
+
+
+def federate(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="What to do, TOML.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Train a model and a private explainer across the parties of CONFIG; write an artefact.
+
+    A run that was broken off is continued by the same command. A run that is complete is not run
+    again: its budget is spent.
+    """
+    from voile.workflows.federate import federate as run
+    from voile.workflows.federate_files import job_from
+    from voile.workflows.federation_config import read_config
+    from voile.workflows.report import quality, write_report
+
+    job = job_from(read_config(config))
+    done = run(job, rounds_seen=rounds_line(job.delta), steps_seen=steps_line, say=say)
+    report, found = write_report(done.artefact), quality(done.artefact)
+    promised = done.artefact.guarantees[0]
+    if as_json:
+        print_json(
+            {
+                "artefact": str(done.artefact.folder),
+                "report": str(report),
+                "guarantee": promised.to_dict(),
+                "figures": dict(found),
+            }
+        )
+        return
+    lines = [f"{what}: {value:.3f}" for what, value in found]
+    console().print(
+        "\n".join([str(promised), "", *lines, "", f"artefact  {done.artefact.folder}"])
+        + f"\nreport    {report}\n\nNext, try:\n  voile explain {done.artefact.folder} rows.csv",
+        soft_wrap=True,
+    )
+
+
+def report(
+    artefact: Annotated[Path, typer.Argument(metavar="ARTEFACT", help="Folder of a federation.")],
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to; inside ARTEFACT if not given.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write one self-contained HTML page: what is promised, how good it is, how to verify it."""
+    from voile.workflows.artefact import load_artefact
+    from voile.workflows.report import write_report
+
+    path = write_report(load_artefact(artefact), output)
+    if as_json:
+        print_json({"report": str(path)})
+    else:
+        console().print(str(path), soft_wrap=True)

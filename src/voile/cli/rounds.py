@@ -1,0 +1,49 @@
+"""How a federation is watched on a terminal: rounds, clients, and the budget spent so far."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from voile.federation import Progress, Seen
+
+
+def rounds_line(delta: float) -> Progress:
+    """A line that is rewritten on a terminal; one line a round elsewhere. Goes to stderr."""
+    from voile.federation import most_spent
+
+    spent: dict[int, float] = {}
+
+    def show(seen: Seen) -> None:
+        terminal = sys.stderr.isatty()
+        if seen.done:
+            # The budget of a round is read once: composing costs more than a line is worth.
+            spent[0] = most_spent(seen.rows, delta) if seen.round == seen.rounds else 0.0
+        if not (terminal or seen.done):
+            return
+        budget = (
+            f", ε = {spent[0]:.3g} of δ = {delta:g} spent in this stage" if spent.get(0) else ""
+        )
+        text = (
+            f"{seen.stage}: round {seen.round} of {seen.rounds}, "
+            f"{seen.answered} of {seen.asked} clients{budget}"
+        )
+        end = "\n" if seen.done and (seen.round == seen.rounds or not terminal) else ""
+        sys.stderr.write(f"\r\x1b[K{text}{end}" if terminal else f"{text}\n")
+        sys.stderr.flush()
+
+    return show
+
+
+def say(text: str) -> None:
+    """What is being done, in words; to stderr, beside the results."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def steps_line(done: int, total: int) -> None:
+    """How far a long computation is, on a terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{done} of {total} steps" + ("\n" if done == total else ""))
+        sys.stderr.flush()

@@ -1,0 +1,78 @@
+"""From a config and people's files to a `Job`.
+
+A client's file is read on the client's side of the line. What stands in its cells raises nothing:
+it is clamped to the schema, and what cannot be read becomes the default. Only public facts can be
+wrong: columns, and the declared number of rows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from voile.attribution.fastshap.draws import draw_rows
+from voile.core.errors import InvalidInput
+from voile.core.randomness import StreamCipher
+from voile.core.schema import Rows, Schema
+from voile.datasets.tables import read_table
+from voile.federation.tables import TableRecords
+from voile.workflows.federate import Job
+from voile.workflows.federation_config import Client, FederationConfig
+
+REFERENCE_ROWS = 50
+
+
+def job_from(config: FederationConfig) -> Job:
+    """Read all files of a config."""
+    schema = Schema.load(config.schema_file)
+    if schema.label is None:
+        raise InvalidInput(f"{config.schema_file}: a federation learns a label; declare one")
+    held_out = [_records(schema, party.data) for party in config.held_out]
+    return Job(
+        name=config.name,
+        schema=schema,
+        clients={client.name: _client(schema, client) for client in config.clients},
+        held_out=TableRecords(
+            schema,
+            np.concatenate([each.rows for each in held_out]),
+            np.concatenate([each.labels for each in held_out]),
+        ),
+        reference=_reference(schema, config.reference),
+        epsilon=config.privacy.epsilon,
+        delta=config.privacy.delta,
+        relation=config.privacy.relation,
+        rounds=config.training.rounds,
+        participations=config.training.participations,
+        hidden=config.training.hidden,
+        folder=config.output,
+    )
+
+
+def _client(schema: Schema, client: Client) -> TableRecords:
+    found = _records(schema, client.data)
+    if len(found) != client.rows:
+        raise InvalidInput(
+            f"{client.data}: {client.name!r} declares {client.rows} rows, the file has "
+            f"{len(found)}; the number is public, so correct the config"
+        )
+    return found
+
+
+def _records(schema: Schema, path: Path) -> TableRecords:
+    table = read_table(path)
+    assert schema.label is not None
+    missing = [n for n in (*schema.feature_names, schema.label.name) if n not in table]
+    if missing:
+        raise InvalidInput(
+            f"{path}: the schema {schema.name!r} needs columns that are not there: "
+            + ", ".join(map(repr, missing))
+        )
+    return TableRecords(schema, schema.clamp(schema.rows(table)), schema.labels(table))
+
+
+def _reference(schema: Schema, path: Path | None) -> Rows:
+    """Public rows: people's own, or drawn from the schema, each feature by itself."""
+    if path is None:
+        return draw_rows(schema, REFERENCE_ROWS, StreamCipher().generator())
+    return schema.clamp(schema.rows(read_table(path)))
