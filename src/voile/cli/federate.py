@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from voile.cli.output import JsonOption, console, print_json
-from voile.cli.rounds import rounds_line, say, steps_line
+from voile.cli.rounds import calmly, rounds_line, say, steps_line
 
 FEDERATE_EPILOG = """\
 Examples:
@@ -35,6 +35,7 @@ def federate(
     from voile.workflows.report import quality, write_report
 
     job = job_from(read_config(config))
+    calmly()
     done = run(job, rounds_seen=rounds_line(job.delta), steps_seen=steps_line, say=say)
     report, found = write_report(done.artefact), quality(done.artefact)
     promised = done.artefact.guarantees[0]

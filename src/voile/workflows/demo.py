@@ -102,7 +102,7 @@ def run(
     output: Path,
     *,
     rows_per_hospital: int = 5_000,
-    distillation_steps: int = 1_000,
+    distillation_steps: int = 500,
     rounds_seen: Progress | None = None,
     steps_seen: Callable[[int, int], None] | None = None,
     say: Say = lambda _: None,
