@@ -75,7 +75,7 @@ def rounds() -> list[Figure]:
         fixed = {} if stage.name == BLACK_BOX else given
         ours, peer = alternate(
             [_one_round(plan, stage, fixed, records), _bare(plan, stage, fixed, records)],
-            rounds=3,
+            rounds=9,
         )
         what = f"one round of 8 clients, {stage.name}"
         figures.append(compare(what, "s", ours, peer, at_most=1.2))

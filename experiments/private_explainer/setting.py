@@ -37,12 +37,12 @@ from voile.training import with_arrays
 
 TRAINING_CLIENTS, ROUNDS, ASKED, CAP = 40, 10, 6, 2
 EXPLAINED: Final = 150
-# These settings were found on this very data set, before: they are not charged here, and their
-# figures say what is possible rather than what a first run would give.
+# These settings were found on this very data set (the surrogate's on seeds 0 and 1): that is not
+# charged here, and the figures say what is possible rather than what a first run would give.
 TRAINING: Final = {
     BLACK_BOX: Training(hidden=(64,), clipping_norm=0.5, sampling_rate=0.21, epochs=6, rate=0.02),
     SURROGATE: Training(
-        hidden=(64, 64), clipping_norm=0.05, sampling_rate=0.24, epochs=10, rate=0.02
+        hidden=(64,), clipping_norm=0.4, sampling_rate=0.24, epochs=10, rate=0.05, cooling=0.77
     ),
 }
 
