@@ -59,7 +59,7 @@ class Encoding:
         """
         plain = cls.of_schema(schema)
         number = np.isnan(plain.category)
-        middle = [0.0 if isinstance(f.domain, Categories) else float(f.default)
+        middle = [0.0 if isinstance(f.domain, Categories) else f.null_value
                   for f in schema.features]  # fmt: skip
         shift = np.where(number, np.array(middle)[plain.feature], plain.shift)
         return cls(plain.feature, plain.category, shift, np.where(number, 2.0, 1.0) * plain.scale)
