@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,7 +73,7 @@ def _print_result(result: Demo) -> None:
     out.print(f"report    {result.report}", soft_wrap=True)
     city = next(name for name in result.clients if name.isalpha())
     out.print(
-        f"\nNext, try:\n  cd {result.folder}\n"
+        f"\nNext, try:\n  cd {shlex.quote(str(result.folder))}\n"
         "  voile explain artefact patients.csv --plot why.png\n"
         "  voile audit verify explanation.tlog-proof --answer explanation.voile\n"
         f"  voile budget report clients/{city}/log.db 'clinic demo v1: {city}'",

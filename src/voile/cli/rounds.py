@@ -22,9 +22,8 @@ def rounds_line(delta: float) -> Progress:
             spent[0] = most_spent(seen.rows, delta) if seen.round == seen.rounds else 0.0
         if not (terminal or seen.done):
             return
-        budget = (
-            f", ε = {spent[0]:.3g} of δ = {delta:g} spent in this stage" if spent.get(0) else ""
-        )
+        read = spent.get(0)
+        budget = f"; ε = {read:.3g} at δ = {delta:g} spent in this stage" if read else ""
         text = (
             f"{seen.stage}: round {seen.round} of {seen.rounds}, "
             f"{seen.answered} of {seen.asked} clients{budget}"

@@ -120,14 +120,9 @@ def run(
         epsilon=EPSILON,
         delta=DELTA,
         folder=output,
-    )
-    done = federate(
-        job,
-        rounds_seen=rounds_seen,
-        steps_seen=steps_seen,
-        say=say,
         distillation=Plan(steps=distillation_steps),
     )
+    done = federate(job, rounds_seen=rounds_seen, steps_seen=steps_seen, say=say)
     judged = elsewhere.rows[:: len(elsewhere) // _JUDGED_ROWS][:_JUDGED_ROWS]
     say("the same without privacy, to compare with: possible because these data are invented")
     figures = _judge(job, clinic, done.trained, judged)

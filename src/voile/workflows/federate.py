@@ -73,6 +73,7 @@ class Job:
         epsilon, delta, relation: what is promised to each row of each client.
         rounds, participations: see `Facts`.
         hidden: widths of hidden layers; the default of each stage if None.
+        distillation: how the fast explainer is trained; it touches no data.
         folder: of the run.
     """
 
@@ -88,6 +89,7 @@ class Job:
     rounds: int = 10
     participations: int | None = None
     hidden: tuple[int, ...] | None = None
+    distillation: Plan = EXPLAINER_PLAN
 
     @property
     def plan(self) -> PipelinePlan:
@@ -125,7 +127,6 @@ def federate(
     rounds_seen: Progress | None = None,
     steps_seen: Steps | None = None,
     say: Say = lambda _: None,
-    distillation: Plan = EXPLAINER_PLAN,
     at_once: int = 2,
 ) -> Federated:
     """Run it. A run that was broken off continues where it was, with the same folder.
@@ -133,7 +134,6 @@ def federate(
     Args:
         job: what to do.
         rounds_seen, steps_seen, say: told how far the work is.
-        distillation: how the fast explainer is trained; it touches no data.
         at_once: how many clients of this process train at the same time.
     """
     say("calibrating noise for the whole plan")
@@ -149,7 +149,7 @@ def federate(
         trained = train_private_explainer(plan, engine, dataset=job.name, unprotected=unprotected)
         _refuse_idle(trained)
         say("distilling a fast explainer from the surrogate and the schema; no data is touched")
-        distilled = trained.distilled(StreamCipher(), plan=distillation, progress=steps_seen)
+        distilled = trained.distilled(StreamCipher(), plan=job.distillation, progress=steps_seen)
         say("measuring on unprotected rows, signing the logs, writing the artefact")
         contents = _contents(job, trained, distilled.explainer)
         folder = write_artefact(contents, job.folder / ARTEFACT)

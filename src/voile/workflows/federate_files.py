@@ -7,10 +7,12 @@ wrong: columns, and the declared number of rows.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from voile.attribution.fastshap import EXPLAINER_PLAN
 from voile.attribution.fastshap.draws import draw_rows
 from voile.core.errors import InvalidInput
 from voile.core.randomness import StreamCipher
@@ -45,6 +47,7 @@ def job_from(config: FederationConfig) -> Job:
         rounds=config.training.rounds,
         participations=config.training.participations,
         hidden=config.training.hidden,
+        distillation=replace(EXPLAINER_PLAN, steps=config.training.distillation_steps),
         folder=config.output,
     )
 

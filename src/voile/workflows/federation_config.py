@@ -65,11 +65,13 @@ class Training(_Section):
             sees to it. All rounds, if left out.
         hidden: widths of the hidden layers, of black box and surrogate; a default for each if left
             out.
+        distillation_steps: of the fast explainer, which is learned from the surrogate alone.
     """
 
     rounds: Count = 10
     participations: Count | None = None
     hidden: tuple[Count, ...] | None = None
+    distillation_steps: Count = 3_000
 
     @model_validator(mode="after")
     def _cap_fits(self) -> Self:

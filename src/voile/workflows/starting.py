@@ -56,6 +56,7 @@ relation = "blank one"  # or "replace one", at about twice the cost
 rounds = 10  # of each of the two stages
 # participations = 10  # in how many of them a client takes part at most
 # hidden = [64, 64]  # widths of the hidden layers
+# distillation_steps = 3000  # of the fast explainer, which touches no data
 {clients}
 # Rows that are not protected, for the figures of the report: at least one file.
 [[held_out]]

@@ -1,0 +1,253 @@
+"""A federation from files to an artefact and its report; what is refused, what is continued."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from voile.attribution import FastShap
+from voile.audit_log import Participation, decode_record
+from voile.core.errors import InvalidInput, Refused, UnreadableFile, VerificationFailed
+from voile.core.guarantee import Relation
+from voile.datasets import Dataset, clinic_federation
+from voile.federation import Outcome
+from voile.ledger.event_text import event_for_log, event_text
+from voile.privacy.accounting import PrivacyLoss
+from voile.privacy.events import Composed, from_dict
+from voile.release import PostProcessed
+from voile.workflows import federate as workflow
+from voile.workflows.artefact import MANIFEST, Artefact, load_artefact
+from voile.workflows.books import open_books
+from voile.workflows.budget_verification import Evidence, verify
+from voile.workflows.federate import Job, federate
+from voile.workflows.federate_files import job_from
+from voile.workflows.federation_books import ClientBooks
+from voile.workflows.federation_config import read_config
+from voile.workflows.report import check_log, report_html, write_report
+
+CLINIC = clinic_federation(60, seed=4)
+CHOSEN = ("city", "coast", "harbour")
+
+
+def write_csv(data: Dataset, path: Path) -> None:
+    table = data.schema.table(data.rows)
+    label = data.schema.label
+    assert label is not None
+    names = [data.label_names[int(value)] for value in data.labels]
+    columns = {**table, label.name: names}
+    lines = [tuple(columns), *zip(*columns.values(), strict=True)]
+    path.write_text("".join(",".join(map(str, line)) + "\n" for line in lines))
+
+
+def write_files(folder: Path) -> Path:
+    """Three hospitals, a held-out one, a schema and a config."""
+    (folder / "schema.toml").write_text(CLINIC.schema.dumps())
+    clients = []
+    for name in CHOSEN:
+        data = CLINIC.hospitals[name]
+        write_csv(data, folder / f"{name}.csv")
+        clients.append(f'[[clients]]\nname = "{name}"\ndata = "{name}.csv"\nrows = {len(data)}\n')
+    write_csv(CLINIC.hospitals["mountain"], folder / "held-out.csv")
+    config = folder / "federation.toml"
+    config.write_text(
+        'name = "study v1"\nschema = "schema.toml"\n'
+        "[privacy]\nepsilon = 3\ndelta = 1e-4\n"
+        "[training]\nrounds = 3\nhidden = [16]\ndistillation_steps = 20\n"
+        + "".join(clients)
+        + '[[held_out]]\nname = "mountain"\ndata = "held-out.csv"\n'
+    )
+    return config
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    return job_from(read_config(write_files(tmp_path_factory.mktemp("study"))))
+
+
+@pytest.fixture(scope="module")
+def artefact(job: Job) -> Artefact:
+    return federate(job).artefact
+
+
+# --- the artefact ---------------------------------------------------------------------------------
+
+
+def test_an_artefact_is_read_again_from_its_folder_alone(artefact: Artefact) -> None:
+    again = load_artefact(artefact.folder)
+    rows = again.reference[:4]
+    assert again.schema == CLINIC.schema
+    assert np.array_equal(again.model.predict(rows), artefact.model.predict(rows))
+    assert isinstance(again.explainer, FastShap)
+    assert again.surrogate.predict(rows).shape == (4, 2)
+    assert {row.outcome for row in again.history} == {Outcome.ANSWERED}
+    assert len(again.history) == 2 * 3 * len(CHOSEN)
+
+
+def test_the_guarantee_is_what_the_logged_events_amount_to(artefact: Artefact) -> None:
+    """By a second path: from the clients' own signed logs, composed anew."""
+    (guarantee,) = artefact.guarantees
+    for client in CHOSEN:
+        lines = (artefact.log_folder(client) / "records.jsonl").read_bytes().splitlines()
+        records = [decode_record(line) for line in lines]
+        logged = [record.event for record in records if isinstance(record, Participation)]
+        history = [from_dict(json.loads(r.event)) for r in artefact.history if r.client == client]
+        assert sorted(map(str, logged)) == sorted(event_for_log(event_text(e)) for e in history)
+        assert len(history) == 6
+        epsilon = PrivacyLoss().compose(Composed(tuple(history))).epsilon(guarantee.delta)
+        assert epsilon == pytest.approx(guarantee.epsilon, rel=1e-6)
+    assert guarantee.epsilon <= 3
+    assert guarantee.delta == pytest.approx(1e-4)
+    assert guarantee.relation is Relation.BLANK_ONE
+
+
+def test_every_log_is_signed_and_a_changed_one_is_noticed(
+    artefact: Artefact, tmp_path: Path
+) -> None:
+    for party in ("server", *CHOSEN):
+        assert check_log(artefact, party).failed is None
+    shutil.copytree(artefact.folder, tmp_path / "copy")
+    copy = replace(artefact, folder=tmp_path / "copy")
+    path = copy.log_folder("city") / "records.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"surrogate", b"black box", 1))
+    assert check_log(copy, "city").failed is not None
+    with pytest.raises(VerificationFailed, match="changed or lost"):
+        load_artefact(copy.folder)
+
+
+def test_each_clients_ledger_agrees_with_its_own_log(job: Job, artefact: Artefact) -> None:
+    assert artefact.guarantees
+    for client in CHOSEN:
+        folder = job.folder / "clients" / client
+        with open_books(folder, f"voile.invalid/study-20-v1/{client}") as books:
+            report = verify(books.storage, books.ledger, books.log, Evidence())
+            assert report.failed is None
+
+
+def test_free_explanations_follow_from_the_artefact(artefact: Artefact) -> None:
+    release = PostProcessed(
+        artefact.explainer, [artefact.origin], artefact.model.digest, "distilled"
+    )
+    assert release.preview(10**6).event is None
+    assert release.draw(artefact.reference[:3]).guarantees == artefact.guarantees
+
+
+def test_no_time_and_no_row_is_in_the_artefact(artefact: Artefact) -> None:
+    """How long a client took depends on what it drew; rows stay at home."""
+    assert {row.seconds for row in artefact.history} == {0.0}
+    content = b"".join(p.read_bytes() for p in artefact.folder.rglob("*") if p.is_file())
+    for name in CHOSEN:
+        protected = CLINIC.hospitals[name].rows
+        for value in protected[:5, 0]:
+            assert repr(float(value)).encode() not in content
+
+
+def test_damage_is_noticed_and_newer_versions_are_refused(
+    artefact: Artefact, tmp_path: Path
+) -> None:
+    with pytest.raises(UnreadableFile, match="no artefact"):
+        load_artefact(tmp_path)
+    head = json.loads((artefact.folder / MANIFEST).read_text())
+    for change, message in (
+        ({"version": 2}, "update voile"),
+        ({"format": "x"}, "not the manifest"),
+        ({"files": None}, "not the manifest"),
+    ):
+        (tmp_path / MANIFEST).write_text(json.dumps(head | change))
+        with pytest.raises(UnreadableFile, match=message):
+            load_artefact(tmp_path)
+    (tmp_path / MANIFEST).write_text("{")
+    with pytest.raises(UnreadableFile, match="JSON"):
+        load_artefact(tmp_path)
+
+
+# --- the report -----------------------------------------------------------------------------------
+
+
+def test_the_report_needs_nothing_else_and_says_everything(
+    artefact: Artefact, tmp_path: Path
+) -> None:
+    path = write_report(artefact, tmp_path / "report.html")
+    page = path.read_text()
+    assert "default-src 'none'" in page
+    assert not re.findall(r"""(?:src|href)=["'](?!data:)""", page)
+    for text in ("What is promised", "What is not covered", "How to verify", *CHOSEN):
+        assert text in page
+    assert page.count("signed and complete") == 1 + len(CHOSEN)
+    assert page.count("data:image/png;base64,") == 4
+
+
+def test_names_on_the_report_are_escaped(artefact: Artefact) -> None:
+    page = report_html(replace(artefact, name="<script>alert(1)</script>"))
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+
+
+# --- refusals and continuing ----------------------------------------------------------------------
+
+
+def test_a_complete_run_is_not_charged_again(job: Job, artefact: Artefact) -> None:
+    before = artefact.guarantees
+    again = federate(job).artefact
+    assert again.guarantees == before
+    lines = (again.log_folder("city") / "records.jsonl").read_bytes().splitlines()
+    assert len(lines) == 7
+
+
+def test_a_broken_run_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = job_from(read_config(write_files(tmp_path)))
+
+    def broken(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workflow, "_contents", broken)
+        with pytest.raises(KeyboardInterrupt):
+            federate(job)
+    assert not (job.folder / "artefact").exists()
+    done = federate(job)
+    lines = (done.artefact.log_folder("city") / "records.jsonl").read_bytes().splitlines()
+    assert len(lines) == 7  # the opening and six participations: nothing was trained twice
+
+
+def test_a_federation_in_which_nobody_can_take_part_shows_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_from(read_config(write_files(tmp_path)))
+
+    def refuse(*_: object) -> None:
+        raise Refused("not today")
+
+    monkeypatch.setattr(ClientBooks, "before_participation", refuse)
+    with pytest.raises(Refused, match=r"no client contributed .* not today"):
+        federate(job)
+    assert not (job.folder / "artefact").exists()
+
+
+def test_only_public_facts_about_files_can_be_wrong(tmp_path: Path) -> None:
+    config = write_files(tmp_path)
+    city = tmp_path / "city.csv"
+    text = city.read_text()
+    lines = text.splitlines()
+    broken = ["nan"] * (lines[0].count(",") + 1)
+    city.write_text("\n".join([lines[0], ",".join(broken), *lines[2:]]) + "\n")
+    assert len(job_from(read_config(config)).clients["city"]) == len(CLINIC.hospitals["city"])
+    city.write_text("\n".join(lines[:-1]) + "\n")
+    with pytest.raises(InvalidInput, match="declares 102 rows, the file has 101"):
+        job_from(read_config(config))
+    city.write_text(text.replace("age,", "years,", 1))
+    with pytest.raises(InvalidInput, match="columns that are not there: 'age'"):
+        job_from(read_config(config))
+
+
+def test_reference_rows_come_from_a_file_or_from_the_schema(tmp_path: Path) -> None:
+    config = write_files(tmp_path)
+    drawn = job_from(read_config(config)).reference
+    assert np.array_equal(CLINIC.schema.clamp(drawn), drawn)
+    config.write_text('reference = "held-out.csv"\n' + config.read_text())
+    assert len(job_from(read_config(config)).reference) == len(CLINIC.hospitals["mountain"])
