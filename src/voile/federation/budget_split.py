@@ -40,6 +40,7 @@ from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.calibration import Stage as NoisyStage
 from voile.privacy.calibration import dp_sgd_noise
 from voile.privacy.events import Composed, PrivacyEvent, Repeated
+from voile.training.private import classifier_norm, surrogate_norm
 
 
 class Setting(StrEnum):
@@ -285,7 +286,7 @@ def default_training(facts: Facts) -> dict[str, Training]:
     return {
         BLACK_BOX: Training(
             hidden=(64,),
-            clipping_norm=black_box_norm(rows),
+            clipping_norm=classifier_norm(rows),
             sampling_rate=rate,
             epochs=steps * rate,
             rate=0.1,
@@ -302,16 +303,6 @@ STEPS: Final = 160
 """Of one record's client in a stage, over all participations."""
 FINAL_RATE: Final = 0.1
 """The learning rate in the last round, over that in the first."""
-
-
-def black_box_norm(rows_per_client: int) -> float:
-    """The black box's clipping norm: little noise where rows are few, little bias where many."""
-    return float(min(max(0.5 * (rows_per_client / 1_208) ** 1.2, 0.2), 3.0))
-
-
-def surrogate_norm(rows_per_client: int) -> float:
-    """The same for the surrogate, whose gradients are smaller."""
-    return float(min(max(0.05 * (rows_per_client / 1_208) ** 2, 0.02), 1.5))
 
 
 def split_total(
