@@ -56,12 +56,15 @@ def _facts(result: Demo) -> dict[str, Any]:
 
 
 def _print_result(result: Demo) -> None:
+    from voile.workflows.report import rounded_up
+
     out = console()
     rows = sum(result.clients.values())
+    joint, basic = rounded_up(result.joint.epsilon), rounded_up(result.basic.epsilon)
     out.print(
         f"\n{len(result.clients)} hospitals, {rows:,} patients; each patient is protected with "
-        f"ε = {result.joint.epsilon:.3g}, δ = {result.joint.delta:g}, jointly for everything "
-        f"that left a hospital (adding up the stages would say ε = {result.basic.epsilon:.3g}).",
+        f"ε = {joint}, δ = {result.joint.delta:g}, jointly for everything that left a hospital "
+        f"(adding up the stages would say ε = {basic}).",
         soft_wrap=True,
     )
     out.print(_table(result))

@@ -26,8 +26,8 @@ def federate(
 ) -> None:
     """Train a model and a private explainer across the parties of CONFIG; write an artefact.
 
-    A run that was broken off is continued by the same command. A run that is complete is not run
-    again: its budget is spent.
+    A run that was broken off is continued by the same command. A run that is complete is not
+    trained again: its budget is spent.
     """
     from voile.workflows.federate import federate as run
     from voile.workflows.federate_files import job_from

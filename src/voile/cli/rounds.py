@@ -13,16 +13,16 @@ def rounds_line(delta: float) -> Progress:
     """A line that is rewritten on a terminal; one line a round elsewhere. Goes to stderr."""
     from voile.federation import most_spent
 
-    spent: dict[int, float] = {}
+    spent: dict[str, float] = {}
 
     def show(seen: Seen) -> None:
         terminal = sys.stderr.isatty()
         if seen.done:
             # The budget of a round is read once: composing costs more than a line is worth.
-            spent[0] = most_spent(seen.rows, delta) if seen.round == seen.rounds else 0.0
+            spent[seen.stage] = most_spent(seen.rows, delta) if seen.round == seen.rounds else 0.0
         if not (terminal or seen.done):
             return
-        read = spent.get(0)
+        read = spent.get(seen.stage)
         budget = f"; ε = {read:.3g} at δ = {delta:g} spent in this stage" if read else ""
         text = (
             f"{seen.stage}: round {seen.round} of {seen.rounds}, "

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Final
 
 from voile.attribution.players import Groups
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
 from voile.core.schema import Schema
 from voile.federation.client import check_size
@@ -82,6 +82,11 @@ class Facts:
     relation: Relation = Relation.BLANK_ONE
 
     def __post_init__(self) -> None:
+        if self.relation is Relation.ADD_OR_REMOVE_ONE:
+            raise Refused(
+                "clients declare their sizes in public, which 'add or remove one' keeps private; "
+                "use 'blank one'"
+            )
         if not self.sizes:
             raise InvalidInput("a federation needs at least one client with a declared size")
         for name, size in self.sizes.items():
@@ -249,7 +254,8 @@ class PipelinePlan:
     @property
     def _assumptions(self) -> tuple[str, ...]:
         always = (
-            "no person's rows are at two clients",
+            "no person's rows are at two clients, or in another federation or account that is not "
+            "added up",
             "each client keeps its own participation cap",
             "running time is not observed",
             "settings of training were not tuned on these rows",

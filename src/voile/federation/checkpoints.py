@@ -84,9 +84,9 @@ class Checkpoints:
             raise UnreadableFile(f"{path}: holds another round than its name says")
         if label.get("agreement") != agreement:
             raise Refused(
-                f"{path}: was made by a federation with other clients, sizes, rounds or caps than "
-                f"this one; continue with the old settings, or choose an empty folder (every "
-                f"client's books then count the rounds anew)"
+                f"{path}: was made by a federation with other clients, sizes, rounds, caps or "
+                "another promise than this one; continue with the old settings. A run in another "
+                "folder adds to what was spent on the same rows"
             )
         return arrays, label
 

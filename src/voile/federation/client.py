@@ -10,10 +10,12 @@ from typing import Any, Final, Protocol
 from voile.core.errors import InvalidInput, Refused
 from voile.federation.arrays import Array, shapes_of
 from voile.federation.files import file_stem, read_arrays, write_arrays
+from voile.federation.history import event_as_text
 from voile.federation.messages import Instruction, Update, check_name
 from voile.federation.randomness import FreshCiphers, Sources
 from voile.federation.recorder import Participation, Recorder
 from voile.federation.task import Task
+from voile.privacy.events import PrivacyEvent
 
 STORED: Final = "voile client update"
 
@@ -81,11 +83,11 @@ class Client:
 
     def answer(self, instruction: Instruction) -> Update:
         task = self._task(instruction)
-        stored = self._stored(instruction)
-        if stored is not None:
-            return Update(self.name, instruction.stage, instruction.round, stored, resent=True)
         stage, number = instruction.stage, instruction.round
         event = task.cost(self.size)
+        stored = self._stored(instruction, event)
+        if stored is not None:
+            return Update(self.name, stage, number, stored, resent=True)
         self.recorder.before_participation(Participation(self.name, stage, number, event))
         source = self.sources.source(self.name, stage, number)
         fitted = task.fit(instruction, self.records, self.size, source)
@@ -95,7 +97,7 @@ class Client:
                 "nothing was sent"
             )
         update = Update(self.name, stage, number, dict(fitted.change))
-        self._store(update)
+        self._store(update, event)
         return update
 
     def _task(self, instruction: Instruction) -> Task:
@@ -120,16 +122,30 @@ class Client:
 
     # --- its own disk -------------------------------------------------------------------------
 
-    def _stored(self, instruction: Instruction) -> dict[str, Array] | None:
+    def _stored(
+        self, instruction: Instruction, event: PrivacyEvent | None
+    ) -> dict[str, Array] | None:
         path = self._path(instruction.stage, instruction.round)
         if path is None or not path.exists():
             return None
-        return read_arrays(path, STORED)[0]
+        arrays, label = read_arrays(path, STORED)
+        if label.get("event") != event_as_text(event):
+            raise Refused(
+                f"{self.name!r} has an update for {instruction.stage!r}, round "
+                f"{instruction.round}, that was charged under another promise; it is not sent "
+                "under this one"
+            )
+        return arrays
 
-    def _store(self, update: Update) -> None:
+    def _store(self, update: Update, event: PrivacyEvent | None) -> None:
         path = self._path(update.stage, update.round)
         if path is not None:
-            label = {"client": update.client, "stage": update.stage, "round": update.round}
+            label = {
+                "client": update.client,
+                "stage": update.stage,
+                "round": update.round,
+                "event": event_as_text(event),
+            }
             write_arrays(path, STORED, update.arrays, label)
 
     def _path(self, stage: str, number: int) -> Path | None:

@@ -130,7 +130,7 @@ class InProcess:
     ) -> StageResult:
         """See `Engine.run`."""
         fixed = checked(given or {}, "the given arrays")
-        agreement = stage.agreement(self.sizes, fixed)
+        agreement = stage.agreement(self.sizes, checked(start, "the start arrays"), fixed)
         place = self._begun(stage, start, agreement)
         errors: list[ClientError] = []
         for number in range(place.round + 1, stage.rounds + 1):

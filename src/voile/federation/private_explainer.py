@@ -9,7 +9,7 @@ None of this costs anything for the third stage.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -17,9 +17,9 @@ from voile.attribution import ExactShapley, FastShap, KernelShapley, Surrogate, 
 from voile.attribution.fastshap import EXPLAINER_PLAN, Distilled, exact_values, sampled
 from voile.core.errors import Refused
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Guarantee
+from voile.core.guarantee import Adversary, Guarantee
 from voile.core.randomness import GeneratorSource
-from voile.federation.arrays import Arrays
+from voile.federation.arrays import Arrays, digest_of_arrays
 from voile.federation.budget_split import (
     FOREIGN_BOX,
     Facts,
@@ -44,7 +44,7 @@ from voile.federation.network_task import NetworkTask, Training
 from voile.federation.tables import NetworkModel, TableRecords
 from voile.federation.task import Unprotected
 from voile.models import Model
-from voile.training import Plan, Progress, with_arrays
+from voile.training import Plan, Progress, arrays_of, with_arrays
 
 __all__ = [
     "BLACK_BOX",
@@ -87,6 +87,7 @@ class PrivateExplainer:
     plan: PipelinePlan
     dataset: str
     results: Mapping[str, StageResult]
+    _distilled: set[str] = field(default_factory=set, repr=False)
 
     @cached_property
     def black_box(self) -> Model:
@@ -129,7 +130,19 @@ class PrivateExplainer:
             return (), (NOT_PRIVATE,)
         if self.note is not None:
             return (), (self.note,)
-        return (self.plan.guarantee(self.dataset, *used),) if used else (), ()
+        return (self._joint(),) if used else (), ()
+
+    def _joint(self) -> Guarantee:
+        """Of all private stages, whichever were used: who sees one has seen the others, too.
+
+        Where another stage was trained without noise, a server and other clients have seen updates
+        of it; against them nothing is promised.
+        """
+        joint = self.plan.guarantee(self.dataset)
+        if all(self.plan.noise[stage] is not None for stage in self.results):
+            return joint
+        kept = "nothing of the stages that were trained without noise is released"
+        return replace(joint, against=(Adversary.PUBLIC,), assumptions=(*joint.assumptions, kept))
 
     def _promised(self, explanation: Explanation, *stages: str) -> Explanation:
         guarantees, notes = self.promise(*stages)
@@ -171,15 +184,24 @@ class PrivateExplainer:
         progress: Progress | None = None,
     ) -> Distilled:
         """A fast explainer, learned from the surrogate and the public schema alone."""
-        return distil(
+        found = distil(
             self.surrogate, self.plan.facts.schema, source=source, plan=plan, progress=progress
         )
+        self._distilled.add(digest_of_arrays(arrays_of(found.explainer.network)))
+        return found
 
     def by_network(self, explainer: FastShap, X: Any) -> Explanation:  # noqa: N803
         """Explanations of a distilled explainer, or of the trained one, with what is promised."""
-        trained = EXPLAINER in self.results and explainer is self.trained_explainer
-        stages = (BLACK_BOX, SURROGATE, *((EXPLAINER,) if trained else ()))
-        return self._promised(explainer(X), *stages)
+        found = digest_of_arrays(arrays_of(explainer.network))
+        if found in self._distilled:
+            return self._promised(explainer(X), BLACK_BOX, SURROGATE)
+        trained = self.results.get(EXPLAINER)
+        if trained is None or found != digest_of_arrays(trained.arrays):
+            raise Refused(
+                "this explainer was neither distilled nor trained here, so nothing is known about "
+                "the rows that it was made from"
+            )
+        return self._promised(explainer(X), BLACK_BOX, SURROGATE, EXPLAINER)
 
 
 def train_private_explainer(

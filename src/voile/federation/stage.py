@@ -13,6 +13,7 @@ import numpy as np
 from voile.core.errors import InvalidInput
 from voile.federation.aggregators import Aggregator, FedAvg
 from voile.federation.arrays import Arrays, digest_of_arrays
+from voile.federation.history import event_as_text
 from voile.federation.messages import check_name
 from voile.federation.task import Task
 
@@ -54,8 +55,12 @@ class Stage:
                 f"largest_change must lie above 0 and up to 1e30, found {self.largest_change}"
             )
 
-    def agreement(self, sizes: Mapping[str, int], given: Arrays) -> str:
-        """SHA-256 (hex) of everything a checkpoint must agree with to be continued."""
+    def agreement(self, sizes: Mapping[str, int], start: Arrays, given: Arrays) -> str:
+        """SHA-256 (hex) of everything a checkpoint must agree with to be continued.
+
+        What a participation costs is part of it: arrays made under one promise must never be
+        continued, or shown, under another.
+        """
         facts = {
             "stage": self.name,
             "shapes": {name: list(shape) for name, shape in sorted(self.task.shapes.items())},
@@ -65,6 +70,8 @@ class Stage:
             "aggregator": repr(self.aggregator),
             "largest change": self.largest_change,
             "sizes": dict(sorted(sizes.items())),
+            "costs": [event_as_text(self.task.cost(size)) for _, size in sorted(sizes.items())],
+            "start": digest_of_arrays(start),
             "given": digest_of_arrays(given),
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -13,6 +13,7 @@ each is on its own machine); the server's books lie beside them.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ import numpy as np
 
 from voile.attribution.fastshap import EXPLAINER_PLAN, exact_values
 from voile.audit_log.publishing import export_log
-from voile.core.errors import Refused
+from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Relation
 from voile.core.randomness import StreamCipher
 from voile.core.schema import Rows, Schema
@@ -39,6 +40,7 @@ from voile.federation import (
 )
 from voile.federation.budget_split import Facts, PipelinePlan, split_total
 from voile.federation.files import file_stem
+from voile.federation.history import event_as_text
 from voile.federation.learning import BLACK_BOX, SURROGATE
 from voile.federation.private_explainer import PrivateExplainer, train_private_explainer
 from voile.federation.tables import NetworkModel, TableRecords
@@ -136,6 +138,8 @@ def federate(
         rounds_seen, steps_seen, say: told how far the work is.
         at_once: how many clients of this process train at the same time.
     """
+    if SERVER in job.clients:
+        raise InvalidInput(f"no client may be called {SERVER!r}, which is the name of the server")
     say("calibrating noise for the whole plan")
     plan = job.plan
     promise = Promise(job.name, job.epsilon, job.delta, job.relation)
@@ -147,7 +151,7 @@ def federate(
         engine = _engine(job, plan, promise, own, server, rounds_seen, at_once)
         unprotected = Unprotected(job.held_out, "rows listed as unprotected")
         trained = train_private_explainer(plan, engine, dataset=job.name, unprotected=unprotected)
-        _refuse_idle(trained)
+        _check_run(trained)
         say("distilling a fast explainer from the surrogate and the schema; no data is touched")
         distilled = trained.distilled(StreamCipher(), plan=job.distillation, progress=steps_seen)
         say("measuring on unprotected rows, signing the logs, writing the artefact")
@@ -203,15 +207,23 @@ def _engine(
     )
 
 
-def _refuse_idle(trained: PrivateExplainer) -> None:
-    """A federation in which nobody could take part has nothing to show."""
+def _check_run(trained: PrivateExplainer) -> None:
+    """A federation in which nobody could take part has nothing to show, nor has one whose rounds
+    were charged under another plan than the one that would be promised."""
+    planned = {event_as_text(event) for event in trained.plan.participation_events}
     for stage, result in trained.results.items():
         if not any(row.outcome.counts for row in result.rows):
-            reasons = sorted({str(each.error) for each in result.errors})[:3]
+            # Only refusals are told in words: any other message may quote a protected row.
+            errors = [each.error for each in result.errors]
+            reasons = sorted(
+                {str(e) if isinstance(e, Refused) else type(e).__name__ for e in errors}
+            )
             raise Refused(
                 f"no client contributed to the stage {stage!r}; nothing was written. "
-                + "; ".join(reasons)
+                + "; ".join(reasons[:3])
             )
+        if not {row.event for row in result.rows} <= planned:
+            raise Refused(f"rounds of {stage!r} were charged under another plan than this one")
 
 
 # --- what goes into the artefact ------------------------------------------------------------------
@@ -271,6 +283,7 @@ def _statement(trained: PrivateExplainer, notes: tuple[str, ...]) -> dict[str, A
             "what the shape of the model, the schema, the sizes and the schedule reveal: they are "
             "public",
             "rows that are explained: whoever asks knows them",
+            "rows listed as held out, and reference rows, which are public",
             "whether a client took part in a round",
             *notes,
         ],
@@ -305,9 +318,10 @@ def _export_logs(books: Mapping[str, Books], folder: Path) -> dict[str, str]:
         each.publish()
         target = folder / LOGS / file_stem(party)
         target.parent.mkdir(exist_ok=True)
-        if not target.exists():
-            export_log(each.storage, each.log, target)
-            (target / POLICY).write_bytes((each.folder / POLICY).read_bytes())
+        if target.exists():  # of a run that is continued: its log has grown
+            shutil.rmtree(target)
+        export_log(each.storage, each.log, target)
+        (target / POLICY).write_bytes((each.folder / POLICY).read_bytes())
         placed[party] = target.relative_to(folder).as_posix()
     return placed
 

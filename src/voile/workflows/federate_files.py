@@ -7,6 +7,7 @@ wrong: columns, and the declared number of rows.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from voile.attribution.fastshap import EXPLAINER_PLAN
 from voile.attribution.fastshap.draws import draw_rows
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.core.randomness import StreamCipher
 from voile.core.schema import Rows, Schema
 from voile.datasets.tables import read_table
@@ -30,6 +31,7 @@ def job_from(config: FederationConfig) -> Job:
     schema = Schema.load(config.schema_file)
     if schema.label is None:
         raise InvalidInput(f"{config.schema_file}: a federation learns a label; declare one")
+    _check_files(config)
     held_out = [_records(schema, party.data) for party in config.held_out]
     return Job(
         name=config.name,
@@ -50,6 +52,26 @@ def job_from(config: FederationConfig) -> Job:
         distillation=replace(EXPLAINER_PLAN, steps=config.training.distillation_steps),
         folder=config.output,
     )
+
+
+def _check_files(config: FederationConfig) -> None:
+    """No protected file may be listed as unprotected or public, nor at two clients."""
+    listed = [(f"client {client.name!r}", client.data) for client in config.clients]
+    listed += [(f"held-out {party.name!r}", party.data) for party in config.held_out]
+    listed += [] if config.reference is None else [("the reference", config.reference)]
+    seen: dict[str, str] = {}
+    for who, path in listed:
+        try:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise InvalidInput(f"{path}: cannot be read: {error.strerror}") from error
+        other = seen.setdefault(digest, who)
+        both_open = not other.startswith("client") and not who.startswith("client")
+        if other != who and not both_open:
+            raise Refused(
+                f"{other} and {who} name the same rows ({path}): protected rows can be neither "
+                "published nor at two clients"
+            )
 
 
 def _client(schema: Schema, client: Client) -> TableRecords:

@@ -9,6 +9,7 @@ calibrated for. A server that asks once too often, or for another stage, is refu
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,15 +44,25 @@ def open_account(
 ) -> None:
     """Open a client's account for a plan of participations, unless it is open already.
 
-    A federation that is resumed finds its account; one with another plan is refused by the ledger
-    when it charges.
+    A federation that is resumed finds its account; one that was opened for another promise or
+    another plan is refused: arrays made under one promise are never shown under another.
     """
-    names = books.storage.submit(lambda t: {n.account.name for n in books.ledger.nodes(t)})
-    if account_name(client, promise) in names:
+    name = account_name(client, promise)
+    found = books.storage.submit(
+        lambda t: next((n.account for n in books.ledger.nodes(t) if n.account.name == name), None)
+    )
+    if found is not None:
+        wanted = (promise.epsilon, promise.delta, promise.relation, Counter(planned))
+        if (found.epsilon, found.delta, found.relation, Counter(found.plan)) != wanted:
+            raise Refused(
+                f"{client!r} has opened its account {name!r} for (ε = {found.epsilon:g}, "
+                f"δ = {found.delta:g}), {found.relation!s}, and another plan of training; go on "
+                "with the old settings, or give the new federation a name and rows of its own"
+            )
         return
     opening = Opening(
-        name=account_name(client, promise),
-        dataset=dataset_name(client, promise),
+        name=name,
+        dataset=promise.federation,
         unit=ProtectedUnit.ROW,
         relation=promise.relation,
         epsilon=promise.epsilon,
@@ -65,9 +76,13 @@ def account_name(client: str, promise: Promise) -> str:
     return f"{promise.federation}: {client}"
 
 
-def dataset_name(client: str, promise: Promise) -> str:
-    """The label of a client's rows: its part of the federation's data."""
-    return f"{promise.federation}: {client}"
+def _hour(seconds: float) -> int:
+    """Times in the logs of a federation are full hours.
+
+    How long a client trains depends on how many records were drawn, which the accounting takes for
+    unseen; and its log is published.
+    """
+    return int(seconds) // 3600 * 3600
 
 
 @dataclass(frozen=True)
@@ -100,7 +115,7 @@ class ClientBooks:
             event=event,
             unit=ProtectedUnit.ROW,
             relation=self.promise.relation,
-            dataset=dataset_name(self.client, self.promise),
+            dataset=self.promise.federation,
             purpose=where,
             caller=self.promise.federation,
             query=hashlib.sha256(where.encode()).digest(),  # public: nothing to hide from guessing
@@ -112,7 +127,7 @@ class ClientBooks:
             self.books.log.append(t, self._refusal(refused))
             return refused
         record = audit_log.Participation(
-            time=int(grant.time),
+            time=_hour(grant.time),
             account=account,
             charge=grant.charge,
             federation=self.promise.federation,
@@ -131,7 +146,7 @@ class ClientBooks:
 
     def _refusal(self, refused: BudgetExceeded) -> Refusal:
         return Refusal(
-            time=int(self.books.ledger.now()),
+            time=_hour(self.books.ledger.now()),
             account=account_name(self.client, self.promise),
             reason=str(refused)[:_LONGEST_REASON],
             epsilon=self.promise.epsilon,
@@ -161,7 +176,7 @@ class ServerBooks:
         model = hashlib.sha256(report.digest.encode()).digest()
         if any((each.round, each.model) == (report.round, model) for each in told):
             return
-        now, previous = int(self.books.ledger.now()), told[-1].published_hash if told else None
+        now, previous = _hour(self.books.ledger.now()), told[-1].published_hash if told else None
         for client, outcome in report.outcomes:
             if not outcome.counts:
                 absence = Absence(

@@ -55,6 +55,12 @@ class Privacy(_Section):
     delta: Annotated[float, Field(gt=0, lt=1)]
     relation: Relation = Relation.BLANK_ONE
 
+    @model_validator(mode="after")
+    def _sizes_are_public(self) -> Self:
+        if self.relation is Relation.ADD_OR_REMOVE_ONE:
+            raise ValueError("sizes are public here, so the relation cannot be 'add or remove one'")
+        return self
+
 
 class Training(_Section):
     """How much is trained. What is left out follows from the public sizes.
@@ -112,6 +118,8 @@ class FederationConfig(_Section):
         repeated = sorted(name for name, times in names.items() if times > 1)
         if repeated:
             raise ValueError(f"parties must have different names, found twice: {repeated}")
+        if "server" in names:
+            raise ValueError("no party may be called 'server', which is the name of the server")
         return self
 
 

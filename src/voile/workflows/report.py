@@ -147,7 +147,7 @@ def report_html(artefact: Artefact) -> str:
         policy=POLICY,
         folder=artefact.folder.name,
         settings=artefact.settings["training"],
-        up=_rounded_up,
+        up=rounded_up,
     )
 
 
@@ -223,7 +223,7 @@ def _image(figure: Figure) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def _rounded_up(figure: float) -> str:
+def rounded_up(figure: float) -> str:
     """Four digits, never below the figure: a printed promise must not say more than is true."""
     from decimal import ROUND_CEILING, Context
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from voile.attribution import FastShap
-from voile.audit_log import Participation, decode_record
+from voile.audit_log import BudgetOpened, Participation, decode_record
 from voile.core.errors import InvalidInput, Refused, UnreadableFile, VerificationFailed
 from voile.core.guarantee import Relation
 from voile.datasets import Dataset, clinic_federation
@@ -140,6 +140,11 @@ def test_free_explanations_follow_from_the_artefact(artefact: Artefact) -> None:
 def test_no_time_and_no_row_is_in_the_artefact(artefact: Artefact) -> None:
     """How long a client took depends on what it drew; rows stay at home."""
     assert {row.seconds for row in artefact.history} == {0.0}
+    for party in ("server", *CHOSEN):
+        lines = (artefact.log_folder(party) / "records.jsonl").read_bytes().splitlines()
+        for record in map(decode_record, lines):
+            if not isinstance(record, BudgetOpened):
+                assert record.time % 3600 == 0
     content = b"".join(p.read_bytes() for p in artefact.folder.rglob("*") if p.is_file())
     for name in CHOSEN:
         protected = CLINIC.hospitals[name].rows
@@ -197,6 +202,56 @@ def test_a_complete_run_is_not_charged_again(job: Job, artefact: Artefact) -> No
     assert again.guarantees == before
     lines = (again.log_folder("city") / "records.jsonl").read_bytes().splitlines()
     assert len(lines) == 7
+
+
+def test_arrays_of_one_promise_are_never_shown_under_another(job: Job, artefact: Artefact) -> None:
+    """Not with another epsilon, not if the client's books are gone, nor from stored updates."""
+    assert artefact.guarantees[0].epsilon > 2
+    stricter = replace(job, epsilon=0.5)
+    with pytest.raises(Refused, match=r"has opened its account .* another plan"):
+        federate(stricter)
+    for client in CHOSEN:
+        for part in ("log.db", "audit.key", "replay.key", "audit-policy.toml"):
+            (job.folder / "clients" / client / part).rename(job.folder / f"{client}.{part}")
+    try:
+        with pytest.raises(Refused, match="another promise"):
+            federate(stricter)
+        shutil.move(job.folder / "checkpoints", job.folder / "moved")
+        with pytest.raises(
+            Refused, match=r"no client contributed .* charged under another promise"
+        ):
+            federate(stricter)
+    finally:
+        shutil.rmtree(job.folder / "checkpoints", ignore_errors=True)
+        shutil.move(job.folder / "moved", job.folder / "checkpoints")
+        for client in CHOSEN:
+            for part in ("log.db", "audit.key", "replay.key", "audit-policy.toml"):
+                (job.folder / f"{client}.{part}").replace(job.folder / "clients" / client / part)
+    assert load_artefact(artefact.folder).guarantees == artefact.guarantees
+
+
+def test_protected_files_can_be_neither_public_nor_at_two_clients(tmp_path: Path) -> None:
+    config = write_files(tmp_path)
+    text = config.read_text()
+    for before, after in (
+        ('data = "held-out.csv"', 'data = "city.csv"'),
+        ('data = "coast.csv"', 'data = "copy.csv"'),
+        ('name = "study v1"', 'name = "study v1"\nreference = "city.csv"'),
+    ):
+        shutil.copy(tmp_path / "city.csv", tmp_path / "copy.csv")
+        config.write_text(text.replace(before, after))
+        with pytest.raises(Refused, match="name the same rows"):
+            job_from(read_config(config))
+
+
+def test_sizes_are_public_so_add_or_remove_is_refused(job: Job) -> None:
+    with pytest.raises(Refused, match="add or remove"):
+        _ = replace(job, relation=Relation.ADD_OR_REMOVE_ONE).plan
+
+
+def test_nobody_is_called_server(job: Job) -> None:
+    with pytest.raises(InvalidInput, match="server"):
+        federate(replace(job, clients={"server": job.clients["city"]}))
 
 
 def test_a_broken_run_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,8 @@ def test_defaults_are_filled_in_and_paths_lie_beside_the_file(tmp_path: Path) ->
         ("delta = 1e-5", "", r"privacy\.delta: Field required"),
         ("delta = 1e-5", "delta = 1e-5\nsigma = 1", r"privacy\.sigma: Extra"),
         ("delta = 1e-5", 'delta = 1e-5\nrelation = "any"', r"privacy\.relation"),
+        ("delta = 1e-5", 'delta = 1e-5\nrelation = "add or remove one"', "sizes are public"),
+        ('name = "north"', 'name = "server"', "no party may be called"),
         ("rows = 100", "rows = -1", r"clients\.0\.rows"),
         ('name = "public"', 'name = "north"', r"document: .*found twice: \['north'\]"),
         ('name = "north"', 'name = "../x"', r"clients\.0\.name"),
