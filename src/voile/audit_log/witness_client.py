@@ -184,6 +184,8 @@ def _ask(inquiry: Inquiry, witness: RemoteWitness, patience: float) -> WitnessAn
         return WitnessAnswer(witness.url, Answered.GARBAGE, "its size keeps changing")
     except (Malformed, BadSignature) as error:
         return WitnessAnswer(witness.url, Answered.GARBAGE, str(error))
+    except TimeoutError:
+        return WitnessAnswer(witness.url, Answered.LATE)
     except (OSError, http.client.HTTPException) as error:
         return WitnessAnswer(witness.url, Answered.UNREACHABLE, type(error).__name__)
     except Exception as error:  # whatever else goes wrong with one witness is that witness's answer
