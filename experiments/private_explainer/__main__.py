@@ -55,6 +55,16 @@ def main() -> None:
         _shown(f"{name}: joint epsilon at delta 2e-3", _mean(published, "joint")),
         _shown(f"{name}: published sum at delta 2e-3", _mean(published, "sum")),
     ]
+    frozen = [_run(seed, _by_the_rule) for seed in SEEDS]
+    name = "(1, 1e-3) each, the frozen rule"
+    figures += [
+        _target(f"{name}: accuracy", _mean(frozen, "accuracy"), 0.82),
+        _target(f"{name}: fidelity", _mean(frozen, "fidelity"), 0.95),
+        *(
+            _beside(f"{name}: {what}", _mean(frozen, what), best)
+            for what, best in PUBLISHED.items()
+        ),
+    ]
     name = "(2, 1e-3) jointly"
     figures += [
         _target(f"{name}: cosine", _mean(total, "cosine"), 0.9),
@@ -70,13 +80,20 @@ def main() -> None:
         seed=SEEDS,
         command="VOILE_DATA=... python -m experiments.private_explainer",
         data_checksum=str(dict(SOURCES["dutch_census"].files)),
-        tuning="settings of training were found on this data set; not charged",
+        tuning="settings of training were found on this data set, not charged, except for the rows "
+        "of the frozen rule",
     )
 
 
 def _as_published(split: Split) -> PipelinePlan:
     budgets = dict.fromkeys((BLACK_BOX, SURROGATE), Spent(1.0, 1e-3))
     return separate_budgets(split.facts, budgets, training=TRAINING, seed=split.seed)
+
+
+def _by_the_rule(split: Split) -> PipelinePlan:
+    """Settings as a function of public facts, chosen on Adult and generated data."""
+    budgets = dict.fromkeys((BLACK_BOX, SURROGATE), Spent(1.0, 1e-3))
+    return separate_budgets(split.facts, budgets, seed=split.seed)
 
 
 def _one_total(split: Split) -> PipelinePlan:
