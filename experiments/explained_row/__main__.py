@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from voile import Relation, datasets
 from voile.attribution import ExactShapley
 from voile.core.explanation import Explanation
+from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit
 from voile.models import Box, wrap
 from voile.privacy.mechanisms import Gaussian
 from voile.privacy.sensitivity import shapley_background_with_base, shapley_norm
@@ -236,13 +237,25 @@ def over_background(explained: Explanation, epsilon: float) -> tuple[Explanation
     joint = np.concatenate([explained.values[:, :, 0], explained.base_values], axis=1)
     noisy = noise.randomise(joint)
     prediction = explained.values.sum(axis=1) + explained.base_values
+    promise = Guarantee(
+        epsilon=epsilon,
+        delta=DELTA,
+        unit=ProtectedUnit.ROW,
+        relation=Relation.BLANK_ONE,
+        dataset="background",
+        against=(Adversary.PUBLIC,),
+        computational=False,
+        mechanism="Gaussian noise",
+        composition="one explained row",
+    )
     drawn = replace(
         explained,
+        guarantees=(promise,),
         values=noisy[:, :-1],
         base_values=noisy[:, -1:],
         standard_errors=np.full((rows, features, 1), noise.sigma),
     )
-    return drawn, ReleasedTotal(prediction - noisy[:, -1:], noise.sigma)
+    return drawn, ReleasedTotal(prediction - noisy[:, -1:], noise.sigma, (promise,))
 
 
 if __name__ == "__main__":

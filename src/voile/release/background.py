@@ -40,9 +40,10 @@ from voile.release.intervals import (
     sampling_error,
     standard_error,
 )
-from voile.release.origin import Origin, refuse_unprotected
-from voile.release.others import carried_forward, not_promised
+from voile.release.origin import Origin, origins_digest, refuse_unprotected
+from voile.release.others import not_promised, promised
 from voile.release.output_sets import SAME_ANSWER, STEADY, BoundedModel
+from voile.release.quiet import UNHEARD
 from voile.release.records import Records
 from voile.release.repeated import epsilon_of_repeated
 from voile.release.synthetic import break_even
@@ -119,6 +120,7 @@ class PrivateBackgroundShapley:
             self.sensitivity, epsilon=self.epsilon, delta=self.delta, shape=shape
         )
         object.__setattr__(self, "noise", noise)
+        self.guarantees(1)  # what does not add up is said now
 
     def _designs(self, players: int, rows: int) -> Designs | None:
         if players <= MOST_EXACT_PLAYERS:
@@ -195,6 +197,9 @@ class PrivateBackgroundShapley:
             "delta": self.delta,
             "epsilon": self.epsilon,
             "groups": None if self.groups is None else {k: list(v) for k, v in self.groups.items()},
+            "origins": origins_digest(self.origins),
+            "output names": list(self.games.bounded.names),
+            "outputs": repr(self.games.bounded.model.outputs),
             "pairs": None if self.games.designs is None else self.games.designs.pairs,
             "relation": self.relation,
             "schema": self.schema.digest,
@@ -216,9 +221,13 @@ class PrivateBackgroundShapley:
         return event if rows == 1 else Repeated(event, rows)
 
     def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
+        return promised(self.own_guarantee(rows), self.origins)
+
+    def own_guarantee(self, rows: int) -> Guarantee:
+        """Of the noise alone, whatever the model was made from."""
         epsilon = epsilon_of_repeated(self.noise, self.epsilon, self.delta, rows)
         together = "" if rows == 1 else f", {rows} explained rows by exact composition"
-        charged = Guarantee(
+        return Guarantee(
             epsilon=epsilon,
             delta=self.delta,
             unit=ProtectedUnit.ROW,
@@ -236,9 +245,8 @@ class PrivateBackgroundShapley:
                 f"number of background rows: {self.background_rows}",
                 f"number of players: {self.players}",
             ),
-            assumptions=self.sensitivity.conditions,
+            assumptions=(*self.sensitivity.conditions, UNHEARD),
         )
-        return charged, *carried_forward(self.origins)
 
     def preview(self, rows: int = 1) -> Preview:
         deviation, width = self._errors

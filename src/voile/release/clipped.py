@@ -27,9 +27,10 @@ from voile.privacy.sensitivity import Norm, Sensitivity, clipped_vector
 from voile.privacy.sensitivity.bound import positive
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
 from voile.release.one_by_one import OneByOne
-from voile.release.origin import Origin, refuse_unprotected
+from voile.release.origin import Origin, origins_digest, refuse_unprotected
 from voile.release.others import carried_forward, not_promised
 from voile.release.post_processed import Explainer
+from voile.release.quiet import UNHEARD
 
 NOISE_ONLY: Final = "standard errors and half widths are those of the noise on clipped values"
 OF_ONE_ROW: Final = (
@@ -37,6 +38,7 @@ OF_ONE_ROW: Final = (
     "running time is not observed",
     "the model, and all that the explainer holds, do not depend on the explained rows, or only "
     "through differential privacy that is charged besides",
+    UNHEARD,
 )
 
 
@@ -108,6 +110,7 @@ class ClippedRelease:
             "dataset": self.dataset,
             "delta": self.delta,
             "epsilon": self.epsilon,
+            "origins": origins_digest(self.origins),
             "schema": self.schema.digest,
         }
         return Identity(self.model, f"clipped {self.name}", self.level, parameters(settings))

@@ -25,6 +25,7 @@ from voile.core.guarantee import Adversary, Guarantee
 from voile.core.randomness import SEEDED_NOISE
 from voile.privacy.sensitivity.bound import positive
 from voile.release.origin import PUBLIC, Origin
+from voile.release.others import with_earlier
 
 NORMAL: Final = 1.959964
 WEIGHTED: Final = "mean over silos, weighted by their declared sizes"
@@ -64,7 +65,8 @@ class FederatedAggregate:
         dataset: version label for all silos together.
         overlaps: each a set of names of silos that may hold the same unit; none: disjoint.
         shared: of artefacts that all silos used (such as one model trained with differential
-            privacy): its guarantees are counted once.
+            privacy): its guarantees are counted once; one about the silos' own data is added to
+            what the mean promises.
     """
 
     silos: Mapping[str, Silo]
@@ -80,6 +82,7 @@ class FederatedAggregate:
         object.__setattr__(self, "overlaps", tuple(self._known(names) for names in self.overlaps))
         self._check_alike()
         self._check_others()
+        self.guarantees  # noqa: B018  # what does not add up is said now
 
     def _known(self, names: Collection[str]) -> frozenset[str]:
         chosen = frozenset([names] if isinstance(names, str) else names)
@@ -126,12 +129,19 @@ class FederatedAggregate:
 
     @property
     def _held_together(self) -> tuple[frozenset[str], ...]:
-        """Every set of silos that may hold one unit: single ones, overlaps, one data set twice."""
+        """Every set of silos that may hold one unit: single ones, overlaps, one data set twice.
+
+        Silos with one data set hold the same units: an overlap with one is an overlap with all.
+        """
         labels: dict[str, frozenset[str]] = {}
         for name, silo in self.silos.items():
             labels[silo.own.dataset] = labels.get(silo.own.dataset, frozenset()) | {name}
         sets = (frozenset({name}) for name in self.silos)
-        return tuple(dict.fromkeys([*sets, *labels.values(), *map(frozenset, self.overlaps)]))
+        overlaps = (
+            frozenset[str]().union(*(labels[self.silos[name].own.dataset] for name in names))
+            for names in self.overlaps
+        )
+        return tuple(dict.fromkeys([*sets, *labels.values(), *overlaps]))
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -160,7 +170,16 @@ class FederatedAggregate:
             public_facts=(*_all(g.public_facts for g in own.values()), "sizes of the silos"),
             assumptions=(*_all(g.assumptions for g in own.values()), _who_is_where(several)),
         )
-        return promise, *self.shared.guarantees
+        return with_earlier(promise, self._shared)
+
+    @property
+    def _shared(self) -> tuple[Guarantee, ...]:
+        """What all silos used; made from the rows of one of them, it is about all together."""
+        here = {self.dataset, *(silo.own.dataset for silo in self.silos.values())}
+        return tuple(
+            replace(guarantee, dataset=self.dataset) if guarantee.dataset in here else guarantee
+            for guarantee in self.shared.guarantees
+        )
 
     def explanation(self) -> Explanation:
         """The weighted mean; base values are averaged in the same way."""

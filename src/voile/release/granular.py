@@ -35,9 +35,9 @@ from voile.privacy.sensitivity.bound import positive
 from voile.release.background import MOST_EXACT_PLAYERS, PrivateBackgroundShapley
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre
 from voile.release.origin import Origin
-from voile.release.others import not_promised
+from voile.release.others import not_promised, promised
 from voile.release.output_sets import SAME_ANSWER
-from voile.release.quiet import quietly
+from voile.release.quiet import UNHEARD, quietly
 from voile.release.records import Records
 from voile.release.repeated import epsilon_of_repeated
 
@@ -137,15 +137,14 @@ class PrivateInteractions:
         return event if rows == 1 else Repeated(event, rows)
 
     def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
-        charged, *others = self.single.guarantees(rows)
-        changed = replace(
-            charged,
+        own = replace(
+            self.single.own_guarantee(rows),
             epsilon=epsilon_of_repeated(self.noise, self.epsilon, self.delta, rows),
             mechanism=f"Gaussian noise of standard deviation {self.noise.sigma:.6g} on values, "
             f"base value and interactions over {self.single.background_rows} background rows",
-            assumptions=self.sensitivity.conditions,
+            assumptions=(*self.sensitivity.conditions, UNHEARD),
         )
-        return changed, *others
+        return promised(own, self.single.origins)
 
     def preview(self, rows: int = 1) -> Preview:
         shown = self.noise.preview()

@@ -25,10 +25,12 @@ from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import positive
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
 from voile.release.intervals import NO_SAMPLING, half_width
-from voile.release.origin import Origin, refuse_unprotected
-from voile.release.others import carried_forward, not_promised
+from voile.release.origin import Origin, origins_digest, refuse_unprotected
+from voile.release.others import not_promised, promised
 from voile.release.population import Importance
+from voile.release.quiet import UNHEARD
 from voile.release.records import Records
+from voile.release.top_features import ROUNDING, means_of
 
 OF_ABSOLUTE_VALUES: Final = "mean of absolute attributions over a population"
 _PARTS: Final = (
@@ -79,6 +81,7 @@ class PrivateGlobalImportance:
         object.__setattr__(self, "parts", tuple(self.parts))
         refuse_unprotected(self.dataset, self.origins, role="population")
         self._event  # noqa: B018  # whatever is wrong with the settings is said now
+        self.guarantees(1)
 
     @property
     def identity(self) -> Identity:
@@ -86,6 +89,10 @@ class PrivateGlobalImportance:
             "by": type(self.importance).__name__,
             "delta": self.delta,
             "epsilon": self.epsilon,
+            "groups": self.importance.teams,
+            "origins": origins_digest(self.origins),
+            "output names": list(self.importance.output_names),
+            "outputs": repr(self.importance.outputs),
             "parts": list(self.parts),
             "population": self.dataset,
             "relation": self.relation,
@@ -99,8 +106,9 @@ class PrivateGlobalImportance:
         return RowsAre.POPULATION
 
     def sensitivity(self, rows: int) -> Sensitivity:
-        """Of the mean over a population, or a part of it, of this many records."""
-        return self.importance.sensitivity(positive("rows", rows), self.relation)
+        """Of the mean over a population, or a part of it, of this many records; with rounding."""
+        exact = self.importance.sensitivity(positive("rows", rows), self.relation)
+        return exact.scaled(1 + ROUNDING * rows)
 
     def noise(self, rows: int) -> Gaussian:
         """For a population, or a part of it, of this many records."""
@@ -132,9 +140,9 @@ class PrivateGlobalImportance:
             mechanism="Gaussian noise on mean absolute attributions",
             composition="parallel over the parts" if self.parts else "one release",
             public_facts=("schema", "model and explainer", "number of records", *self._in_parts),
-            assumptions=(*conditions, *(_PARTS if self.parts else ())),
+            assumptions=(*conditions, UNHEARD, *(_PARTS if self.parts else ())),
         )
-        return charged, *carried_forward(self.origins)
+        return promised(charged, self.origins)
 
     @property
     def _in_parts(self) -> tuple[str, ...]:
@@ -195,10 +203,9 @@ class PrivateGlobalImportance:
 
 
 def _mean_absolute(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Over the records; numpy adds up pairwise along an axis that lies together in memory."""
-    last = np.ascontiguousarray(np.moveaxis(np.abs(vectors), 0, -1))
-    mean: NDArray[np.float64] = last.sum(axis=-1) / len(vectors)
-    return mean
+    """Over the records; sums are rounded once, however many records there are."""
+    flat = np.abs(vectors).reshape(len(vectors), -1)
+    return means_of(flat).reshape(vectors.shape[1:])
 
 
 @lru_cache(maxsize=256)

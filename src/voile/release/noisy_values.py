@@ -43,9 +43,10 @@ class NoisyValues:
             of one row. In the l1 norm for Laplace noise.
         epsilon, delta: of one call.
         dataset: version label of the data that the values were computed from.
-        feature_names, output_names: what the values are about.
-        name: where the values come from, for the record.
-        model: digest of what they explain, for the record.
+        feature_names: what the values are about.
+        name: where the values come from: another source is another question.
+        model: digest of what they explain; of another model they are another question.
+        output_names: one for each output.
     """
 
     sensitivity: Sensitivity
@@ -54,9 +55,9 @@ class NoisyValues:
     delta: float
     dataset: str
     feature_names: Sequence[str]
+    name: str
+    model: str
     output_names: Sequence[str] = ("output",)
-    name: str = "values"
-    model: str = "not stated"
 
     def __post_init__(self) -> None:
         for field, given in (

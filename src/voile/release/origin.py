@@ -7,12 +7,14 @@ at all. So every release asks where the model, surrogate, explainer or backgroun
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Guarantee
+from voile.release.contract import parameters
 
 _ALTERNATIVES: Final = (
     "train it with differential privacy, explain a surrogate that was, or use rows that had no "
@@ -102,10 +104,30 @@ def joint_guarantees(origins: Sequence[Origin]) -> tuple[Guarantee, ...]:
     by_dataset: dict[str, list[Guarantee]] = {}
     for guarantee in (g for origin in origins for g in origin.guarantees):
         by_dataset.setdefault(guarantee.dataset, []).append(guarantee)
-    return tuple(_added(found) for found in by_dataset.values())
+    return tuple(added_up(found) for found in by_dataset.values())
 
 
-def _added(parts: list[Guarantee]) -> Guarantee:
+def origins_digest(origins: Iterable[Origin]) -> str:
+    """A short name for what origins promise and leave open, for the identity of a release.
+
+    Two releases that differ in what is known about their artefacts are two questions: the answer to
+    the one must not be given again, with its guarantees, as an answer to the other.
+    """
+    said = sorted(
+        parameters(
+            {
+                "guarantees": sorted(parameters(g.to_dict()) for g in origin.guarantees),
+                "unprotected": sorted(origin.unprotected),
+            }
+        )
+        for origin in origins
+        if origin.datasets
+    )
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:32]
+
+
+def added_up(parts: Sequence[Guarantee]) -> Guarantee:
+    """One statement about all of it, by basic composition of guarantees about one data set."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
@@ -130,8 +152,7 @@ def _added(parts: list[Guarantee]) -> Guarantee:
         against=against,
         computational=any(part.computational for part in parts),
         mechanism=" and ".join(dict.fromkeys(part.mechanism for part in parts)),
-        composition="basic composition of separately trained artefacts: "
-        + " + ".join(part.composition for part in parts),
+        composition="basic composition: " + " + ".join(part.composition for part in parts),
         public_facts=_all(part.public_facts for part in parts),
         assumptions=_all(part.assumptions for part in parts),
     )

@@ -5,12 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from voile.core.guarantee import Guarantee
-from voile.release.origin import Origin, joint_guarantees, trained_privately
+from voile.release.origin import Origin, added_up, joint_guarantees, trained_privately
 
 
 def carried_forward(origins: Sequence[Origin]) -> tuple[Guarantee, ...]:
     """What training promised, as it is: a release of other rows takes nothing from it."""
     return joint_guarantees([trained_privately(*origin.guarantees) for origin in origins])
+
+
+def promised(charged: Guarantee, origins: Sequence[Origin]) -> tuple[Guarantee, ...]:
+    """The guarantee of a release, and what its artefacts promise besides.
+
+    Artefacts that were made from the protected rows themselves have told something about them
+    already: the first guarantee is about both together (basic composition). What is charged for the
+    release stays what its own noise costs; the artefacts were paid for when they were made. Refused
+    if the two speak of different units or relations.
+    """
+    return with_earlier(charged, carried_forward(origins))
+
+
+def with_earlier(charged: Guarantee, earlier: Sequence[Guarantee]) -> tuple[Guarantee, ...]:
+    """`charged`, with those of `earlier` that are about its data set added; then the others."""
+    same = [guarantee for guarantee in earlier if guarantee.dataset == charged.dataset]
+    others = [guarantee for guarantee in earlier if guarantee.dataset != charged.dataset]
+    return added_up([charged, *same]), *others
 
 
 def not_promised(origins: Sequence[Origin]) -> tuple[str, ...]:

@@ -55,6 +55,14 @@ class Importance(Protocol):
     def base(self) -> NDArray[np.float64]: ...
 
     @property
+    def outputs(self) -> DeclaredOutputs:
+        """Where outputs were declared to lie."""
+
+    @property
+    def teams(self) -> dict[str, list[str]]:
+        """For each player its features, or nothing where that is up to an explainer."""
+
+    @property
     def notes(self) -> tuple[str, ...]: ...
 
     def vectors(self, records: Records) -> NDArray[np.float64]:
@@ -97,6 +105,10 @@ class ByExplainer:
     @property
     def base(self) -> NDArray[np.float64]:
         return self.inner.base
+
+    @property
+    def teams(self) -> dict[str, list[str]]:
+        return {player: [] for player in self.players}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -156,6 +168,16 @@ class OverItself:
     @property
     def base(self) -> NDArray[np.float64]:
         return np.zeros(self.bounded.outputs)
+
+    @property
+    def outputs(self) -> DeclaredOutputs:
+        return self.bounded.model.outputs
+
+    @property
+    def teams(self) -> dict[str, list[str]]:
+        names = self.schema.feature_names
+        members = zip(self.team.names, self.team.features, strict=True)
+        return {player: [names[place] for place in places] for player, places in members}
 
     @property
     def notes(self) -> tuple[str, ...]:

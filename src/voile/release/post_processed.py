@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
-from voile.release.origin import Origin, joint_guarantees
+from voile.release.origin import Origin, joint_guarantees, origins_digest
 
 Explainer: TypeAlias = Callable[[Any], Explanation]
 """Any explainer of `voile.attribution`: rows in, an explanation without guarantee out."""
@@ -47,7 +47,8 @@ class PostProcessed:
 
     @property
     def identity(self) -> Identity:
-        return Identity(self.model, f"post-processed {self.name}", self.level, parameters({}))
+        settings = {"origins": origins_digest(self.origins)}
+        return Identity(self.model, f"post-processed {self.name}", self.level, parameters(settings))
 
     @property
     def rows_are(self) -> RowsAre:

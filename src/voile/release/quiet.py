@@ -1,25 +1,34 @@
-"""Silence while protected rows are looked at: what a row provokes must not be heard of."""
+"""Silence while protected rows are looked at: what a row provokes must not be heard of.
+
+Warnings and the logging module are silenced. What a model writes to its own files, or straight to
+standard output and error, cannot be: guarantees say so (`UNHEARD`).
+"""
 
 from __future__ import annotations
 
+import logging
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
+from typing import Final
 
 import numpy as np
 
+UNHEARD: Final = "what the model itself prints or writes to files of its own is not published"
 _lock = Lock()
 _inside = 0
-_loud: list[warnings.catch_warnings[None]] = []
+_loud: list[tuple[warnings.catch_warnings[None], int]] = []
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """No warning of anything inside is shown or raised.
+    """No warning of anything inside is shown or raised, and nothing is logged.
 
-    Python keeps one list of warning filters for all threads. Threads that are in here together
-    share one silence: the first one saves the filters, the last one puts them back.
+    Python keeps one list of warning filters, and one threshold of logging, for all threads.
+    Threads that are in here together share one silence: the first one saves both, the last one puts
+    them back.
     """
     _enter()
     try:
@@ -36,7 +45,8 @@ def _enter() -> None:
             saved = warnings.catch_warnings()
             saved.__enter__()
             warnings.simplefilter("ignore")
-            _loud.append(saved)
+            _loud.append((saved, logging.root.manager.disable))
+            logging.disable(sys.maxsize)
         _inside += 1
 
 
@@ -45,4 +55,6 @@ def _leave() -> None:
     with _lock:
         _inside -= 1
         if _inside == 0:
-            _loud.pop().__exit__(None, None, None)
+            saved, threshold = _loud.pop()
+            saved.__exit__(None, None, None)
+            logging.disable(threshold)

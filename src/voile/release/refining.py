@@ -1,7 +1,8 @@
 """Making a released explanation better at no cost: post-processing that helps.
 
-Everything here uses what was released and public facts, nothing else, so guarantees stay as they
-are. None of it creates information: it removes error that is known to be there.
+Everything here uses what was released and public facts, nothing else, so nothing is charged. What
+was moved by another release depends on both, and carries the guarantees of both, added up. None of
+it creates information: it removes error that is known to be there.
 
 - `projected`: attributions should add up to prediction minus base. Only with a `PublicTotal` or a
   `ReleasedTotal`: the exact prediction of a protected row is data like any other.
@@ -21,13 +22,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
+from voile.core.guarantee import Guarantee
 from voile.privacy.consistency import consistent_with_total
 from voile.privacy.mechanisms.parameters import number
 from voile.privacy.sensitivity.bound import width_of
 from voile.release.clipped import clipped
 from voile.release.federated import NORMAL
+from voile.release.origin import Origin, joint_guarantees, trained_privately
+from voile.release.post_processed import ALL_PUBLIC
 
 PROJECTED: Final = "moved to add up to a public or released prediction minus base"
 AGREEING: Final = "moved to add up to the same as another release of these rows"
@@ -44,10 +48,22 @@ class PublicTotal:
 
 @dataclass(frozen=True)
 class ReleasedTotal:
-    """Prediction minus base as they were released, and the standard deviation of their noise."""
+    """Prediction minus base as they were released.
+
+    Args:
+        values: of shape (rows, outputs), or one number.
+        standard_error: the standard deviation of their noise.
+        guarantees: what that release promised; what they move carries them too.
+    """
 
     values: ArrayLike
     standard_error: float
+    guarantees: tuple[Guarantee, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "guarantees", tuple(self.guarantees))
+        if not self.guarantees:
+            raise Refused("a released total has a guarantee; this one states none")
 
 
 def projected(explanation: Explanation, total: PublicTotal | ReleasedTotal) -> Explanation:
@@ -55,17 +71,26 @@ def projected(explanation: Explanation, total: PublicTotal | ReleasedTotal) -> E
     if not isinstance(total, PublicTotal | ReleasedTotal):
         raise InvalidInput(
             "say where prediction and base come from: PublicTotal(values) if both are public, "
-            "ReleasedTotal(values, standard_error) if they were released; the exact prediction of "
-            f"a protected row may not be used; found {type(total).__name__}"
+            "ReleasedTotal(values, standard_error, guarantees) if they were released; the exact "
+            f"prediction of a protected row may not be used; found {type(total).__name__}"
         )
-    deviation = 0.0 if isinstance(total, PublicTotal) else number("error", total.standard_error)
     rows, _, outputs = explanation.shape
     wanted = np.broadcast_to(np.asarray(total.values, dtype=np.float64), (rows, outputs))
-    return _moved(explanation, wanted, deviation, PROJECTED)
+    if isinstance(total, PublicTotal):
+        return _moved(explanation, wanted, 0.0, PROJECTED)
+    moved = _moved(explanation, wanted, number("error", total.standard_error), PROJECTED)
+    return replace(
+        moved,
+        guarantees=joint_guarantees([_origin(explanation), trained_privately(*total.guarantees)]),
+        notes=tuple(note for note in moved.notes if note != ALL_PUBLIC),
+    )
 
 
 def agreeing(first: Explanation, second: Explanation) -> tuple[Explanation, Explanation]:
-    """Two releases of the same rows by one game, such as two levels, brought to the same sums."""
+    """Two releases of the same rows by one game, such as two levels, brought to the same sums.
+
+    Each of the two results depends on both releases and carries the guarantees of both.
+    """
     if (len(first), first.output_names) != (len(second), second.output_names):
         raise InvalidInput("two releases agree on the same rows and outputs, found others")
     return _moved_to(first, second), _moved_to(second, first)
@@ -97,7 +122,22 @@ def shrunk(explanation: Explanation) -> Explanation:
 
 def _moved_to(mine: Explanation, other: Explanation) -> Explanation:
     deviation = math.sqrt(other.shape[1]) * _sigma(other)
-    return _moved(mine, other.values.sum(axis=1), deviation, AGREEING)
+    moved = _moved(mine, other.values.sum(axis=1), deviation, AGREEING)
+    joint = joint_guarantees([_origin(mine), _origin(other)])
+    # What is made from one private release is not made from public artefacts only.
+    false = {ALL_PUBLIC} if joint else set()
+    notes = dict.fromkeys((*mine.notes, *other.notes, AGREEING))
+    kept = tuple(note for note in notes if note not in false)
+    return replace(moved, guarantees=joint, notes=kept)
+
+
+def _origin(released: Explanation) -> Origin:
+    """What was promised about a release; refused if nothing was, though it is not public."""
+    if not released.guarantees and ALL_PUBLIC not in released.notes:
+        raise Refused(
+            "only a released explanation can be joined with another; this one has no guarantee"
+        )
+    return trained_privately(*released.guarantees)
 
 
 def _moved(

@@ -31,13 +31,14 @@ from voile.privacy.sensitivity import (
 from voile.privacy.sensitivity.bound import positive
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
 from voile.release.one_by_one import OneByOne
-from voile.release.origin import Origin, refuse_unprotected
-from voile.release.others import carried_forward, not_promised
+from voile.release.origin import Origin, origins_digest, refuse_unprotected
+from voile.release.others import not_promised, promised
 from voile.release.post_processed import Explainer
+from voile.release.quiet import UNHEARD
 
 NAMES_ONLY: Final = "names, not attributions: +1 or -1 where a feature was named, else 0"
 # Rounding of a mean over n rows, relative to the share 1/n of one of them.
-_ROUNDING: Final = 1e-14
+ROUNDING: Final = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +90,13 @@ class PrivateTopFeatures:
         if positive("k", self.k) > inner.players:
             raise InvalidInput(f"of {inner.players} features {self.k} cannot be named")
         object.__setattr__(self, "_inner", inner)
+        self.guarantees(1)  # what does not add up is said now
 
     def sensitivity(self, rows: int) -> Sensitivity:
         """How far one row moves the score of each candidate, the rounding of the mean included."""
         bound = signed_mean_shapley_coordinate if self.signed else mean_absolute_shapley_coordinate
         exact = bound(rows=rows, output_width=self.output_width, relation=self.relation)
-        return exact.scaled(1 + _ROUNDING * rows)
+        return exact.scaled(1 + ROUNDING * rows)
 
     @property
     def epsilon_each(self) -> float:
@@ -112,6 +114,7 @@ class PrivateTopFeatures:
             "delta": self.delta,
             "epsilon": self.epsilon,
             "k": self.k,
+            "origins": origins_digest(self.origins),
             "output_width": self.output_width,
             "relation": str(self.relation),
             "schema": self.schema.digest,
@@ -142,9 +145,9 @@ class PrivateTopFeatures:
             composition=f"{self.k} choices, "
             + ("one after the other" if not self.delta else "as concentrated or basic, the better"),
             public_facts=("schema", "model and explainer", f"number of rows: {rows}"),
-            assumptions=self.sensitivity(rows).conditions,
+            assumptions=(*self.sensitivity(rows).conditions, UNHEARD),
         )
-        return promise, *carried_forward(self.origins)
+        return promised(promise, self.origins)
 
     def preview(self, rows: int = 1) -> Preview:
         candidates = self._inner.players * (2 if self.signed else 1)
@@ -177,8 +180,8 @@ class PrivateTopFeatures:
     def scores(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
         """Of each candidate: features upward, then, where directions are named, downward."""
         if not self.signed:
-            return _means(np.abs(vectors))
-        mean = _means(vectors)
+            return means_of(np.abs(vectors))
+        mean = means_of(vectors)
         both: NDArray[np.float64] = np.maximum(np.concatenate([mean, -mean]), 0.0)
         return both
 
@@ -206,9 +209,9 @@ def check_one_output(inner: OneByOne) -> None:
         )
 
 
-def _means(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def means_of(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Over rows, each rounded once: an error must not grow with their number."""
-    return np.array([math.fsum(column) for column in vectors.T]) / len(vectors)
+    return np.array([math.fsum(column.tolist()) for column in vectors.T]) / len(vectors)
 
 
 def _said(inner: OneByOne, order: list[tuple[int, float]], *, signed: bool) -> str:

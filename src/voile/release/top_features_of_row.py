@@ -23,7 +23,7 @@ from voile.privacy.sensitivity.bound import positive
 from voile.release.clipped import OF_ONE_ROW
 from voile.release.contract import Identity, Preview, RowsAre, parameters
 from voile.release.one_by_one import OneByOne
-from voile.release.origin import Origin, refuse_unprotected
+from voile.release.origin import Origin, origins_digest, refuse_unprotected
 from voile.release.others import carried_forward, not_promised
 from voile.release.post_processed import Explainer
 from voile.release.top_features import check_one_output, names_only
@@ -92,6 +92,7 @@ class TopFeaturesOfRow:
             "dataset": self.dataset,
             "epsilon": self.epsilon,
             "k": self.k,
+            "origins": origins_digest(self.origins),
             "schema": self.schema.digest,
             "signed": self.signed,
         }

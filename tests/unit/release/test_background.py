@@ -19,7 +19,7 @@ from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.accounting.conversion import gaussian_delta, gaussian_noise_multiplier
 from voile.privacy.events import Gaussian, Repeated
 from voile.privacy.sensitivity import shapley_background_with_base
-from voile.release import PUBLIC, Origin, PrivateBackgroundShapley, trained_on
+from voile.release import PUBLIC, PrivateBackgroundShapley, trained_on
 
 RELATIONS = [Relation.REPLACE_ONE, Relation.BLANK_ONE]
 
@@ -236,11 +236,35 @@ def test_what_cannot_be_promised_is_refused_with_a_way_out(
         people(**settings)
 
 
-def test_a_model_trained_privately_on_the_background_is_allowed() -> None:
-    (promise,) = TRAINED.guarantees
-    origin = Origin(frozenset({"training rows"}), (promise,))
-    drawn = people(dataset="training rows", origins=[origin]).draw(PEOPLE[:1])
-    assert [promise.dataset for promise in drawn.guarantees] == ["training rows"] * 2
+def test_a_model_trained_privately_on_the_background_is_allowed_and_added() -> None:
+    alone = people(dataset="training rows", relation=Relation.BLANK_ONE)
+    both = people(dataset="training rows", relation=Relation.BLANK_ONE, origins=[TRAINED])
+    (promise,) = both.draw(PEOPLE[:2]).guarantees
+    assert promise.epsilon == alone.guarantees(2)[0].epsilon + 1.0
+    assert promise.delta == pytest.approx(1.1e-5)
+    assert both.cost(2) == alone.cost(2)
+    with pytest.raises(Refused, match="do not add up"):
+        people(dataset="training rows", relation=Relation.REPLACE_ONE, origins=[TRAINED])
+
+
+def test_what_was_declared_and_known_is_part_of_the_identity() -> None:
+    def named(upper: float, name: str) -> Any:
+        return wrap(
+            lambda rows: rows[:, 0] / 100,
+            outputs=Box(0, upper),
+            output_names=[name],
+            digest="the same",
+        )
+
+    questions = [
+        people(model=named(1, "risk")),
+        people(model=named(100, "risk")),
+        people(model=named(1, "chance")),
+        people(model=named(1, "risk"), origins=[TRAINED]),
+        people(model=named(1, "risk"), origins=[trained_on("elsewhere")]),
+    ]
+    assert len({one.identity for one in questions}) == len(questions)
+    assert questions[0].identity == people(model=named(1, "risk"), origins=[]).identity
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
 from voile.core.randomness import SEEDED_NOISE
-from voile.release import NOT_CHARGED, FederatedAggregate, Silo
+from voile.release import NOT_CHARGED, FederatedAggregate, Silo, trained_privately
 
 
 def promise(dataset: str, epsilon: float = 1.0, delta: float = 1e-5, **changes: Any) -> Guarantee:
@@ -173,3 +173,27 @@ def test_what_does_not_fit_together_is_refused() -> None:
         Silo(first, 0)
     with pytest.raises(Refused, match="delta"):
         _ = joint(explained(promise("x", delta=0.6)), explained(promise("x", delta=0.6))).guarantees
+
+
+def test_an_overlap_with_one_of_two_silos_that_share_a_data_set_is_one_with_both() -> None:
+    parts = {
+        name: Silo(explained(promise(label)), 5)
+        for name, label in (("a", "D"), ("b", "D"), ("c", "E"))
+    }
+    assert figures(silos=parts, overlaps=[{"b", "c"}]) == pytest.approx((3.0, 3e-5))
+
+
+@pytest.mark.parametrize("label", ["all", "x"])
+def test_a_shared_model_of_the_silos_own_rows_is_added(label: str) -> None:
+    model = promise(label, 0.5)
+    parts = {name: Silo(explained(promise(name), model), 5) for name in ("y", "z")}
+    parts["x"] = Silo(explained(promise("x")), 5)
+    joint = FederatedAggregate(parts, dataset="all", shared=trained_privately(model))
+    assert [(one.dataset, one.epsilon) for one in joint.guarantees] == [("all", 1.5)]
+    other = replace(model, relation=Relation.REPLACE_ONE)
+    with pytest.raises(Refused, match="do not add up"):
+        FederatedAggregate(
+            {"x": Silo(explained(promise("x")), 5)},
+            dataset="all",
+            shared=trained_privately(other),
+        )

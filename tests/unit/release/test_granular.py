@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from tests.contract.releases import MODEL, PEOPLE, SCHEMA, TRAINED
 from voile.attribution import CONSTANT_WORK, ExactShapley, ShapleyInteractions, Speed
 from voile.core.errors import Refused
 from voile.core.guarantee import Relation
@@ -149,3 +150,19 @@ def test_null_records_count_as_the_centre_everywhere_but_in_the_full_coalition()
     one = release(table, np.full((4, 2), NULL), relation=Relation.BLANK_ONE)
     pairs = one.pairs(np.ones((1, 2)))
     assert pairs[0, 0, 0] == pytest.approx(table[1, 1] - 0.5)
+
+
+def test_a_model_trained_on_the_same_rows_is_added() -> None:
+    settings: dict[str, Any] = {
+        "schema": SCHEMA,
+        "dataset": "training rows",
+        "relation": Relation.BLANK_ONE,
+        "epsilon": 1.0,
+        "delta": 1e-5,
+    }
+    alone = PrivateInteractions(MODEL, PEOPLE, origins=[PUBLIC], **settings)
+    both = PrivateInteractions(MODEL, PEOPLE, origins=[TRAINED], **settings)
+    (promise,) = both.guarantees(3)
+    assert promise.epsilon == alone.guarantees(3)[0].epsilon + 1.0
+    assert both.cost(3) == alone.cost(3)
+    assert both.identity != alone.identity

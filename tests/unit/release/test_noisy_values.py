@@ -25,6 +25,8 @@ def noisy(norm: Norm = Norm.L2, delta: float = 1e-5, **changes: Any) -> NoisyVal
         "delta": delta,
         "dataset": "d",
         "feature_names": ("a", "b", "c"),
+        "name": "values",
+        "model": "m",
     }
     return NoisyValues(declared, **(settings | changes))
 
@@ -97,3 +99,21 @@ def test_several_outputs() -> None:
     assert one.draw(np.zeros((2, 3, 2))).output_names == ("x", "y")
     with pytest.raises(InvalidInput):
         noisy(feature_names=())
+
+
+def test_values_of_another_source_or_model_are_another_question() -> None:
+    """Neither has a default: two callers who left it out would be given each other's answer."""
+    identities = {noisy().identity, noisy(name="others").identity, noisy(model="n").identity}
+    assert len(identities) == 3
+    complete: dict[str, Any] = {
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "dataset": "d",
+        "feature_names": ("a",),
+        "name": "values",
+        "model": "m",
+    }
+    for field in ("name", "model"):
+        given = {key: value for key, value in complete.items() if key != field}
+        with pytest.raises(TypeError, match=field):
+            NoisyValues(noisy().sensitivity, **given)

@@ -73,7 +73,13 @@ def noisy() -> Callable[[Any], Any]:
         value=1.0, norm=Norm.L2, unit=ProtectedUnit.ROW, relation=Relation.REPLACE_ONE
     )
     one = NoisyValues(
-        declared, epsilon=1.0, delta=1e-5, dataset="d", feature_names=SCHEMA.feature_names
+        declared,
+        epsilon=1.0,
+        delta=1e-5,
+        dataset="d",
+        feature_names=SCHEMA.feature_names,
+        name="values",
+        model="m",
     )
     return one.draw
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.contract.releases import TRAINED
+from tests.contract.releases import CASES, TRAINED
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Relation
 from voile.release import PUBLIC, Origin, trained_on, trained_privately
-from voile.release.origin import joint_guarantees, refuse_unprotected
+from voile.release.origin import joint_guarantees, origins_digest, refuse_unprotected
 
 (PROMISE,) = TRAINED.guarantees
 
@@ -80,3 +80,17 @@ def test_rows_that_trained_an_artefact_cannot_be_protected_by_noise() -> None:
         refuse_unprotected("a", [PUBLIC, trained_on("a")], role="background")
     refuse_unprotected("a", [PUBLIC, trained_on("b"), TRAINED], role="background")
     refuse_unprotected("training rows", [TRAINED], role="background")
+
+
+def test_a_digest_tells_apart_what_is_known_about_artefacts() -> None:
+    stronger = trained_privately(replace(PROMISE, epsilon=0.5))
+    several = [[], [TRAINED], [TRAINED, TRAINED], [stronger], [trained_on("training rows")]]
+    assert len({origins_digest(origins) for origins in several}) == len(several)
+    assert origins_digest([PUBLIC, TRAINED, stronger]) == origins_digest([stronger, TRAINED])
+
+
+def test_every_release_names_its_origins_in_its_identity() -> None:
+    for name, case in CASES.items():
+        release = case.build()
+        if hasattr(release, "origins"):
+            assert origins_digest(release.origins) in release.identity.parameters, name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import warnings
@@ -129,3 +130,20 @@ def test_silences_that_overlap_leave_the_filters_as_they_were() -> None:
     leave.set()
     thread.join()
     assert warnings.filters == before
+
+
+def test_nothing_is_logged_inside_and_the_threshold_comes_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    logging.disable(logging.DEBUG)
+    try:
+        with quietly():
+            with quietly():
+                logging.getLogger("model").critical("a protected value is above two")
+            logging.getLogger("model").log(1000, "louder")
+        assert not caplog.records
+        assert logging.root.manager.disable == logging.DEBUG
+    finally:
+        logging.disable(logging.NOTSET)
+    logging.getLogger("model").warning("outside")
+    assert caplog.messages == ["outside"]

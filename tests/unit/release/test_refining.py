@@ -9,9 +9,17 @@ import numpy as np
 import pytest
 
 from tests.unit.release.test_federated import explained, promise
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
-from voile.release import PublicTotal, ReleasedTotal, agreeing, projected, shrunk, within
+from voile.release import (
+    ALL_PUBLIC,
+    PublicTotal,
+    ReleasedTotal,
+    agreeing,
+    projected,
+    shrunk,
+    within,
+)
 from voile.release.refining import AGREEING, PROJECTED, SHRUNK, WITHIN
 
 DRAW = np.random.default_rng(9)
@@ -55,10 +63,12 @@ def test_a_public_total_takes_one_share_of_the_variance() -> None:
 def test_a_released_total_helps_less_and_its_noise_is_counted() -> None:
     before = drawn(TRUTH, 0.3)
     total = TRUTH.sum() + DRAW.normal(0, 0.4, (ROWS, 1))
-    after = projected(before, ReleasedTotal(total, 0.4))
+    after = projected(before, ReleasedTotal(total, 0.4, (promise("d", 0.5),)))
     expected = 0.3 * np.sqrt(1 - 0.09 / (8 * 0.09 + 0.16))
     assert after.standard_errors is not None
     assert after.standard_errors[0, 0, 0] == pytest.approx(expected)
+    (joint,) = after.guarantees
+    assert (joint.dataset, joint.epsilon, joint.delta) == ("d", 1.5, 2e-5)
     assert np.std(after.values[:, :, 0] - TRUTH) == pytest.approx(expected, rel=0.03)
 
 
@@ -124,3 +134,31 @@ def test_refining_needs_to_know_the_noise() -> None:
         shrunk(drawn(TRUTH[:2], 0.3, features=2))
     with pytest.raises(InvalidInput):
         within(drawn(TRUTH, 0.3), 0.0)
+
+
+def test_what_two_releases_made_carries_the_guarantees_of_both() -> None:
+    fine = replace(drawn(TRUTH, 0.3), notes=("of the fine one",))
+    coarse = replace(
+        drawn([0.1, 0.2], 0.3, features=2),
+        guarantees=(promise("d", 2.0), promise("elsewhere")),
+        notes=("of the coarse one",),
+    )
+    for after in agreeing(fine, coarse):
+        assert {one.dataset: one.epsilon for one in after.guarantees} == {"d": 3.0, "elsewhere": 1}
+        assert {"of the fine one", "of the coarse one", AGREEING} <= set(after.notes)
+
+
+def test_a_release_without_a_guarantee_is_joined_only_if_it_is_public() -> None:
+    fine, bare = drawn(TRUTH, 0.3), replace(drawn(TRUTH, 0.3), guarantees=())
+    for pair in ((fine, bare), (bare, fine)):
+        with pytest.raises(Refused, match="no guarantee"):
+            agreeing(*pair)
+    with pytest.raises(Refused, match="no guarantee"):
+        projected(bare, ReleasedTotal(0.0, 0.4, fine.guarantees))
+    with pytest.raises(Refused, match="states none"):
+        ReleasedTotal(0.0, 0.4, ())
+    public = replace(bare, notes=(ALL_PUBLIC,))
+    for after in (*agreeing(fine, public), projected(public, ReleasedTotal(0, 1, fine.guarantees))):
+        assert after.guarantees == fine.guarantees
+        assert ALL_PUBLIC not in after.notes
+    assert ALL_PUBLIC in agreeing(public, public)[0].notes

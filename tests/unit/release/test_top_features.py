@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.contract.releases import TRAINED
 from tests.unit.release.own_rows import COMMON, SCHEMA, Array, itself
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
@@ -219,3 +220,13 @@ def _two_outputs(rows: Array) -> Explanation:
         feature_names=SCHEMA.feature_names,
         output_names=("x", "y"),
     )
+
+
+def test_a_model_trained_on_the_population_is_added() -> None:
+    alone = of_people(dataset="training rows", relation=Relation.BLANK_ONE)
+    both = of_people(dataset="training rows", relation=Relation.BLANK_ONE, origins=[TRAINED])
+    (promise,) = both.guarantees(9)
+    assert promise.epsilon == alone.guarantees(9)[0].epsilon + 1.0
+    assert both.cost(9) == alone.cost(9)
+    with pytest.raises(Refused, match="do not add up"):
+        of_people(dataset="training rows", relation=Relation.REPLACE_ONE, origins=[TRAINED])

@@ -40,7 +40,7 @@ from voile.privacy.sensitivity import Norm, Sensitivity
 _GRID = 2.0**-40
 # The Gaussian theorem is about the continuous law; the sampler's law on that grid differs from it,
 # rounded, by less than this in total variation for each value (docs/guarantees/mechanisms.md).
-_GRID_DISTANCE = 2.0**-80
+GRID_DISTANCE = 2.0**-80
 # A cost is stated as a reciprocal; the last digit must not be rounded to its favour.
 _DOWN = 1 - 2.0**-51
 
@@ -139,7 +139,7 @@ class Gaussian:
         epsilon, delta = checked_target(epsilon, delta, pure=False)
         measured_in(sensitivity, Norm.L2, Norm.L1)
         size = math.prod(checked_shape(shape))
-        slack = size * (1 + math.exp(min(epsilon, 700.0))) * _GRID_DISTANCE
+        slack = size * (1 + math.exp(min(epsilon, 700.0))) * GRID_DISTANCE
         if slack >= delta / 2:
             raise InvalidInput(
                 f"delta = {delta:g} at epsilon = {epsilon:g} is below the accuracy of the sampler"
