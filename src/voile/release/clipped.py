@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -125,6 +126,10 @@ class ClippedRelease:
         return self._noise.event()
 
     def guarantees(self, rows: int) -> tuple[Guarantee, ...]:  # noqa: ARG002
+        return self._promised
+
+    @cached_property
+    def _promised(self) -> tuple[Guarantee, ...]:
         promise = Guarantee(
             epsilon=self.epsilon,
             delta=self.delta,
