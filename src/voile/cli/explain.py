@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from voile.workflows.artefact import Artefact
     from voile.workflows.charging import Desk
     from voile.workflows.explain import Explained, Explainer
-    from voile.workflows.explain_choice import Wish
+    from voile.workflows.explain_choice import Protect, Wish
 
 EPILOG = """\
 Examples:
@@ -33,7 +33,7 @@ Examples:
   voile explain artefact patients.csv --output why.voile --plot why.png
 
   voile explain model.onnx applicant.csv --schema loans.toml --model-origin training.json
-  --background public.csv
+  --background public.csv --background-origin public
 
   voile explain model.onnx applicant.csv --schema loans.toml --model-origin public
   --protect background --background customers.csv --account customers --preview
@@ -42,7 +42,8 @@ Examples:
   --protect population --account customers --output importance.voile
 
   voile explain model.onnx - --schema loans.toml --model-origin public --background public.csv
-  --protect explained-row --account people --id-column id --top 3 < people.csv
+  --background-origin public --protect explained-row --account people --id-column id --top 3
+  < people.csv
 """
 _MOST_COLUMNS = 4
 
@@ -61,7 +62,7 @@ def explain(
         typer.Option(
             metavar="ORIGIN",
             help="What the model was made from: public, trained-on:LABEL, or a JSON file with the "
-            "guarantees of its training; an artefact says so itself.",
+            "guarantees of its training; not for an artefact, which says so itself.",
         ),
     ] = None,
     protect: Annotated[
@@ -75,8 +76,13 @@ def explain(
         typer.Option(metavar="FILE", help="Rows that absent features take their values from."),
     ] = None,
     background_origin: Annotated[
-        str, typer.Option(metavar="ORIGIN", help="As --model-origin, unless it is protected.")
-    ] = "public",
+        str | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="What --background was made from, as --model-origin; needed unless it is what is "
+            "protected.",
+        ),
+    ] = None,
     explainer: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A learned explainer of this model.")
     ] = None,
@@ -90,8 +96,9 @@ def explain(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="JSON of groups of features for the level aggregate; found in the background if "
-            "that is public.",
+            help="JSON of groups of features for the level aggregate, declared without looking at "
+            "protected data; without it, they are found in the background, unless that is "
+            "protected.",
         ),
     ] = None,
     top: Annotated[int | None, typer.Option(help="Name this many features only.")] = None,
@@ -154,18 +161,19 @@ def explain(
     from voile.release.levels import Level, Role
     from voile.workflows.explain import Explainer
     from voile.workflows.explain_choice import Protect, Wish, release_for
-    from voile.workflows.explain_files import origin_from
 
     made = _artefact(model)
     described, table = _schema(made, schema), read_table(data)
     rows, names = _features(table, described, data), _identifiers(table, id_column)
+    protected = _member(Protect, protect)
+    _check_apart(protected, data, background)
     wish = Wish(
-        protect=_member(Protect, protect),
+        protect=protected,
         model=_model(model if made is None else made.model, described, of, between),
         schema=described,
         model_origin=_origin(made, model_origin),
         background=_background(background, described, made),
-        background_origin=origin_from(background_origin),
+        background_origin=_background_origin(background_origin, background, protected, made),
         learned=_learned(explainer),
         level=_member(Level, level),
         role=_member(Role, role),
@@ -181,7 +189,7 @@ def explain(
     with _open(database) as storage:
         desk = _desk(storage, replay_key)
         release = release_for(_with_clusters(wish), _account(desk, account), count)
-        asking = Explainer(release, desk, account, caller=by, purpose=purpose)
+        asking = Explainer(release, desk, account, caller=by, purpose=purpose, notes=wish.notes)
         if preview:
             _print_preview(asking.preview(count), count, as_json=as_json)
             return
@@ -236,6 +244,11 @@ def _origin(made: Artefact | None, text: str | None) -> Origin:
     from voile.core.errors import InvalidInput
     from voile.workflows.explain_files import origin_from
 
+    if text is not None and made is not None:
+        raise InvalidInput(
+            "an artefact records what it was made from, and nothing overrides that: leave out "
+            "--model-origin"
+        )
     if text is not None:
         return origin_from(text)
     if made is None:
@@ -253,6 +266,44 @@ def _background(source: str | None, schema: Schema, made: Artefact | None) -> An
     if source is None:
         return None if made is None else made.reference
     return _features(read_table(source), schema, source)
+
+
+def _background_origin(
+    text: str | None, source: str | None, protect: Protect, made: Artefact | None
+) -> Origin | None:
+    """As stated, for a file that is not protected; reference rows of an artefact are public."""
+    from voile.core.errors import InvalidInput
+    from voile.release import PUBLIC
+    from voile.workflows.explain_choice import Protect
+    from voile.workflows.explain_files import origin_from
+
+    if source is None or protect is Protect.BACKGROUND:
+        if text is not None:
+            raise InvalidInput(
+                "--background-origin is about a file that is given with --background and is not "
+                "itself protected: leave it out"
+            )
+        return None if made is None else PUBLIC
+    return None if text is None else origin_from(text)
+
+
+def _check_apart(protect: Protect, data: str, background: str | None) -> None:
+    """Refuse protected rows as their own background: it would be used as if it were not protected.
+
+    Only which file it is decides: what stands in a protected file must not make anything fail.
+    """
+    from voile.core.errors import Refused
+    from voile.workflows.explain_choice import Protect
+
+    if background is None or protect not in (Protect.POPULATION, Protect.EXPLAINED_ROW):
+        return
+    here, there = Path(data), Path(background)
+    both = here.exists() and there.exists()
+    if data == background or (both and here.samefile(there)):
+        raise Refused(
+            f"{background}: these rows are what is protected, so they cannot be the background as "
+            "well; leave out --background to explain a population over itself, or give other rows"
+        )
 
 
 def _identifiers(table: dict[str, Any], column: str | None) -> list[str | None] | None:
@@ -324,11 +375,14 @@ def _with_clusters(wish: Wish) -> Wish:
         return wish
     if wish.protect is Protect.BACKGROUND or wish.background is None:
         raise Refused(
-            "clusters that are found in protected rows have to be paid for: declare them with "
-            "--clusters (voile.release.feature_clusters finds them privately)"
+            "clusters that are found in protected rows have to be paid for, which this command "
+            "does not do: in Python, voile.workflows.explain_artefacts.paid_clusters charges them "
+            "and hands them to the release with their guarantee; --clusters is only for groups "
+            "that were declared without looking at protected data"
         )
     count = min(CLUSTERS, len(wish.schema.features))
     found = public_clusters(wish.background, schema=wish.schema, count=count)
+    assert wish.background_origin is not None
     return replace(wish, clusters=replace(found, origin=wish.background_origin))
 
 

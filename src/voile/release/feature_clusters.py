@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
 from voile.core.schema import Schema
 from voile.privacy.events import PrivacyEvent
@@ -39,15 +39,26 @@ class Clusters:
         groups: the names of the features in each cluster.
         origin: public, or covered by a guarantee; give it to whatever uses the clusters.
         event: what has to be charged before they are used; None if they are public.
+        charge: the ledger's name for the charge that paid for `event`
+            (`voile.workflows.explain_artefacts.paid_clusters` sets it).
     """
 
     groups: dict[str, tuple[str, ...]]
     origin: Origin
     event: PrivacyEvent | None
+    charge: str | None = None
+
+    def check_paid(self) -> None:
+        """Refuse clusters that protected rows chose and nobody paid for."""
+        if self.event is not None and not self.charge:
+            raise Refused(
+                "these clusters were found in protected rows and nobody was charged for them: "
+                "voile.workflows.explain_artefacts.paid_clusters finds and charges them"
+            )
 
 
 def declared_clusters(groups: dict[str, tuple[str, ...]]) -> Clusters:
-    """Clusters that somebody named without looking at data."""
+    """Clusters that somebody named without looking at protected data."""
     return Clusters(dict(groups), PUBLIC, None)
 
 
@@ -67,7 +78,11 @@ def private_clusters(
     dataset: str,
     count: int = CLUSTERS,
 ) -> Clusters:
-    """Clusters found in private rows, from first and second moments with Gaussian noise."""
+    """Clusters found in private rows, from first and second moments with Gaussian noise.
+
+    Nothing is charged here, so no release takes them yet: `paid_clusters` of
+    `voile.workflows.explain_artefacts` does both.
+    """
     scaled = _scaled(rows, schema)
     sensitivity = moments_sensitivity(features=scaled.shape[1], rows=len(scaled), relation=relation)
     moments = _moments(scaled)

@@ -152,7 +152,7 @@ def at_level(
         background: public rows, or a `PrivateBackground`.
         schema: public; its semantic categories are the players of the summary.
         origins: of the model, and of public rows that were made privately.
-        clusters: for the aggregate level; their origin is added to `origins`.
+        clusters: for the aggregate level, public or paid for; their origin is added to `origins`.
         speed: changes no value.
     """
     level = member(Level, level)
@@ -179,7 +179,10 @@ def stated(release: PrivateBackgroundShapley | PrivateInteractions) -> Stated:
 
 
 def groups_at(level: Level, schema: Schema, clusters: Clusters | None = None) -> Groups | None:
-    """Who plays at a level; None where every feature plays for itself."""
+    """Who plays at a level; None where every feature plays for itself.
+
+    Refused: clusters that protected rows chose and nobody paid for.
+    """
     level = member(Level, level)
     if level is Level.SUMMARY:
         return schema.semantic_groups()
@@ -187,8 +190,9 @@ def groups_at(level: Level, schema: Schema, clusters: Clusters | None = None) ->
         if clusters is None:
             raise InvalidInput(
                 "the aggregate level needs clusters of features: public_clusters(rows), "
-                "private_clusters(rows, ...) or declared_clusters(groups)"
+                "declared_clusters(groups) or, charged to an account, paid_clusters(...)"
             )
+        clusters.check_paid()
         return clusters.groups
     return None
 

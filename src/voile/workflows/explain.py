@@ -40,6 +40,7 @@ from voile.workflows.explain_question import (
     about_population,
     about_public,
     chosen,
+    part_sizes,
     question,
     row_count,
 )
@@ -122,6 +123,7 @@ class Explainer:
         caller: who asks; a protected record's answer is given again to the same caller only.
         purpose: what for.
         subject: what is asked, for the record; the release's own words if empty.
+        notes: what else is to be said with every explanation, such as `Wish.notes`.
     """
 
     release: Release
@@ -130,6 +132,7 @@ class Explainer:
     caller: str = "explainer"
     purpose: str = "explanation"
     subject: str = ""
+    notes: tuple[str, ...] = ()
     _paying: Account | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
@@ -176,9 +179,12 @@ class Explainer:
             return self._free(rows)
         if self.release.rows_are is RowsAre.RECORD:
             return self._records(rows, identifiers_for(identifiers, count), self._paying, fresh)
-        about: About = about_public(rows)
+        about: About
         if self.release.rows_are is RowsAre.POPULATION:
-            about = about_population(population or self._paying.dataset, count)
+            size = part_sizes(rows) or count
+            about = about_population(population or self._paying.dataset, size)
+        else:
+            about = about_public(rows)
         return self._one_question(rows, count, about, identifiers, self._paying, fresh)
 
     # --- proofs ---------------------------------------------------------------------------------
@@ -205,7 +211,7 @@ class Explainer:
     # --- the three ways -------------------------------------------------------------------------
 
     def _free(self, rows: Any) -> Explained:
-        explanation = _settled_notes(self.release.draw(rows), NOTHING_TO_CHARGE)
+        explanation = _settled_notes(self.release.draw(rows), *self.notes, NOTHING_TO_CHARGE)
         asked = question(self._identity, "", about_public(rows))
         answer, tree = record_call(self.desk, asked, self._subject, explanation)
         return Explained(explanation, (_entry(explanation, asked, answer),), tree)
@@ -227,7 +233,7 @@ class Explainer:
         made: list[Explanation] = []
 
         def draw() -> Drawn:
-            made.append(_settled_notes(self.release.draw(rows)))
+            made.append(_settled_notes(self.release.draw(rows), *self.notes))
             return _drawn(made[0])
 
         answer = self.desk.answer(request, draw, fresh=fresh)
@@ -241,7 +247,7 @@ class Explainer:
         made: dict[int, Explanation] = {}
 
         def draw(places: Sequence[int]) -> list[Drawn]:
-            explanation = _settled_notes(self.release.draw(chosen(rows, places)))
+            explanation = _settled_notes(self.release.draw(chosen(rows, places)), *self.notes)
             parts = [explanation] if len(places) == 1 else explanation
             made.update(zip(places, parts, strict=True))
             return [_drawn(made[place]) for place in places]

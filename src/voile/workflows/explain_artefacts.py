@@ -1,12 +1,13 @@
-"""Artefacts that are paid for once and then used for ever: a synthetic background.
+"""Artefacts that are paid for once and then used for ever: a synthetic background, clusters.
 
 What it costs follows from public facts, so the artefact is drawn in memory first, and leaves only
-after the transaction that charges it. Asking again gives the same rows again, at no cost.
+after the transaction that charges it. Asking again gives the same artefact again, at no cost.
 """
 
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,11 +18,14 @@ from voile.core.schema import Schema
 from voile.ledger import PublicInput, Question, RowPart
 from voile.release import SyntheticBackground, synthetic_background
 from voile.release.contract import parameters
+from voile.release.feature_clusters import CLUSTERS, Clusters, private_clusters
 from voile.release.synthetic import BINS
 from voile.workflows.charging import Desk, Drawn, Request
 from voile.workflows.explain_account import check_account
+from voile.workflows.explain_question import row_count
 
 NAME: Final = "synthetic background"
+NAME_OF_CLUSTERS: Final = "clusters of features"
 
 
 def paid_synthetic_background(
@@ -76,6 +80,61 @@ def paid_synthetic_background(
     )
     answer = desk.answer(request, lambda: Drawn(_packed(made)))
     return _unpacked(answer.content, made) if answer.replayed else made
+
+
+def paid_clusters(
+    desk: Desk,
+    account: str,
+    records: Any,
+    schema: Schema,
+    *,
+    epsilon: float,
+    delta: float,
+    count: int = CLUSTERS,
+    caller: str = "custodian",
+) -> Clusters:
+    """Clusters of features for the aggregate level, found in protected records and charged.
+
+    Args:
+        account: who pays; it names data set and relation.
+        records: the protected records.
+        epsilon, delta: of the publication, once.
+        count: see `voile.release.private_clusters`.
+    """
+    paying = desk.storage.submit(lambda t: desk.ledger.account(t, account))
+    check_account(paying, dataset=paying.dataset, unit=ProtectedUnit.ROW, relation=paying.relation)
+    made = private_clusters(
+        records,
+        schema=schema,
+        epsilon=epsilon,
+        delta=delta,
+        relation=paying.relation,
+        dataset=paying.dataset,
+        count=count,
+    )
+    assert made.event is not None
+    settings = {"epsilon": epsilon, "delta": delta, "count": count, "rows": row_count(records)}
+    question = Question(
+        account=account,
+        model=schema.digest,
+        explainer=NAME_OF_CLUSTERS,
+        level=NAME_OF_CLUSTERS,
+        parameters=parameters(settings),
+        about=PublicInput(f"{NAME_OF_CLUSTERS} of {paying.dataset}".encode()),
+    )
+    request = Request(
+        question=question,
+        event=made.event,
+        guarantees=made.origin.guarantees,
+        subject=f"at most {count} {NAME_OF_CLUSTERS}",
+        purpose=NAME_OF_CLUSTERS,
+        caller=caller,
+        part=RowPart.POPULATION,
+    )
+    answer = desk.answer(request, lambda: Drawn(json.dumps(made.groups).encode()))
+    # What was stored, also the first time: who loses a race gets the clusters of the winner.
+    groups = {name: tuple(members) for name, members in json.loads(answer.content).items()}
+    return replace(made, groups=groups, charge=answer.charge)
 
 
 def _packed(made: SyntheticBackground) -> bytes:

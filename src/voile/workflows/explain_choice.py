@@ -27,7 +27,6 @@ from voile.models import WrappedModel, digest_of
 from voile.privacy.accounting.conversion import gaussian_epsilon
 from voile.privacy.sensitivity import Norm, Sensitivity, clipped_vector
 from voile.release import (
-    PUBLIC,
     ByExplainer,
     ClippedRelease,
     Origin,
@@ -80,7 +79,8 @@ class Wish:
         schema: what is public about rows.
         model_origin: of the model and, if there is one, of the learned explainer.
         background: rows that absent features take their values from.
-        background_origin: of these, unless they are what is protected.
+        background_origin: of these; there is no default, because the promise rests on it. Not
+            needed if they are what is protected.
         learned: an explainer that was trained for this model.
         level, role, clusters: see `voile.release.levels`.
         top: name this many features only.
@@ -95,7 +95,7 @@ class Wish:
     schema: Schema
     model_origin: Origin
     background: Any = field(default=None, repr=False)
-    background_origin: Origin = PUBLIC
+    background_origin: Origin | None = None
     learned: FastShap | None = None
     level: Level = Level.DETAILED
     role: Role = Role.ANALYST
@@ -111,6 +111,13 @@ class Wish:
         if self.epsilon is not None and self.noise is not None:
             raise InvalidInput("epsilon follows from a noise level: state one of them, not both")
         check_role(self.level, self.role)
+        if self.level is Level.AGGREGATE and self.clusters is not None:
+            self.clusters.check_paid()
+        if self._beside is not None and self.background_origin is None:
+            raise InvalidInput(
+                "background rows that are not protected leave their mark on what is released: say "
+                "what they were made from (background_origin, --background-origin public)"
+            )
 
     @property
     def groups(self) -> Groups | None:
@@ -118,14 +125,30 @@ class Wish:
 
     @property
     def origins(self) -> tuple[Origin, ...]:
+        """Of everything that is used besides what is protected."""
         used = self.clusters if self.level is Level.AGGREGATE else None
-        private = self.protect is Protect.BACKGROUND
-        parts = (
-            self.model_origin,
-            None if private or self.background is None else self.background_origin,
-            None if used is None else used.origin,
-        )
-        return tuple(origin for origin in parts if origin is not None)
+        return (*self.origins_but_clusters, *(() if used is None else (used.origin,)))
+
+    @property
+    def origins_but_clusters(self) -> tuple[Origin, ...]:
+        """Of the model and of background rows that are not protected."""
+        if self._beside is None or self.background_origin is None:
+            return (self.model_origin,)
+        return (self.model_origin, self.background_origin)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was stated and cannot be checked."""
+        if self._beside is None or self.background_origin is None:
+            return ()
+        labels = sorted(self.background_origin.datasets)
+        made = f"made from {', '.join(labels)}" if labels else "public"
+        return (f"it is assumed, as stated, that the background rows are {made}",)
+
+    @property
+    def _beside(self) -> Any:
+        """Background rows, unless they are what is protected."""
+        return None if self.protect is Protect.BACKGROUND else self.background
 
 
 def release_for(wish: Wish, account: Account | None, rows: int) -> Release:
@@ -160,7 +183,7 @@ def _training(wish: Wish) -> Release:
         model=wish.model,
         background=_needed(wish),
         schema=wish.schema,
-        origins=[wish.model_origin, wish.background_origin],
+        origins=wish.origins_but_clusters,
         clusters=wish.clusters,
         speed=wish.speed,
     )
@@ -211,7 +234,7 @@ def _population(wish: Wish, account: Account, rows: int) -> Release:
 def _importance(wish: Wish, account: Account, rows: int, delta: float) -> Release:
     importance: Importance
     if wish.background is None and wish.learned is None:
-        name = "Shapley values of the population over itself"
+        name = _name(wish, "Shapley values of the population over itself")
         importance = OverItself(wish.model, wish.schema, wish.groups, wish.speed)
     else:
         explainer, name = _explainer(wish)

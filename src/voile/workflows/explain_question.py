@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from voile.audit_log import array_digest
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
+from voile.core.schema.cells import raw_column
 from voile.ledger import PublicInput, Question, RowPart
 from voile.ledger.replay import About
 from voile.release import Identity, RowsAre
@@ -47,16 +48,21 @@ def about_public(rows: Any) -> PublicInput:
     return PublicInput(rows_digest(rows))
 
 
-def about_population(name: str, rows: int) -> PublicInput:
-    """A population: its name and its public size."""
-    return PublicInput(json.dumps(["population", name, rows]).encode())
+def about_population(name: str, size: int | Sequence[tuple[str, int]]) -> PublicInput:
+    """A population: its name and its public size, or the name and size of each part."""
+    return PublicInput(json.dumps(["population", name, size]).encode())
+
+
+def part_sizes(rows: Any) -> list[tuple[str, int]]:
+    """Of a population that is given in parts, name and size of each in order; else nothing."""
+    return sorted((str(name), row_count(part)) for name, part in _parts(rows).items())
 
 
 def row_count(rows: Any) -> int:
     """How many rows were handed in, in all parts together; public."""
     parts = _parts(rows)
     if parts:
-        return sum(map(row_count, parts))
+        return sum(map(row_count, parts.values()))
     columns = _columns(rows)
     if columns is not None:
         lengths = {len(column) for column in columns.values()}
@@ -72,14 +78,18 @@ def row_count(rows: Any) -> int:
 
 
 def chosen(rows: Any, places: Sequence[int]) -> Any:
-    """Some of the rows, in this order; the same object if all are wanted."""
+    """Some of the rows, in this order; the same object if all are wanted.
+
+    No column or row is given a common type: what one record is read as depends on no other.
+    """
     if list(places) == list(range(row_count(rows))):
         return rows
     if isinstance(rows, Explanation):
         return rows[list(places)]
     columns = _columns(rows)
     if columns is None:
-        return np.asarray(rows)[list(places)]
+        array = hasattr(rows, "__array__")
+        return np.asarray(rows)[list(places)] if array else [rows[place] for place in places]
     return {name: column[list(places)] for name, column in columns.items()}
 
 
@@ -87,22 +97,37 @@ def rows_digest(rows: Any) -> bytes:
     """SHA-256 over all values of rows: equal rows, and only they, have equal digests."""
     columns = _columns(rows)
     found = {"": np.asarray(rows)} if columns is None else columns
-    parts = [[name, _column_digest(column).hex()] for name, column in found.items()]
+    parts = [[name, _column_digest(_plain(column)).hex()] for name, column in found.items()]
     return hashlib.sha256(b"voile rows v1\n" + json.dumps(parts).encode()).digest()
 
 
-def _parts(rows: Any) -> list[Any]:
-    """Of a population that is given by the names of its parts, the rows of each."""
+def _parts(rows: Any) -> dict[Any, Any]:
+    """Of a population that is given by the names of its parts, the rows of each.
+
+    Tables and arrays with two dimensions are parts, whatever stands in them.
+    """
     if not (hasattr(rows, "keys") and hasattr(rows, "__getitem__")):
-        return []
-    found = [rows[name] for name in rows.keys()]  # noqa: SIM118
-    return found if all(hasattr(each, "keys") or np.ndim(each) == 2 for each in found) else []
+        return {}
+    found = {name: rows[name] for name in rows.keys()}  # noqa: SIM118
+    return found if all(map(_is_part, found.values())) else {}
+
+
+def _is_part(given: Any) -> bool:
+    table = hasattr(given, "keys") and not hasattr(given, "dtype")  # a pandas column has both
+    return table or getattr(given, "ndim", 1) == 2
 
 
 def _columns(rows: Any) -> dict[str, NDArray[Any]] | None:
     if not (hasattr(rows, "keys") and hasattr(rows, "__getitem__")):
         return None
-    return {str(name): np.asarray(rows[name]) for name in rows.keys()}  # noqa: SIM118
+    return {str(name): raw_column(rows[name], str(name)) for name in rows.keys()}  # noqa: SIM118
+
+
+def _plain(column: NDArray[Any]) -> NDArray[Any]:
+    """A list of numbers of one type as the array it is equal to; public rows only."""
+    cells = column.tolist()
+    alike = column.ndim == 1 and set(map(type, cells)) in ({bool}, {int}, {float})
+    return np.asarray(cells) if column.dtype.kind == "O" and alike else column
 
 
 def _column_digest(column: NDArray[Any]) -> bytes:

@@ -13,6 +13,7 @@ All rows of a call are settled in one transaction, or none of them.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -41,6 +42,8 @@ UNNAMED: Final = "unnamed"
 _SHOWN: Final = 16
 _MARK: Final = 4
 _LONGER: Final = 1 + 2 * (_MARK + _SHOWN)
+_OF_RECORD: Final = re.compile(f"[0-9a-f]{{{2 * (_MARK + _SHOWN)}}}")
+_PAGE: Final = 100
 _LONGEST_REASON: Final = 300
 
 
@@ -182,13 +185,26 @@ def _path(desk: Desk, t: Transaction, account: Account, name: str) -> list[Node]
 
 def _check_key(key: ReplayKey, t: Transaction, account: Account) -> None:
     """Before an account is opened: were those that are there named with this key?"""
-    for row in t.scan(CHILDREN, account.name, limit=1):
-        name = row.child.removeprefix(f"{account.name}/")
-        if len(name) == _LONGER - 1 and not name.startswith(key_mark(key)):
-            raise Refused(
-                f"the records of account {account.name!r} were named with another replay key; "
-                "with this one each of them would get a budget of its own: use the old key"
-            )
+    mark = _first_mark(t, account.name)
+    if mark is not None and mark != key_mark(key):
+        raise Refused(
+            f"the records of account {account.name!r} were named with another replay key; "
+            "with this one each of them would get a budget of its own: use the old key"
+        )
+
+
+def _first_mark(t: Transaction, account: str) -> str | None:
+    """The mark of the key that named the first record; other accounts may be there as well."""
+    prefix = f"{account}/"
+    page = t.scan(CHILDREN, account, after=prefix, limit=1)
+    while page:
+        for child in (row.child for row in page):
+            if not child.startswith(prefix):
+                return None  # they are in order: no record comes after this one
+            if _OF_RECORD.fullmatch(child, len(prefix)):
+                return child[len(prefix) :][: 2 * _MARK]
+        page = t.scan(CHILDREN, account, after=page[-1].child, limit=_PAGE)
+    return None
 
 
 # --- the one transaction --------------------------------------------------------------------------

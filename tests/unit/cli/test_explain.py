@@ -84,7 +84,7 @@ def asked(data: str = "applicants.csv", *more: str, origin: str = "public") -> l
     return ["explain", MODEL, data, "--schema", "loans.toml", "--model-origin", origin, *more]
 
 
-FREE = ("--background", "public.csv")
+FREE = ("--background", "public.csv", "--background-origin", "public")
 ROW = (*FREE, "--protect", "explained-row", "--account", "people", "--id-column", "id")
 BACKGROUND = (
     *("--protect", "background", "--background", "customers.csv"),
@@ -201,6 +201,7 @@ def test_levels_and_roles(run: Any) -> None:
     assert len(run(*asked("applicants.csv", *FREE), *level[:2])["feature_names"]) <= 5
     error = run(*asked("applicants.csv", *BACKGROUND), *level[:2], code=3)
     assert "have to be paid for" in error["error"]["message"]
+    assert "explain_artefacts.paid_clusters" in error["error"]["message"]
 
 
 def test_people_read_a_table(run: Any) -> None:
@@ -278,6 +279,46 @@ def test_promises_that_cannot_be_kept_are_refused(
 )
 def test_bad_input_is_exit_code_2(run: Any, arguments: list[str], reason: str) -> None:
     assert reason in run(*arguments, code=2)["error"]["message"]
+
+
+def test_nothing_says_by_default_that_background_rows_are_public(run: Any) -> None:
+    told = run(*asked("applicants.csv", *FREE))["notes"]
+    assert "it is assumed, as stated, that the background rows are public" in told
+    for more in (FREE[:2], (*POPULATION, *FREE[:2])):
+        error = run(*asked("applicants.csv", *more), code=2)["error"]
+        assert "--background-origin" in error["message"]
+    origin = (*FREE[:3], "trained-on:customers v1")
+    assert "customers v1" in run(*asked("customers.csv", *origin), code=3)["error"]["message"]
+    error = run(*asked("customers.csv", *POPULATION, *origin), code=3)["error"]
+    assert "trained without differential privacy" in error["message"]
+    for less in ((), BACKGROUND):
+        error = run(*asked("applicants.csv", *less, *FREE[2:]), code=2)["error"]
+        assert "leave it out" in error["message"]
+
+
+@pytest.mark.parametrize("protect", [POPULATION, (*ROW[4:], "--top", "1")])
+def test_protected_rows_are_not_their_own_background(run: Any, protect: tuple[str, ...]) -> None:
+    Path("same.csv").symlink_to("applicants.csv")
+    for file in ("applicants.csv", "./applicants.csv", "same.csv"):
+        more = (*protect, "--background", file, "--background-origin", "public")
+        error = run(*asked("applicants.csv", *more), code=3)["error"]
+        assert "leave out --background" in error["message"]
+
+
+def test_an_artefact_says_itself_what_it_was_made_from() -> None:
+    from types import SimpleNamespace
+
+    from voile.cli.explain import _background_origin, _origin
+    from voile.core.errors import InvalidInput
+    from voile.release import PUBLIC, trained_on
+    from voile.workflows.explain_choice import Protect
+
+    made: Any = SimpleNamespace(origin=trained_on("patients"))
+    assert _origin(made, None) == made.origin
+    with pytest.raises(InvalidInput, match="leave out --model-origin"):
+        _origin(made, "public")
+    assert _background_origin(None, None, Protect.POPULATION, made) == PUBLIC
+    assert _background_origin(None, "rows.csv", Protect.POPULATION, made) is None
 
 
 def test_without_a_signing_key_here_it_is_still_on_record(run: Any) -> None:

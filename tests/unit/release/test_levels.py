@@ -104,6 +104,9 @@ def test_clusters_that_cost_something_carry_their_guarantee_forward() -> None:
         dataset="others",
         count=2,
     )
+    with pytest.raises(Refused, match="nobody was charged"):
+        at(Level.AGGREGATE, clusters=paid)
+    paid = replace(paid, charge="charge 1")
     promised = at(Level.AGGREGATE, clusters=paid).guarantees(1)
     assert [guarantee.dataset for guarantee in promised] == ["d", "others"]
     assert len(at(Level.DETAILED, clusters=paid).guarantees(1)) == 1

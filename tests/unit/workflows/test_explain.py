@@ -43,11 +43,29 @@ from voile.core.errors import BudgetExceeded, InvalidInput, Refused, Verificatio
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.ledger import Children, Planned, ReplayKey
 from voile.ledger.tables import ENTRIES
-from voile.release import NOT_CHARGED, PUBLIC, PostProcessed, RowsAre
+from voile.release import (
+    NOT_CHARGED,
+    PUBLIC,
+    Level,
+    PostProcessed,
+    Role,
+    RowsAre,
+    at_level,
+    declared_clusters,
+    private_clusters,
+    trained_on,
+)
 from voile.workflows.explain import NOTHING_TO_CHARGE, Explained, Explainer
-from voile.workflows.explain_artefacts import paid_synthetic_background
+from voile.workflows.explain_artefacts import paid_clusters, paid_synthetic_background
+from voile.workflows.explain_choice import Protect, Wish, release_for
 from voile.workflows.explain_free import CARRIED, NO_PROMISE, tree_of_call
-from voile.workflows.explain_question import about_population, chosen, row_count, rows_digest
+from voile.workflows.explain_question import (
+    about_population,
+    chosen,
+    part_sizes,
+    row_count,
+    rows_digest,
+)
 from voile.workflows.explain_rows import UNNAMED
 
 
@@ -418,6 +436,18 @@ def test_another_key_cannot_give_records_a_second_budget(house: House) -> None:
     assert balances(house) == before
 
 
+def test_another_key_is_noticed_behind_accounts_that_are_not_records(house: House) -> None:
+    people(house)
+    given = {"unit": ProtectedUnit.EXPLAINED_ROW, "relation": Relation.REPLACE_ONE}
+    for name in ("people/!", "people/0 by hand", "a", *(f"people/ {n}" for n in range(120))):
+        house.open(name, parent="people", epsilon=3.0, delta=1e-5, **given)
+    asking(house, clipped(), "people")(ROWS[:1], identifiers=["ada"])
+    asking(house, clipped(), "people")(ROWS[:1], identifiers=["bob"])
+    stranger = Explainer(clipped(), replace(house.desk, key=ReplayKey.generate()), "people")
+    with pytest.raises(Refused, match="another replay key"):
+        stranger(ROWS[:1], identifiers=["ada"])
+
+
 def test_long_names_and_plans_are_refused(house: House) -> None:
     house.open(
         "p" * 80,
@@ -470,6 +500,45 @@ def test_rows_are_counted_and_chosen() -> None:
             row_count(wrong)
 
 
+RAGGED = {"income": [1.0, [2.0, 3.0], "4"], "debt": [1, 2, 3], "employed": ["yes", None, "no"]}
+
+
+def test_what_one_record_is_read_as_depends_on_no_other() -> None:
+    assert row_count(RAGGED) == 3
+    picked = chosen(RAGGED, [0, 2])
+    assert picked["income"].tolist() == [1.0, "4"]  # not ["1.0", "4"]
+    assert chosen([[1.0, [2.0]], ["a", 3]], [1]) == [["a", 3]]
+    columns_of_lists = {"income": [[1.0], [2.0]], "debt": [[1.0], [2.0]]}
+    assert row_count(columns_of_lists) == 2
+    assert rows_digest({"a": [1.0, 2.0]}) == rows_digest({"a": np.array([1.0, 2.0])})
+    assert rows_digest(RAGGED) != rows_digest(RAGGED | {"debt": [1, 2, 4]})
+
+
+def test_ragged_records_and_populations_are_explained(house: House) -> None:
+    people(house)
+    explain = asking(house, clipped(), "people")
+    explain(ROWS[:1], identifiers=["ada"])
+    assert len(explain(RAGGED, identifiers=["ada", "bob", "eve"]).explanation) == 3
+    house.open("clinic", relation=Relation.REPLACE_ONE, dataset="clinic", epsilon=3.0)
+    headline = replace(clipped().guarantees(1)[0], unit=ProtectedUnit.ROW, dataset="clinic")
+    release = Costly(clipped(), rows_are=RowsAre.POPULATION, guarantees=lambda _: (headline,))
+    assert asking(house, release, "clinic")(RAGGED).charges
+
+
+def test_the_sizes_of_parts_are_in_the_question(house: House) -> None:
+    parts = {"north": ROWS, "south": ROWS[:1]}
+    assert part_sizes(parts) == [("north", 3), ("south", 1)]
+    assert part_sizes(ROWS) == part_sizes(RAGGED) == []
+    house.open("clinic", relation=Relation.REPLACE_ONE, epsilon=9.0)
+    headline = replace(clipped().guarantees(1)[0], unit=ProtectedUnit.ROW)
+    release = Costly(clipped(), rows_are=RowsAre.POPULATION, guarantees=lambda _: (headline,))
+    release.draw = lambda rows: clipped().draw(ROWS)  # type: ignore[method-assign]  # noqa: ARG005
+    explain = asking(house, release, "clinic")
+    assert not explain(parts).replayed
+    assert explain(dict(reversed(parts.items()))).replayed
+    assert not explain({"north": ROWS[:1], "south": ROWS}).replayed
+
+
 def test_a_population_question_names_size_and_name() -> None:
     assert about_population("a", 1) != about_population("a", 2)
     assert about_population("a", 1) != about_population("b", 1)
@@ -505,3 +574,87 @@ def test_a_synthetic_background_is_paid_for_once(house: House) -> None:
     with pytest.raises(Refused, match="unit"):
         paid_synthetic_background(house.desk, "people", table, SCHEMA, **wanted)  # type: ignore[arg-type]
     assert house.verify().verified
+
+
+CLUSTERED = {"epsilon": 1.0, "delta": 1e-6, "count": 2}
+
+
+def wish(**changes: object) -> Wish:
+    given = {"protect": Protect.TRAINING, "model": model(), "schema": SCHEMA}
+    return Wish(**(given | {"model_origin": PUBLIC} | changes))  # type: ignore[arg-type]
+
+
+def test_clusters_that_nobody_paid_for_are_refused() -> None:
+    found = private_clusters(
+        BACKGROUND,
+        schema=SCHEMA,
+        relation=Relation.BLANK_ONE,
+        dataset=DATASET,
+        **CLUSTERED,  # type: ignore[arg-type]
+    )
+    aggregate = {"level": Level.AGGREGATE, "clusters": found}
+    with pytest.raises(Refused, match="nobody was charged"):
+        wish(background=BACKGROUND, background_origin=PUBLIC, **aggregate)
+    with pytest.raises(Refused, match="nobody was charged"):
+        at_level(
+            Level.AGGREGATE,
+            role=Role.ANALYST,
+            model=model(),
+            background=BACKGROUND,
+            schema=SCHEMA,
+            origins=[PUBLIC],
+            clusters=found,
+        )
+
+
+def test_clusters_are_paid_for_once_and_carry_their_guarantee(house: House) -> None:
+    house.open("clinic", relation=Relation.BLANK_ONE, epsilon=3.0)
+    before = balances(house)
+    first, *again = (
+        paid_clusters(house.desk, "clinic", rows, SCHEMA, **CLUSTERED)  # type: ignore[arg-type]
+        for rows in [BACKGROUND, BACKGROUND[::-1] * 0.1] * 15  # noise would give others soon
+    )
+    assert all(each == first for each in again)
+    assert first.charge
+    assert balances(house) != before
+    (charged,) = [each for each in records(house) if isinstance(each, Release)]
+    assert (charged.charge, charged.epsilon) == (first.charge, 1.0)
+    given = {"level": Level.AGGREGATE, "clusters": first, "background": BACKGROUND}
+    release = release_for(wish(background_origin=PUBLIC, **given), None, 1)
+    assert asking(house, release)(ROWS).explanation.guarantees == first.origin.guarantees
+    with pytest.raises(BudgetExceeded):
+        paid_clusters(house.desk, "clinic", BACKGROUND, SCHEMA, epsilon=5.0, delta=1e-6, count=2)
+    people(house)
+    with pytest.raises(Refused, match="unit"):
+        paid_clusters(house.desk, "people", BACKGROUND, SCHEMA, **CLUSTERED)  # type: ignore[arg-type]
+    assert house.verify().verified
+
+
+def test_what_background_rows_were_made_from_has_no_default() -> None:
+    for protect in (Protect.TRAINING, Protect.POPULATION, Protect.EXPLAINED_ROW):
+        with pytest.raises(InvalidInput, match="background_origin"):
+            wish(protect=protect, background=BACKGROUND)
+    assert wish(protect=Protect.BACKGROUND, background=BACKGROUND).origins == (PUBLIC,)
+    stated = wish(background=BACKGROUND, background_origin=trained_on("loans"))
+    assert stated.origins == (PUBLIC, trained_on("loans"))
+    assert "made from loans" in stated.notes[0]
+
+
+def test_groups_tell_questions_over_itself_apart(house: House) -> None:
+    house.open("clinic", relation=Relation.BLANK_ONE)
+    account = house.storage.submit(lambda t: house.desk.ledger.account(t, "clinic"))
+    names = ("income", "debt", "employed")
+    found = [
+        release_for(
+            wish(
+                protect=Protect.POPULATION,
+                epsilon=1.0,
+                level=Level.AGGREGATE,
+                clusters=declared_clusters({"a": names[:cut], "b": names[cut:]}),
+            ),
+            account,
+            10,
+        ).identity.explainer
+        for cut in (1, 2)
+    ]
+    assert found[0] != found[1]
