@@ -377,6 +377,15 @@ def test_clamp_encode_and_table_are_total(schema: Schema, data: st.DataObject) -
     assert np.array_equal(again, clamped)
 
 
+@given(schemas(), st.data())
+def test_rows_are_clamped_as_each_feature_would_be(schema: Schema, data: st.DataObject) -> None:
+    values = st.one_of(st.floats(), st.integers(-2, 4).map(float))
+    rows = data.draw(hnp.arrays(np.float64, (3, len(schema.features)), elements=values))
+    with np.errstate(all="ignore"):
+        each = [feature.settle(rows[:, place]) for place, feature in enumerate(schema.features)]
+    assert np.array_equal(schema.clamp(rows), np.column_stack(each))
+
+
 def test_strict_floating_point_settings_do_not_reach_values() -> None:
     schema = Schema("x", (Feature("a", Numbers(0, 1e300)),))
     with np.errstate(all="raise"):
