@@ -17,13 +17,15 @@ from scipy.stats import binomtest
 
 from tests.statistical import bounds
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Relation
+from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Numbers, Schema
 from voile.models import Box, wrap
 from voile.privacy.accounting.conversion import gaussian_noise_multiplier
+from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.release import (
     PUBLIC,
     ClippedRelease,
+    NoisyValues,
     PrivateInteractions,
     PrivateTopFeatures,
     TopFeaturesOfRow,
@@ -287,3 +289,34 @@ def test_interactions_keep_their_claim_on_the_worst_pair_that_was_found(
     # Half the sensitivity, and a mean over m − 1 = 1 for m = 2.
     assert refuted(gap + noise / 2, noise / 2, epsilon) > DELTA
     assert refuted(2 * gap + noise, noise, epsilon) > DELTA
+
+
+# --- values that somebody brings ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("norm", "delta"), [(Norm.L2, DELTA), (Norm.L1, 0.0)], ids=["Gaussian", "Laplace"]
+)
+def test_noise_on_declared_values_keeps_its_claim_and_half_of_it_does_not(
+    norm: Norm, delta: float
+) -> None:
+    """10⁵ rows of one call, each with noise of its own, against rows one sensitivity below."""
+    declared = Sensitivity(
+        value=1.0,
+        norm=norm,
+        unit=ProtectedUnit.EXPLAINED_ROW,
+        relation=Relation.REPLACE_ONE,
+    )
+    release = NoisyValues(
+        declared,
+        epsilon=1.0,
+        delta=delta,
+        dataset="d",
+        feature_names=["a"],
+        name="itself",
+        model="m",
+    )
+    above = release.draw(np.ones((RUNS, 1))).values[:, 0, 0]
+    assert refuted(above, above - 1, 1.0) <= delta
+    halved = 1 + (above - 1) / 2
+    assert refuted(halved, halved - 1, 1.0) > delta
