@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -81,12 +82,18 @@ def distinct_names(field: str, given: Sequence[str], count: int) -> tuple[str, .
     names = all_of(str, field, given)
     if len(names) != count:
         raise InvalidInput(f"{field} must hold {count} names, found {len(names)}")
+    _check_names(field, names)
+    return names
+
+
+@lru_cache(maxsize=256)
+def _check_names(field: str, names: tuple[str, ...]) -> None:
+    """A service explains the same few features again and again."""
     repeated = _repeated(names)
     if repeated:
         raise InvalidInput(f"{field} must all differ, found more than once: {repeated}")
     if not all(names):
         raise InvalidInput(f"{field} must not hold an empty name")
-    return names
 
 
 def _repeated(names: Iterable[str]) -> list[str]:
