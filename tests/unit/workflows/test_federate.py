@@ -233,14 +233,14 @@ def test_arrays_of_one_promise_are_never_shown_under_another(job: Job, artefact:
 def test_protected_files_can_be_neither_public_nor_at_two_clients(tmp_path: Path) -> None:
     config = write_files(tmp_path)
     text = config.read_text()
+    (tmp_path / "link.csv").symlink_to(tmp_path / "city.csv")
     for before, after in (
         ('data = "held-out.csv"', 'data = "city.csv"'),
-        ('data = "coast.csv"', 'data = "copy.csv"'),
+        ('data = "coast.csv"', 'data = "link.csv"'),
         ('name = "study v1"', 'name = "study v1"\nreference = "city.csv"'),
     ):
-        shutil.copy(tmp_path / "city.csv", tmp_path / "copy.csv")
         config.write_text(text.replace(before, after))
-        with pytest.raises(Refused, match="name the same rows"):
+        with pytest.raises(Refused, match="name the same file"):
             job_from(read_config(config))
 
 
