@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -76,12 +78,19 @@ def _print_result(result: Demo) -> None:
     out.print(f"report    {result.report}", soft_wrap=True)
     city = next(name for name in result.clients if name.isalpha())
     out.print(
-        f"\nNext, try:\n  cd {shlex.quote(str(result.folder))}\n"
+        f"\nNext, try:\n  cd {shlex.quote(str(result.folder))}{_path()}\n"
         "  voile explain artefact patients.csv --plot why.png\n"
         "  voile audit verify explanation.tlog-proof --answer explanation.voile\n"
         f"  voile budget report clients/{city}/log.db 'clinic demo v1: {city}'",
         soft_wrap=True,
     )
+
+
+def _path() -> str:
+    """What makes the commands below work where nobody has activated the environment."""
+    if shutil.which("voile") is not None:
+        return ""
+    return f" && export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
 
 
 def _table(result: Demo) -> Table:
