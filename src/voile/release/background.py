@@ -21,7 +21,7 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
 from voile.core.schema import Schema
 from voile.privacy.accounting.conversion import gaussian_epsilon
-from voile.privacy.events import PrivacyEvent, Repeated
+from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import Gaussian
 from voile.privacy.sensitivity import (
     OutputSet,
@@ -45,7 +45,7 @@ from voile.release.others import not_promised, promised
 from voile.release.output_sets import SAME_ANSWER, STEADY, BoundedModel
 from voile.release.quiet import UNHEARD
 from voile.release.records import Records
-from voile.release.repeated import epsilon_of_repeated
+from voile.release.repeated import epsilon_of_repeated, repeated
 from voile.release.synthetic import break_even
 
 MOST_EXACT_PLAYERS: Final = 16
@@ -216,9 +216,7 @@ class PrivateBackgroundShapley:
     # --- what it costs and promises -------------------------------------------------------------
 
     def cost(self, rows: int) -> PrivacyEvent:
-        positive("rows", rows)
-        event = self.noise.event()
-        return event if rows == 1 else Repeated(event, rows)
+        return repeated(self.noise, rows)
 
     def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
         return promised(self.own_guarantee(rows), self.origins)

@@ -28,10 +28,9 @@ from voile.core.errors import Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee, Relation
 from voile.core.schema import Rows, Schema
-from voile.privacy.events import PrivacyEvent, Repeated
+from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import Gaussian
 from voile.privacy.sensitivity import Sensitivity, interaction_background, interaction_norm
-from voile.privacy.sensitivity.bound import positive
 from voile.release.background import MOST_EXACT_PLAYERS, PrivateBackgroundShapley
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre
 from voile.release.origin import Origin
@@ -39,7 +38,7 @@ from voile.release.others import not_promised, promised
 from voile.release.output_sets import SAME_ANSWER
 from voile.release.quiet import UNHEARD, quietly
 from voile.release.records import Records
-from voile.release.repeated import epsilon_of_repeated
+from voile.release.repeated import epsilon_of_repeated, repeated
 
 NOT_ADDITIVE: Final = (
     "a feature's column is its Shapley value, a pair's its interaction index: values of features "
@@ -132,9 +131,7 @@ class PrivateInteractions:
         return RowsAre.PUBLIC
 
     def cost(self, rows: int) -> PrivacyEvent:
-        positive("rows", rows)
-        event = self.noise.event()
-        return event if rows == 1 else Repeated(event, rows)
+        return repeated(self.noise, rows)
 
     def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
         own = replace(

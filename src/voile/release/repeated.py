@@ -6,12 +6,19 @@ import math
 from typing import Final
 
 from voile.privacy.accounting.conversion import gaussian_epsilon, zcdp_to_epsilon
+from voile.privacy.events import PrivacyEvent, Repeated
 from voile.privacy.mechanisms import Gaussian
 from voile.privacy.mechanisms.noise import GRID_DISTANCE
 from voile.privacy.mechanisms.parameters import MARGIN
 from voile.privacy.sensitivity.bound import positive
 
 _LARGEST_EXACT: Final = 20.0
+
+
+def repeated(noise: Gaussian, times: int) -> PrivacyEvent:
+    """What `times` releases with this noise cost."""
+    event = noise.event()
+    return event if positive("times", times) == 1 else Repeated(event, times)
 
 
 def epsilon_of_repeated(noise: Gaussian, epsilon: float, delta: float, times: int) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 
 from voile.core.guarantee import ProtectedUnit
 from voile.core.schema import Schema
-from voile.ledger import PublicInput, Question, RowPart
+from voile.ledger import Account, PublicInput, Question, RowPart
 from voile.release import SyntheticBackground, synthetic_background
 from voile.release.contract import parameters
 from voile.release.feature_clusters import CLUSTERS, Clusters, private_clusters
@@ -60,21 +60,21 @@ def paid_synthetic_background(
         size=size,
         bins=bins,
     )
-    settings = {"epsilon": epsilon, "delta": delta, "size": size, "bins": bins}
-    question = Question(
-        account=account,
-        model=schema.digest,
-        explainer=NAME,
-        level=NAME,
-        parameters=parameters(settings),
-        about=PublicInput(f"{NAME} of {paying.dataset}".encode()),
-    )
-    request = Request(
-        question=question,
+    settings = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "size": size,
+        "bins": bins,
+        "rows": row_count(records),
+    }
+    request = _request(
+        paying,
+        schema,
+        NAME,
+        settings,
         event=made.event,
         guarantees=(made.guarantee,),
         subject=f"{NAME} of {size} rows",
-        purpose=NAME,
         caller=caller,
         part=RowPart.BACKGROUND,
     )
@@ -114,20 +114,14 @@ def paid_clusters(
     )
     assert made.event is not None
     settings = {"epsilon": epsilon, "delta": delta, "count": count, "rows": row_count(records)}
-    question = Question(
-        account=account,
-        model=schema.digest,
-        explainer=NAME_OF_CLUSTERS,
-        level=NAME_OF_CLUSTERS,
-        parameters=parameters(settings),
-        about=PublicInput(f"{NAME_OF_CLUSTERS} of {paying.dataset}".encode()),
-    )
-    request = Request(
-        question=question,
+    request = _request(
+        paying,
+        schema,
+        NAME_OF_CLUSTERS,
+        settings,
         event=made.event,
         guarantees=made.origin.guarantees,
         subject=f"at most {count} {NAME_OF_CLUSTERS}",
-        purpose=NAME_OF_CLUSTERS,
         caller=caller,
         part=RowPart.POPULATION,
     )
@@ -135,6 +129,21 @@ def paid_clusters(
     # What was stored, also the first time: who loses a race gets the clusters of the winner.
     groups = {name: tuple(members) for name, members in json.loads(answer.content).items()}
     return replace(made, groups=groups, charge=answer.charge)
+
+
+def _request(
+    paying: Account, schema: Schema, name: str, settings: dict[str, float], **release: Any
+) -> Request:
+    """One question for one artefact of a data set: asked again, it is answered again."""
+    question = Question(
+        account=paying.name,
+        model=schema.digest,
+        explainer=name,
+        level=name,
+        parameters=parameters(settings),
+        about=PublicInput(f"{name} of {paying.dataset}".encode()),
+    )
+    return Request(question=question, purpose=name, **release)
 
 
 def _packed(made: SyntheticBackground) -> bytes:
