@@ -19,6 +19,7 @@ from voile.privacy.accounting import (
     PrivacyLoss,
     Renyi,
     ZeroConcentrated,
+    privacy_loss,
 )
 from voile.privacy.events import (
     BoundedRange,
@@ -142,8 +143,12 @@ def test_a_delta_that_is_none_is_refused(name: str, delta: float) -> None:
 @given(event=st.one_of(concentrated.filter(lambda e: not isinstance(e, Zcdp)), sampled),
        times=st.integers(1, 30))  # fmt: skip
 def test_the_numerical_accountant_is_the_tightest(event: Leaf, times: int) -> None:
-    """PLD is exact up to its grid, so no valid accountant can read noticeably less."""
+    """PLD is exact up to its grid, so no valid accountant can read noticeably less.
+
+    Losses are rounded up to the grid, each time: pure events may lose a step in every repetition.
+    """
     least = PrivacyLoss().compose(event, times).epsilon(DELTA)
+    least -= times * privacy_loss._interval([(event, times)])
     for name, new in ACCOUNTANTS.items():
         if holds(name, event) and not isinstance(event, BoundedRange):
             assert new().compose(event, times).epsilon(DELTA) >= least * (1 - 5e-3) - 1e-3

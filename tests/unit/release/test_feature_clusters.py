@@ -11,6 +11,7 @@ import pytest
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.schema import Categories, Feature, Numbers, Schema
+from voile.privacy.accounting.conversion import gaussian_noise_multiplier
 from voile.privacy.events import Gaussian
 from voile.release import PUBLIC, declared_clusters, private_clusters, public_clusters
 from voile.release.feature_clusters import _moments, _scaled, moments_sensitivity
@@ -96,3 +97,17 @@ def test_what_cannot_be_clustered_is_said() -> None:
     alone = Schema("one", (Feature("x", Numbers(0.0, 1.0)),))
     assert public_clusters(np.ones((3, 1)), schema=alone, count=1).groups == {"x": ("x",)}
     assert declared_clusters({"g": ("a", "b")}).groups == {"g": ("a", "b")}
+
+
+def test_the_noise_is_that_of_the_moments_sensitivity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of it would cost as much by its own event: the event is relative to what was given."""
+    scales: list[float] = []
+
+    def seen(values: Any, scale: float) -> Any:
+        scales.append(scale)
+        return values
+
+    monkeypatch.setattr("voile.core.randomness.gaussian", seen)
+    private_clusters(people(400), epsilon=1.0, **PRIVATE)
+    bound = moments_sensitivity(features=6, rows=400, relation=Relation.BLANK_ONE)
+    assert scales[0] >= bound.value * gaussian_noise_multiplier(1.0, 1e-5)
