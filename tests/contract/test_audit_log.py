@@ -161,7 +161,7 @@ class TestTheCallersTransaction:
             for number in range(10):
                 record = release(100 * worker + number)
                 done = storage.submit(lambda t, r=record: log.append(t, r))  # type: ignore[misc]
-                places.append(done.index)
+                places.append(done.number)
 
         threads = [threading.Thread(target=work, args=(worker,)) for worker in range(12)]
         for thread in threads:

@@ -70,7 +70,7 @@ def append_for_ever(place: str, first: int) -> Callable[[int], None]:
         while True:
             record = release(number)
             done = storage.submit(lambda t, r=record: log.append(t, r))  # type: ignore[misc]
-            os.write(pipe, b"%d %d\n" % (number, done.index))
+            os.write(pipe, b"%d %d\n" % (number, done.number))
             number += 1
 
     return work
@@ -115,7 +115,7 @@ def test_two_processes_append_to_one_log(place: str) -> None:
             for number in range(40):
                 record = release(number)
                 done = storage.submit(lambda t, r=record: log.append(t, r))  # type: ignore[misc]
-                os.write(pipe, b"%d\n" % done.index)
+                os.write(pipe, b"%d\n" % done.number)
 
     with child(append_some) as (_, one), child(append_some) as (_, two):
         said = [int(number) for number in lines(one) + lines(two)]

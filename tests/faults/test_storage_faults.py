@@ -129,18 +129,26 @@ def test_two_processes_at_once_lose_no_entry(place: str) -> None:
         assert check_consistent(storage) == 100
 
 
-def test_many_processes_may_create_the_database_at_once(place: str) -> None:
-    def create_and_append(pipe: int) -> None:
-        append_times(place, 1)(pipe)
-
+def create_at_once(place: str) -> None:
+    create = append_times(place, 1)
     with (
-        child(create_and_append) as (_, a),
-        child(create_and_append) as (_, b),
-        child(create_and_append) as (_, c),
-        child(create_and_append) as (_, d),
+        child(create) as (_, a),
+        child(create) as (_, b),
+        child(create) as (_, c),
+        child(create) as (_, d),
     ):
         said = [line for pipe in (a, b, c, d) for line in lines(pipe)]
     assert sorted(said) == ["0", "1", "2", "3"]
+
+
+def test_many_processes_may_create_the_database_at_once(place: str) -> None:
+    create_at_once(place)
+
+
+def test_many_processes_may_create_a_file_at_once_again_and_again(tmp_path: Path) -> None:
+    """One look at an unfinished file in twenty used to mistake it for another program's."""
+    for number in range(30):
+        create_at_once(str(tmp_path / f"{number}.db"))
 
 
 def test_a_storage_is_not_carried_over_a_fork(place: str) -> None:

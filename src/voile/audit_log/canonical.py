@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring as _quoted
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -35,19 +34,17 @@ class Malformed(ValueError):
 def encode(value: Canonical) -> bytes:
     """The canonical bytes of a value; `Malformed` if it has none."""
     _check(value, _DEPTH)
-    return _utf8(_ENCODER.encode(value))
+    return utf8(_ENCODER.encode(value))
 
 
 def encode_flat(value: Flat) -> bytes:
     """The same bytes for an object of strings and integers with sound keys, in half the time."""
-    parts = [f'"{key}":{_item(value[key])}' for key in sorted(value)]
-    return _utf8("{" + ",".join(parts) + "}")
+    parts = [f'"{key}":{written(value[key])}' for key in sorted(value)]
+    return utf8("{" + ",".join(parts) + "}")
 
 
-def template_flat(
-    value: Flat, still_open: frozenset[str]
-) -> Callable[[Sequence[str | int]], bytes]:
-    """`encode_flat` with some items left open: takes those, in the order of their keys."""
+def text_around(value: Flat, still_open: frozenset[str]) -> list[str]:
+    """What `encode_flat` writes around some items that are left open, sorted by their keys."""
     gap, texts, text = ",", [], "{"
     for key in sorted(value):
         text += f'"{key}":'
@@ -55,15 +52,8 @@ def template_flat(
             texts.append(text)
             text = gap
         else:
-            text += _item(value[key]) + gap
-    texts.append(text.removesuffix(gap) + "}")
-    *befores, end = texts
-
-    def encode(items: Sequence[str | int]) -> bytes:
-        parts = [before + _item(item) for before, item in zip(befores, items, strict=True)]
-        return _utf8("".join(parts) + end)
-
-    return encode
+            text += written(value[key]) + gap
+    return [*texts, text.removesuffix(gap) + "}"]
 
 
 def decode(content: bytes) -> Canonical:
@@ -114,7 +104,8 @@ def _check(value: Any, depth: int) -> None:
         raise Malformed(f"expected strings and integers only, found {type(value).__name__}")
 
 
-def _item(value: str | int) -> str:
+def written(value: str | int) -> str:
+    """How one string or integer is written."""
     if type(value) is str:
         return _quoted(value)
     _check_integer(value)  # type: ignore[arg-type]  # strings are done
@@ -126,7 +117,8 @@ def _check_integer(value: int) -> None:
         raise Malformed(f"expected an integer of at most 53 bits, found {value.bit_length()}")
 
 
-def _utf8(text: str) -> bytes:
+def utf8(text: str) -> bytes:
+    """The bytes of a text that has some."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:

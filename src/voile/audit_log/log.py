@@ -58,11 +58,10 @@ PART: Final = Part("audit log", (LEAVES, HEADS, CHECKPOINTS))
 _HEAD: Final = "log"
 
 
-@dataclass(frozen=True)
-class Appended:
+class Appended(NamedTuple):
     """Where a record went."""
 
-    index: int
+    number: int
     leaf_hash: Hash
 
 

@@ -305,14 +305,25 @@ class Draft:
 
     def __init__(self, record: Record, *still_open: str) -> None:
         self._kind = record.kind
-        self._open = {name: _columns_of(record)[name] for name in sorted(still_open)}
+        kinds = _columns_of(record)
         whole = canonical.decode_flat(canonical_bytes(record))
-        self._template = canonical.template_flat(whole, frozenset(still_open))
+        *befores, self._end = canonical.text_around(whole, frozenset(still_open))
+        names = sorted(still_open)
+        self._open = [(n, kinds[n], text) for n, text in zip(names, befores, strict=True)]
 
     def filled(self, **values: str | int | bytes | float) -> Encoded:
         """The canonical bytes of the record with these values in the open fields."""
-        plain = [_plain(name, values[name], kinds) for name, kinds in self._open.items()]
-        return _encoded(self._kind, self._template, plain)
+        return _encoded(self._kind, self._fill, values)
+
+    def _fill(self, values: dict[str, str | int | bytes | float]) -> bytes:
+        text = ""
+        for name, kinds, before in self._open:
+            value = values[name]
+            if type(value) is bytes and bytes in kinds:  # digests are nearly all of it
+                text += f'{before}"{_written(name, value)}"'
+            else:
+                text += before + canonical.written(_plain(name, value, kinds))  # type: ignore[arg-type]
+        return canonical.utf8(text + self._end)
 
 
 def _plain(name: str, value: object, kinds: frozenset[type]) -> str | int | None:

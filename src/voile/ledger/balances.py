@@ -40,7 +40,7 @@ class Standing(NamedTuple):
         return cls._make(unpacked(content, 4))
 
     def pack(self) -> bytes:
-        return packed(*self)
+        return packed(*self.spent, *self.direct, *self.peak, *self.carried)
 
     def renewed(self, *, carried: bool) -> Standing:
         """After a renewal; what it carried is kept where only this account is renewed."""
@@ -70,43 +70,29 @@ class Step(NamedTuple):
 
 
 def charged(path: Sequence[Account], cost: Sums) -> list[Standing]:
-    """Where all accounts on a path stand after a charge on its first; the last is the root."""
-    first = _charged_directly(path[0], cost)
-    after, grown = [first], _grown(path[0], first, cost)
-    for step in path[1:]:
-        if not any(grown):
-            after += [above.standing for above in path[len(after) :]]
+    """Where all accounts on a path stand after a charge on its first; the last is the root.
+
+    An account that is not reached keeps the very object.
+    """
+    after = [step.standing for step in path]
+    grown = from_below = cost
+    for place, step in enumerate(path):
+        spent, direct, peak, carried = before = step.standing
+        if step.is_parallel:
+            if place == 0:
+                direct = plus(direct, cost)
+                spent = plus(direct, peak)
+            elif (higher := larger(peak, from_below)) != peak:
+                peak, spent = higher, plus(direct, higher)
+            grown = growth(before.spent, spent)
+        elif not step.is_plan:  # a plan is paid whole by those above; its bound is its own list
+            spent = plus(spent, grown)
+        goes_up = place + 1 < len(path) and any(grown)
+        if goes_up:
+            carried = from_below = plus(carried, grown)
+        standing = Standing(spent, direct, peak, carried)
+        if standing != before:
+            after[place] = standing
+        if not goes_up:
             break
-        spent, direct, peak, carried = after[-1]
-        carried = plus(carried, grown)
-        after[-1] = Standing(spent, direct, peak, carried)
-        after.append(_charged_from_below(step, carried, grown))
-        grown = _grown(step, after[-1], grown)
     return after
-
-
-def _charged_directly(step: Account, cost: Sums) -> Standing:
-    if step.is_plan:  # paid whole by the accounts above; its own bound is its list of parts
-        return step.standing
-    spent, direct, peak, carried = step.standing
-    if step.is_parallel:
-        direct = plus(direct, cost)
-        return Standing(plus(direct, peak), direct, peak, carried)
-    return Standing(plus(spent, cost), direct, peak, carried)
-
-
-def _charged_from_below(step: Account, from_below: Sums, grown: Sums) -> Standing:
-    spent, direct, peak, carried = step.standing
-    if not step.is_parallel:
-        return Standing(plus(spent, grown), direct, peak, carried)
-    higher = larger(peak, from_below)
-    if higher == peak:
-        return step.standing
-    return Standing(plus(direct, higher), direct, higher, carried)
-
-
-def _grown(step: Account, after: Standing, charged_here: Sums) -> Sums:
-    """What the next account up is charged: for all but parallel accounts, exactly the same."""
-    if step.is_parallel:
-        return growth(step.standing.spent, after.spent)
-    return charged_here

@@ -27,7 +27,6 @@ from voile.ledger.event_text import event_text, parts_of
 from voile.ledger.measures import Sums, consumed, fits, packed
 from voile.ledger.tables import (
     ALERTS,
-    BALANCES,
     ENTRIES,
     PLAN_PARTS,
     POPULATIONS,
@@ -37,7 +36,7 @@ from voile.ledger.tables import (
     Entry,
     PopulationRow,
 )
-from voile.ledger.tree import Node
+from voile.ledger.tree import Node, Tree
 from voile.privacy.events import PrivacyEvent
 
 DIGEST_SIZE: Final = 32
@@ -162,76 +161,82 @@ def plan_parts_after(
 
 def write_act(
     t: Transaction,
+    tree: Tree,
     path: Sequence[Node],
     standings: Sequence[Standing],
-    shares: Sequence[float | None],
     entry: Entry,
+    *,
+    used: float = 0.0,
 ) -> tuple[Alert, ...]:
     """Step 4: balances, alerts and the journal, for any act; the root counts its entries.
 
     Args:
         path: the account and all above it.
         standings: where they stand now.
-        shares: what each has consumed, None where it does not matter.
         entry: the line of the journal.
+        used: which share of its parts a plan has used after a charge on it.
     """
     alerts: list[Alert] = []
-    changed: list[Balance] = []
-    for node, standing, share in zip(path, standings, shares, strict=True):
-        name, terms, period, sums, alerted, entries, time = node.balance
-        due = () if share is None else reached(alerted, share)
+    changed: list[Node] = []
+    root = path[-1]
+    for node, standing in zip(path, standings, strict=True):
+        account, (name, terms, period, sums, alerted, entries, time), before = node
+        moved, share = standing is not before, 0.0
+        if account.is_plan:
+            share = used
+        elif moved:
+            share = consumed(standing.spent, account.budgets)
+        due = reached(alerted, share)
+        if not (moved or due or node is root):
+            continue
+        if moved:
+            sums = standing.pack()
         if due:
             alerts += [_record_alert(t, node, threshold, entry) for threshold in due]
             alerted = due[-1]
-        if node is path[-1]:
+        if node is root:
             entries, time = entry.number + 1, entry.time
-        elif standing is node.standing and not due:
-            continue
-        if standing is not node.standing:
-            sums = standing.pack()
-        changed.append(Balance(name, terms, period, sums, alerted, entries, time))
-    t.replace_all(BALANCES, changed)
+        balance = Balance(name, terms, period, sums, alerted, entries, time)
+        changed.append(Node(account, balance, standing))
+    tree.replace(t, changed)
     t.insert(ENTRIES, entry)
     return tuple(alerts)
 
 
-def apply_charge(t: Transaction, path: Sequence[Node], charge: Charge, now: float) -> Grant:
+def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Grant:
     """All four steps."""
-    account = path[0].account
+    path = tree.path(t, charge.account)
+    account, first, _ = path[0]
     check_charge(charge, account)
     root = path[-1].balance
     time = max(root.time, now)
     cost: Sums = ()
-    shares: list[float | None]
+    used = 0.0
+    parts: list[tuple[str, int, int]] = []
     if account.is_plan:
-        parts, share = plan_parts_after(t, account, charge.event)
+        parts, used = plan_parts_after(t, account, charge.event)
         standings = [node.standing for node in path]
-        shares = [share, *(None for _ in path[1:])]
     else:
         assert account.measure is not None
         cost = account.measure.cost(charge.event)
-        standings, parts = standings_after(path, cost), []
-        shares = [
-            None if new is node.standing else consumed(new.spent, node.account.budgets)
-            for node, new in zip(path, standings, strict=True)
-        ]
+        standings = standings_after(path, cost)
     entry = Entry(
         root.account,
         root.entries,
         _CHARGED,
         account.name,
-        path[0].balance.period,
+        first.period,
         time,
         int(now < root.time),
         event_text(charge.event),
-        packed(cost),
+        packed(*cost),
         charge.purpose,
         charge.part.value,
         charge.caller,
         charge.query,
         len(charge.population),
     )
-    alerts = write_act(t, path, standings, shares, entry)
+    alerts = write_act(t, tree, path, standings, entry, used=used)
     for text, planned, used in parts:
         t.replace(PLAN_PARTS, PLAN_PARTS.record(account.name, text, planned, used))
     if charge.population:

@@ -76,7 +76,7 @@ class Ledger:
 
     def charge(self, t: Transaction, charge: Charge) -> Grant:
         """Charge an account and all above it; `BudgetExceeded` if one of them cannot afford it."""
-        return apply_charge(t, self._tree.path(t, charge.account), charge, self.now())
+        return apply_charge(t, self._tree, charge, self.now())
 
     def settle(
         self,

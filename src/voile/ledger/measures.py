@@ -12,7 +12,6 @@ import math
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -141,9 +140,8 @@ def consumed(total: Sums, budgets: Sums) -> float:
     return min(1.0, *shares)
 
 
-def packed(*sums: Sums) -> bytes:
+def packed(*values: float) -> bytes:
     """Sums as bytes, bit for bit."""
-    values = tuple(chain.from_iterable(sums))
     return _layout(len(values)).pack(*values)
 
 

@@ -12,7 +12,7 @@ from voile.ledger.alerts import Alert
 from voile.ledger.balances import Standing
 from voile.ledger.charging import charge_name, check_words, standings_after, write_act
 from voile.ledger.event_text import event_text, parts_of
-from voile.ledger.measures import Measure, Sums, consumed, packed
+from voile.ledger.measures import Measure, Sums, packed
 from voile.ledger.tables import (
     ACCOUNTS,
     BALANCES,
@@ -62,7 +62,7 @@ def open_account(t: Transaction, tree: Tree, opening: Opening, caller: str, now:
     for text, count in parts_of(account.plan).items():
         t.insert(PLAN_PARTS, PlanPart(account.name, text, count, 0))
     path = [Node(account, balance, standing), *above]
-    return _act(t, path, Act.OPENED, "opened", caller, now)
+    return _act(t, tree, path, Act.OPENED, "opened", caller, now)
 
 
 def renew(t: Transaction, tree: Tree, name: str, *, reason: str, caller: str, now: float) -> Done:
@@ -76,26 +76,25 @@ def renew(t: Transaction, tree: Tree, name: str, *, reason: str, caller: str, no
     check_words("caller", caller)
     path = tree.path(t, name)
     below = [] if path[0].account.is_plan else tree.below(t, name)
-    first = _renewed(t, path[0], carried=True)
+    first = _renewed(t, tree, path[0], carried=True)
     for node in below:
-        _renewed(t, node, carried=False)
-    return _act(t, [first, *path[1:]], Act.RENEWED, reason, caller, now)
+        _renewed(t, tree, node, carried=False)
+    return _act(t, tree, [first, *path[1:]], Act.RENEWED, reason, caller, now)
 
 
-def _act(t: Transaction, path: list[Node], act: Act, purpose: str, caller: str, now: float) -> Done:
+def _act(
+    t: Transaction, tree: Tree, path: list[Node], act: Act, purpose: str, caller: str, now: float
+) -> Done:
     """Charge a plan to the accounts above it, and write the entry."""
     account, root = path[0].account, path[-1].balance
     paid = account.is_plan and len(path) > 1
     event: PrivacyEvent | None = Composed(account.plan) if paid else None
     cost: Sums = ()
     standings = [node.standing for node in path]
-    shares: list[float | None] = [None for _ in path]
     if event is not None:
         assert account.measure is not None
         cost = account.measure.cost(event)
         standings = standings_after(path, cost)
-        for place, node in enumerate(path[1:], start=1):
-            shares[place] = consumed(standings[place].spent, node.account.budgets)
     entry = Entry(
         root=root.account,
         number=root.entries,
@@ -105,18 +104,18 @@ def _act(t: Transaction, path: list[Node], act: Act, purpose: str, caller: str, 
         time=max(root.time, now),
         clock_back=int(now < root.time),
         event="" if event is None else event_text(event),
-        cost=packed(cost),
+        cost=packed(*cost),
         purpose=purpose,
         part="",
         caller=caller,
         query=b"",
         population=0,
     )
-    alerts = write_act(t, path, standings, shares, entry)
+    alerts = write_act(t, tree, path, standings, entry)
     return Done(account, charge_name(entry), entry.period, cost, entry.time, alerts)
 
 
-def _renewed(t: Transaction, node: Node, *, carried: bool) -> Node:
+def _renewed(t: Transaction, tree: Tree, node: Node, *, carried: bool) -> Node:
     balance, plan = node.balance, node.account.is_plan
     standing = node.standing.renewed(carried=carried)
     fresh = not plan or carried  # a plan below what is renewed keeps its period
@@ -129,11 +128,12 @@ def _renewed(t: Transaction, node: Node, *, carried: bool) -> Node:
         balance.entries,
         balance.time,
     )
-    t.replace(BALANCES, balance)
+    renewed = Node(node.account, balance, standing)
+    tree.replace(t, [renewed])
     if plan and fresh:
         for part in t.scan(PLAN_PARTS, node.account.name):
             t.replace(PLAN_PARTS, PlanPart(part.account, part.event, part.planned, 0))
-    return Node(node.account, balance, standing)
+    return renewed
 
 
 def _account(opening: Opening, above: list[Node], now: float) -> Account:

@@ -171,7 +171,8 @@ class ReplayKey:
         return self._digest(b"nonce", f"{name}\n{charge}".encode())
 
     def _digest(self, purpose: bytes, content: bytes) -> bytes:
-        inner, outer = (state.copy() for state in self._states)
+        first, second = self._states
+        inner, outer = first.copy(), second.copy()
         inner.update(purpose + b"\n" + content)
         outer.update(inner.digest())
         return outer.digest()

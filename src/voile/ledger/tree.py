@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from voile.core.errors import InvalidInput
@@ -42,7 +43,7 @@ class Node(NamedTuple):
 
 
 class Tree:
-    """Reads accounts; remembers what they promised, which never changes.
+    """Reads and writes accounts; remembers what they promised, which never changes.
 
     Terms carry a random name of their own. So what is remembered can be told from the terms of an
     account of the same name in another database, or of one whose opening was undone.
@@ -50,14 +51,30 @@ class Tree:
 
     def __init__(self) -> None:
         self._known: dict[bytes, Account] = {}
+        self._nodes: dict[str, Node] = {}
 
     def node(self, t: Transaction, name: str) -> Node:
         """One account; `InvalidInput` if there is none of this name."""
         balance = t.get(BALANCES, name) if isinstance(name, str) else None
         if balance is None:
             raise InvalidInput(f"there is no account {name!r}; `voile budget show` lists them")
+        known = self._nodes.get(name)
+        if known is not None and known.balance is balance:  # the very object: nothing has changed
+            return known
         account = self._known.get(balance.terms) or self._account(t, balance)
         return Node(account, balance, Standing.unpack(balance.sums))
+
+    def replace(self, t: Transaction, nodes: Sequence[Node]) -> None:
+        """Write where accounts stand.
+
+        A session that remembers what it wrote gives back the same objects; whatever it reads anew,
+        after a rollback or because another process wrote, is another one.
+        """
+        t.replace_all(BALANCES, [node.balance for node in nodes])
+        if len(self._nodes) >= _MOST_KNOWN:
+            self._nodes.clear()
+        for node in nodes:
+            self._nodes[node.balance.account] = node
 
     def path(self, t: Transaction, name: str) -> list[Node]:
         """The account and all accounts above it, the root last."""

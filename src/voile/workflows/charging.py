@@ -187,7 +187,7 @@ class Desk:
         request = prepared.request
 
         def write_record(grant: Grant) -> int:
-            return self.log.append_encoded(t, self._release(request, grant, drawn)).index
+            return self.log.append_encoded(t, self._release(request, grant, drawn)).number
 
         try:
             return self.ledger.settle(

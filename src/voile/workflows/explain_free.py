@@ -50,7 +50,7 @@ def record_call(
         relation=first.relation.value if first else None,
         dataset=first.dataset if first else None,
     )
-    index = desk.storage.submit(lambda t: desk.log.append(t, record)).index
+    index = desk.storage.submit(lambda t: desk.log.append(t, record)).number
     return Answer(b"", "", index, False, nonces), tree
 
 

@@ -237,7 +237,7 @@ def _settle_one(
         _open(desk, t, account, name, request.caller)
 
     def write_record(grant: Grant) -> int:
-        return desk.log.append(t, _release(desk, request, grant, drawn)).index
+        return desk.log.append(t, _release(desk, request, grant, drawn)).number
 
     return desk.ledger.settle(
         t, asking.charge, asking.asked, drawn.content, fresh=fresh, write_record=write_record

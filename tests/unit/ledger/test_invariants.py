@@ -125,7 +125,7 @@ def test_the_order_of_charges_does_not_matter_but_for_rounding(
 @given(st.lists(st.floats(0, 1e300), min_size=1, max_size=8))
 def test_sums_are_stored_and_written_bit_for_bit(values: list[float]) -> None:
     sums = tuple(values)
-    assert unpacked(packed(sums, sums), 2) == (sums, sums)
+    assert unpacked(packed(*sums, *sums), 2) == (sums, sums)
     assert read(written(sums)) == sums
 
 

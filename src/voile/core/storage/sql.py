@@ -5,7 +5,7 @@ A statement is written once for each table and kept; the drivers keep the prepar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -86,8 +86,10 @@ class SqlRecords:
         """Run a statement that returns rows."""
         raise NotImplementedError
 
-    def _replaced(self, table: Table[Record], row: Row, record: Record) -> None:
-        """Told about every record that was overwritten."""
+    def _replaced(
+        self, table: Table[Record], rows: Iterable[Row], records: Iterable[Record]
+    ) -> None:
+        """Told about all records that were overwritten."""
 
     def _define(self, statement: str) -> None:
         """Run a statement that changes tables."""
@@ -102,16 +104,15 @@ class SqlRecords:
         row = table.row(record)
         if not self._change(self._replace(table), table.replacement(row)):
             raise MissingRecord(table.name, table.key_of(row))
-        self._replaced(table, row, record)
+        self._replaced(table, (row,), (record,))
 
     def replace_all(self, table: Table[Record], records: Sequence[Record]) -> None:
-        rows = [table.row(record) for record in records]
+        rows = list(map(table.row, records))
         changes = list(map(table.replacement, rows))
         if self._change_each(self._replace(table), changes) != len(rows):
             missing = next(key for key in map(table.key_of, rows) if not self._is_there(table, key))
             raise MissingRecord(table.name, missing)
-        for row, record in zip(rows, records, strict=True):
-            self._replaced(table, row, record)
+        self._replaced(table, rows, records)
 
     def _is_there(self, table: Table[Any], key: Key) -> bool:
         return bool(self._fetch(self._get(table), key))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,15 +17,15 @@ from voile.core.errors import (
     StorageFull,
     StorageReadOnly,
 )
-from voile.core.storage.fair_lock import FairLock
 from voile.core.storage.sql import Dialect, SqlRecords
 from voile.core.storage.tables import Key, Record, Row, Table, Value
+from voile.core.storage.turns import Turns, hung
 
 APPLICATION: Final = 0x766F696C  # "voil": how SQLite files say whose they are
 PATIENCE: Final = 10.0
 """Seconds to wait for another writer before giving up."""
 MOST_REMEMBERED: Final = 1000
-"""Records kept in memory between transactions."""
+"""Records kept in memory between transactions; beyond that, all are forgotten."""
 
 _DIALECT = Dialect("?", {int: "INTEGER", str: "TEXT", bytes: "BLOB", float: "REAL"})
 _FAULTS: dict[int, type[StorageFault]] = {
@@ -47,8 +48,8 @@ class SqliteSession(SqlRecords):
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
         super().__init__(_DIALECT)
         self._path = path
-        self._lock = _fair_lock(path, patience)
-        self._holds_lock = False
+        self._patience = patience
+        self._turns = _turns(path, patience)
         self._remembered: dict[tuple[str, Key], Any] = {}
         self._data_version: object = None
         try:
@@ -56,17 +57,25 @@ class SqliteSession(SqlRecords):
                 path, timeout=patience, isolation_level=None, check_same_thread=False
             )
         except sqlite3.Error as error:
-            self._lock.close()
+            self._turns.close()
             raise self._fault(error) from error
         try:
-            self._prepare()
+            self._turns.wait()  # several processes may come to a new file at once
+            try:
+                self._prepare()
+            finally:
+                self._turns.entered()
+                self._turns.pause()
         except BaseException:
             self.close()
             raise
 
     def _prepare(self) -> None:
         # Looked at before anything is written: another program's file is not touched.
-        if not self.is_ours() and not self.is_blank():
+        self._define("BEGIN")  # two looks at one state
+        foreign = not self.is_ours() and not self.is_blank()
+        self._define("COMMIT")
+        if foreign:
             raise ForeignDatabase(
                 f"{self._path}: a database of another program; voile needs a file of its own"
             )
@@ -76,14 +85,18 @@ class SqliteSession(SqlRecords):
         self._define("PRAGMA synchronous = FULL")
 
     def begin(self) -> None:
-        self._lock.acquire()
-        self._holds_lock = True
+        self._turns.wait()
         try:
             self._define("BEGIN IMMEDIATE")
             self._forget_unless_alone()
+        except StorageBusy as busy:
+            self.rollback()
+            raise StorageBusy(hung(self._patience)) from busy
         except StorageFault:
             self.rollback()
             raise
+        finally:
+            self._turns.entered()
 
     def savepoint(self) -> None:
         self._define("SAVEPOINT command")
@@ -104,7 +117,7 @@ class SqliteSession(SqlRecords):
                 raise self._fault(error) from error
             # The commit mark may have reached the disk before the error, and a crash would keep it.
             raise OutcomeUnknown(f"{self._path}: {error} while committing") from error
-        self._let_go()
+        self._turns.pause()
 
     def rollback(self) -> None:
         self._remembered.clear()
@@ -112,7 +125,7 @@ class SqliteSession(SqlRecords):
             if self._connection.in_transaction:
                 self._define("ROLLBACK")
         finally:
-            self._let_go()
+            self._turns.pause()
 
     # --- records read or written before ---
 
@@ -123,11 +136,14 @@ class SqliteSession(SqlRecords):
             return known
         found = super().get(table, *key)
         if found is not None:
-            self._remember(place, found)
+            self._remembered[place] = found
         return found
 
-    def _replaced(self, table: Table[Record], row: Row, record: Record) -> None:
-        self._remember((table.name, table.key_of(row)), record)
+    def _replaced(
+        self, table: Table[Record], rows: Iterable[Row], records: Iterable[Record]
+    ) -> None:
+        for key, record in zip(map(table.key_of, rows), records, strict=True):
+            self._remembered[table.name, key] = record
 
     def drop(self, table: Table[Any]) -> None:
         self._remembered.clear()
@@ -137,18 +153,13 @@ class SqliteSession(SqlRecords):
         self._remembered.clear()
         super().rename(table, name)
 
-    def _remember(self, place: tuple[str, Key], record: object) -> None:
-        if len(self._remembered) >= MOST_REMEMBERED:
-            self._remembered.clear()
-        self._remembered[place] = record
-
     def _forget_unless_alone(self) -> None:
         """What was remembered holds as long as no other connection has committed anything.
 
         SQLite says so by a number that it changes whenever it has to drop its own copies of pages.
         """
         version = self._fetch("PRAGMA data_version", ())[0][0]
-        if version != self._data_version:
+        if version != self._data_version or len(self._remembered) > MOST_REMEMBERED:
             self._remembered.clear()
             self._data_version = version
 
@@ -164,15 +175,10 @@ class SqliteSession(SqlRecords):
     def close(self) -> None:
         self.rollback()
         self._connection.close()
-        self._lock.close()
+        self._turns.close()
 
     def _application(self) -> object:
         return self._fetch("PRAGMA application_id", ())[0][0]
-
-    def _let_go(self) -> None:
-        if self._holds_lock:
-            self._holds_lock = False
-            self._lock.release()
 
     def _change(self, statement: str, parameters: Row) -> int:
         try:
@@ -204,10 +210,10 @@ class SqliteSession(SqlRecords):
         return kind(f"{self._path}: {error}")
 
 
-def _fair_lock(path: Path, patience: float) -> FairLock:
-    """Make the file private before SQLite does, then the locks beside it."""
+def _turns(path: Path, patience: float) -> Turns:
+    """Make the file private before SQLite does, then the queue beside it."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        return FairLock(path, patience=patience)
+        return Turns(path, patience=patience)
     except OSError as error:
         raise disk_fault(path, error) from error

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, partial
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeAlias, TypeVar, get_args, get_type_hints
 
@@ -64,9 +64,10 @@ class Column:
             raise InvalidInput(f"column {self.name!r} cannot hold NUL or unpaired surrogates")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table(Generic[Record]):
-    """A table of frozen dataclasses or named tuples.
+    """A table of frozen dataclasses or named tuples. What is written once for a table (statements,
+    checks) is found again by the object itself.
 
     Args:
         name: lower case letters, digits and underscores.
@@ -92,11 +93,6 @@ class Table(Generic[Record]):
                 raise InvalidInput(f"key column {name!r} must be int, str or bytes, never None")
         if not self.key:
             raise InvalidInput(f"table {self.name!r} needs a key")
-        object.__setattr__(self, "_hash", hash((self.name, self.record, self.key)))
-
-    def __hash__(self) -> int:
-        """Kept, because statements are looked up by table for every record."""
-        return self._hash  # type: ignore[attr-defined,no-any-return]
 
     @cached_property
     def _is_tuple(self) -> bool:
@@ -121,36 +117,24 @@ class Table(Generic[Record]):
         return lambda row: self.record(*row)
 
     @cached_property
-    def values(self) -> Callable[[Record], Row]:
-        """The record as a tuple, unchecked."""
-        if self._is_tuple:
-            return tuple  # type: ignore[return-value]
-        if len(self.column_names) == 1:
-            return lambda record: (getattr(record, self.column_names[0]),)
-        return attrgetter(*self.column_names)
-
-    def row(self, record: Record) -> Row:
+    def row(self) -> Callable[[Record], Row]:
         """The record as a checked tuple."""
-        row = self.values(record)
-        if not self._is_plainly_good(*row):
-            for column, value in zip(self.columns, row, strict=True):
-                column.check(value)
-        return row
-
-    @cached_property
-    def _is_plainly_good(self) -> Callable[..., bool]:
-        return _quick_look(self.columns)
-
-    @cached_property
-    def _is_plain_key(self) -> Callable[..., bool]:
-        return _quick_look([self.columns[position] for position in self.key_positions])
+        checked = _checking(self.columns)
+        if self._is_tuple:
+            return checked  # type: ignore[return-value]
+        return lambda record: checked(tuple(getattr(record, name) for name in self.column_names))
 
     @cached_property
     def key_positions(self) -> tuple[int, ...]:
         return tuple(self.column_names.index(name) for name in self.key)
 
-    def key_of(self, row: Row) -> Key:
-        return tuple([row[position] for position in self.key_positions])
+    @cached_property
+    def key_of(self) -> Callable[[Row], Key]:
+        """The key of a row."""
+        first = self.key_positions[0]
+        if len(self.key) == 1:
+            return itemgetter(slice(first, first + 1))
+        return itemgetter(*self.key_positions)
 
     @cached_property
     def replacement(self) -> Callable[[Row], Row]:
@@ -163,27 +147,42 @@ class Table(Generic[Record]):
 
     def checked_key(self, values: Key, *, whole: bool) -> Key:
         """A key, or the first part of one."""
-        if len(values) == len(self.key) and self._is_plain_key(*values):
-            return values
         if len(values) > len(self.key) or (whole and len(values) != len(self.key)):
             raise InvalidInput(f"the key of table {self.name!r} is {self.key}, found {values!r}")
-        for position, value in zip(self.key_positions, values, strict=False):
-            self.columns[position].check(value)
-        return values
+        return self._checked_prefix[len(values)](values)
+
+    @cached_property
+    def _checked_prefix(self) -> list[Callable[[Key], Key]]:
+        columns = [self.columns[position] for position in self.key_positions]
+        return [_checking(columns[:length]) for length in range(len(columns) + 1)]
 
 
-def _quick_look(columns: Sequence[Column]) -> Callable[..., bool]:
-    """A look that clears nearly every record, as one expression over its values.
+def _checking(columns: Sequence[Column]) -> Callable[[Row], Row]:
+    """A function that returns the row it is given, or refuses it.
 
-    Every value that is stored goes through it; `Column.check` has the last word. Written out and
-    compiled once for each table, as dataclasses are, because a loop takes three times as long.
+    Every value that is stored goes through it. One expression over all values clears nearly every
+    row; where it does not, `Column.check` has the last word. Written out and compiled once for each
+    table, as dataclasses are, because a loop takes three times as long.
     """
+
+    def check(row: Row) -> Row:
+        for column, value in zip(columns, row, strict=True):
+            column.check(value)
+        return row
+
     names = [f"v{number}" for number in range(len(columns))]
     tests = [
         _PLAIN[column.kind].format(v=name) for name, column in zip(names, columns, strict=True)
     ]
-    look: Callable[..., bool] = eval(f"lambda {', '.join(names)}: {' and '.join(tests)}")
-    return look
+    code = (
+        f"def checked(row):\n"
+        f"    [{', '.join(names)}] = row\n"
+        f"    return row if {' and '.join(tests) or True} else check(row)\n"
+    )
+    made: dict[str, Any] = {"check": check}
+    exec(code, made)
+    checked: Callable[[Row], Row] = made["checked"]
+    return checked
 
 
 def _storable(text: str) -> bool:

@@ -1,0 +1,187 @@
+"""Processes that write to one SQLite file take turns.
+
+SQLite makes a second writer sleep and try again, and whoever just wrote is always first to come
+back: with eight processes the slowest gets a thousandth of its share. Here the kernel queues the
+waiting processes, and whoever has had its turn goes to the end of the queue.
+
+Nothing here keeps writers apart: SQLite does. A process that is not polite, a notice that is wrong,
+or one of a process that died, makes somebody wait or be overtaken for about a turn, nothing else.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import threading
+import time
+import weakref
+from pathlib import Path
+from typing import Final
+
+from voile.core.errors import StorageBusy
+
+TURN: Final = 0.005
+"""Seconds a process may go on working while others wait. Waking another process takes longer than
+a commit, so changing over after every commit would cost most of the throughput."""
+IDLE: Final = 0.0005
+"""Seconds without new work after which a turn ends early."""
+_NOBODY: Final = 0.0
+_GLANCE: Final = 0.00005
+"""Seconds between two looks at a process that works on past the end of its turn."""
+
+
+class Turns:
+    """One advisory file lock, and a notice that all processes can read.
+
+    Whoever holds the lock is next in line. It leaves the process at work alone until the notice
+    says that its turn is over or that no more work came, puts its own name on the notice, takes
+    SQLite's lock (`wait`, then BEGIN, then `entered`) and only then lets the next one come up. So
+    nobody is overtaken by more than those already queued.
+
+    During its turn a process looks at the notice and nothing else: no system call.
+    """
+
+    def __init__(self, path: Path, *, patience: float) -> None:
+        self._queue = os.open(f"{path}.turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._notice = Notice(self._queue)
+        except BaseException:
+            os.close(self._queue)
+            raise
+        self._patience = patience
+        self._is_next = False
+        self._abandoned = False
+        _OPEN.add(self)
+
+    def wait(self) -> None:
+        """Wait for our turn, but not for ever: `StorageBusy` after `patience` seconds."""
+        if self._notice.goes_on():
+            return
+        if not _taken(self._queue):
+            self._queue_up()
+        self._is_next = True
+        latest = time.monotonic() + 2 * TURN  # a notice may be older than the machine's last start
+        while (now := time.monotonic()) < latest and (rest := self._notice.rest_of_turn(now)) > 0:
+            time.sleep(rest)
+        self._notice.begin()
+
+    def entered(self) -> None:
+        """SQLite's lock is ours, or we gave up on it: the next in line may come up."""
+        if self._is_next:
+            self._is_next = False
+            fcntl.flock(self._queue, fcntl.LOCK_UN)
+
+    def pause(self) -> None:
+        """The work is done; for the rest of the turn only we go on, unless no more work comes."""
+        self._notice.pause()
+
+    def close(self) -> None:
+        _OPEN.discard(self)
+        if not self._abandoned:  # else a thread still waits in the kernel on this descriptor
+            os.close(self._queue)
+
+    def _queue_up(self) -> None:
+        # A blocking flock knows no time limit, so a thread of its own waits in it.
+        visit = _Visit()
+        threading.Thread(target=self._stand_in_line, args=(visit,), daemon=True).start()
+        if not visit.wait(self._patience):
+            self._abandoned = True
+            raise StorageBusy(hung(self._patience))
+
+    def _stand_in_line(self, visit: _Visit) -> None:
+        fcntl.flock(self._queue, fcntl.LOCK_EX)
+        if not visit.arrive():
+            fcntl.flock(self._queue, fcntl.LOCK_UN)
+
+
+def hung(patience: float) -> str:
+    """What to tell somebody who waited for nothing."""
+    return (
+        f"another process has been writing for more than {patience:g} seconds; it may be stopped "
+        "or hung"
+    )
+
+
+class Notice:
+    """Whose turn it is, when it ends, and since when it pauses (0 while it works).
+
+    Three numbers at the head of the file; times are those of the monotonic clock, which all
+    processes of a machine share.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        if os.fstat(descriptor).st_size < mmap.PAGESIZE:
+            os.pwrite(descriptor, bytes(mmap.PAGESIZE), 0)  # a page the disk has room for
+        self._numbers = memoryview(mmap.mmap(descriptor, mmap.PAGESIZE)).cast("d")
+        self._me = float(int.from_bytes(os.urandom(6), "big"))
+        self._ends = 0.0
+
+    def goes_on(self) -> bool:
+        """Go on with a turn that is still ours."""
+        numbers = self._numbers
+        if numbers[0] != self._me or time.monotonic() >= self._ends:
+            return False
+        numbers[2] = 0.0
+        return True
+
+    def begin(self) -> None:
+        """Our turn begins."""
+        self._ends = time.monotonic() + TURN
+        self._numbers[0], self._numbers[1], self._numbers[2] = self._me, self._ends, 0.0
+
+    def pause(self) -> None:
+        if self._numbers[0] == self._me:
+            self._numbers[2] = time.monotonic()
+
+    def rest_of_turn(self, now: float) -> float:
+        """Seconds to leave whoever works alone; 0 if its turn is over, or no more work comes."""
+        who, ends, pauses_since = self._numbers[:3]
+        if who in (_NOBODY, self._me):
+            return 0.0
+        if not pauses_since:
+            return max(_GLANCE, min(ends - now, IDLE))
+        return min(ends - now, pauses_since + IDLE - now, IDLE)
+
+
+class _Visit:
+    """One wait for the lock: either the waiter arrives first or the one who sent it gives up."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._arrived = threading.Event()
+        self._given_up = False
+
+    def arrive(self) -> bool:
+        """Report the lock; false if nobody wants it any more."""
+        with self._guard:
+            self._arrived.set()
+            return not self._given_up
+
+    def wait(self, seconds: float) -> bool:
+        self._arrived.wait(seconds)
+        with self._guard:
+            self._given_up = not self._arrived.is_set()
+            return not self._given_up
+
+
+def _taken(descriptor: int) -> bool:
+    """Take a lock if that is possible at once."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+_OPEN: weakref.WeakSet[Turns] = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    """A forked child shares the parent's locks: left open, it would keep them past its death."""
+    for turns in list(_OPEN):
+        turns.close()
+    _OPEN.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

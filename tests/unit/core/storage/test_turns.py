@@ -1,0 +1,140 @@
+"""Turns between processes; two on one path in one process stand for two processes."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from voile.core.errors import StorageBusy
+from voile.core.storage import turns
+from voile.core.storage.turns import Turns
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "test.db"
+
+
+def arrival(one: Turns) -> threading.Event:
+    """Set once its turn has come, in a thread of its own."""
+    arrived = threading.Event()
+
+    def wait() -> None:
+        one.wait()
+        one.entered()
+        arrived.set()
+        one.pause()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return arrived
+
+
+def queued(path: Path, one: Turns) -> threading.Event:
+    """The same, returned when it is next in line."""
+    arrived = arrival(one)
+    with Path(f"{path}.turn").open("rb") as stream:
+        while turns._taken(stream.fileno()):
+            fcntl.flock(stream, fcntl.LOCK_UN)
+            time.sleep(0.001)
+    return arrived
+
+
+def work(one: Turns) -> None:
+    one.wait()
+    one.entered()
+    one.pause()
+
+
+def test_whoever_waits_behind_the_next_in_line_gives_up_after_a_while(path: Path) -> None:
+    one, two = Turns(path, patience=10), Turns(path, patience=0.05)
+    one.wait()  # next in line, and waiting for SQLite
+    with pytest.raises(StorageBusy, match="stopped or hung"):
+        two.wait()
+    one.entered()
+    one.close()
+
+
+def test_whoever_gave_up_lets_others_pass(path: Path) -> None:
+    one, two, three = (Turns(path, patience=patience) for patience in (10, 0.05, 10))
+    one.wait()
+    with pytest.raises(StorageBusy):
+        two.wait()
+    one.entered()
+    one.pause()
+    assert arrival(three).wait(5)
+
+
+def test_a_turn_goes_on_while_others_wait_and_then_ends(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "TURN", 0.5)
+    monkeypatch.setattr(turns, "IDLE", 0.5)
+    one, two = Turns(path, patience=10), Turns(path, patience=10)
+    work(one)
+    arrived, times = queued(path, two), 0
+    while not arrived.is_set():
+        time.sleep(0.001)  # time enough to be overtaken
+        work(one)  # queues behind the other one when the turn is over
+        times += 1
+    assert times > 5
+
+
+def test_who_is_at_work_is_left_alone_past_the_end_of_its_turn(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "TURN", 0.3)
+    one, two = Turns(path, patience=10), Turns(path, patience=10)
+    one.wait()
+    one.entered()
+    arrived = queued(path, two)
+    assert not arrived.wait(0.4)  # 0.3 s later the turn is over, but it works
+    one.pause()
+    assert arrived.wait(5)
+
+
+def test_a_turn_ends_early_when_no_more_work_comes(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "TURN", 3600.0)
+    one, two = Turns(path, patience=10), Turns(path, patience=10)
+    one.wait()
+    one.entered()
+    arrived = queued(path, two)
+    one.pause()
+    assert arrived.wait(5)
+    assert arrival(one).wait(5)  # the turn that was cut short is over
+
+
+def test_the_end_of_anothers_work_does_not_end_our_turn(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "TURN", 0.2)
+    one, two, three = (Turns(path, patience=10) for _ in range(3))
+    one.wait()
+    one.entered()
+    two.wait()  # the first works on and on; its turn is over
+    two.entered()
+    arrived = queued(path, three)
+    one.pause()
+    assert not arrived.wait(0.1)
+
+
+@pytest.mark.parametrize("numbers", [(1e300, 0), (float("nan"), 0), (-1.0, 0), (1e300, 1e300)])
+def test_the_notice_of_a_process_that_died_delays_nobody_for_long(
+    path: Path, numbers: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "TURN", 0.5)
+    one, two = Turns(path, patience=10), Turns(path, patience=10)
+    one.wait()
+    one.entered()
+    arrived = queued(path, two)
+    with Path(f"{path}.turn").open("r+b") as stream:
+        notice = memoryview(mmap.mmap(stream.fileno(), mmap.PAGESIZE)).cast("d")
+        notice[1], notice[2] = numbers
+    one.close()  # as the kernel does
+    assert arrived.wait(5)
