@@ -231,7 +231,7 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
         event_text(charge.event),
         packed(*cost),
         charge.purpose,
-        charge.part.value,
+        str(charge.part),
         charge.caller,
         charge.query,
         len(charge.population),

@@ -78,9 +78,12 @@ class Tree:
 
     def path(self, t: Transaction, name: str) -> list[Node]:
         """The account and all accounts above it, the root last."""
-        path = [self.node(t, name)]
-        while path[-1].account.parent is not None:
-            path.append(self.node(t, path[-1].account.parent))
+        path: list[Node] = []
+        above: str | None = name
+        while above is not None:
+            node = self.node(t, above)
+            path.append(node)
+            above = node.account.parent
         return path
 
     def below(self, t: Transaction, name: str) -> list[Node]:

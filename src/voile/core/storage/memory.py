@@ -100,7 +100,7 @@ class MemorySession:
             self.replace(table, record)
 
     def get(self, table: Table[Record], *key: Value) -> Record | None:
-        row = self._database.rows[table.name].get(table.checked_key(key, whole=True))
+        row = self._database.rows[table.name].get(table.checked_key(key))
         return None if row is None else table.from_row(row)
 
     def scan(
@@ -112,12 +112,12 @@ class MemorySession:
         descending: bool = False,
     ) -> list[Record]:
         rows, keys = self._database.rows[table.name], self._database.keys[table.name]
-        depth = len(table.checked_key(prefix, whole=False))
+        depth = len(table.checked_prefix(prefix))
         first = bisect_left(keys, prefix, key=lambda key: key[:depth])
         last = bisect_right(keys, prefix, key=lambda key: key[:depth])
         chosen = keys[first:last]
         if after is not None:
-            table.checked_key((*prefix, after), whole=False)
+            table.checked_prefix((*prefix, after))
             chosen = [k for k in chosen if (k[depth] < after if descending else k[depth] > after)]  # type: ignore[operator]
         chosen = chosen[::-1] if descending else chosen
         return [table.from_row(rows[key]) for key in chosen[:limit]]

@@ -118,7 +118,7 @@ class SqlRecords:
         return bool(self._fetch(self._get(table), key))
 
     def get(self, table: Table[Record], *key: Value) -> Record | None:
-        rows = self._fetch(self._get(table), table.checked_key(key, whole=True))
+        rows = self._fetch(self._get(table), table.checked_key(key))
         return table.from_row(rows[0]) if rows else None
 
     def scan(
@@ -130,7 +130,7 @@ class SqlRecords:
         descending: bool = False,
     ) -> list[Record]:
         values = prefix if after is None else (*prefix, after)
-        table.checked_key(values, whole=False)
+        table.checked_prefix(values)
         statement = self._scan(table, len(prefix), after is not None, limit is not None, descending)
         parameters = values if limit is None else (*values, limit)
         return list(map(table.from_row, self._fetch(statement, parameters)))

@@ -130,7 +130,7 @@ class SqliteSession(SqlRecords):
     # --- records read or written before ---
 
     def get(self, table: Table[Record], *key: Value) -> Record | None:
-        place = (table.name, table.checked_key(key, whole=True))
+        place = (table.name, table.checked_key(key))
         known = self._remembered.get(place)
         if type(known) is table.record:
             return known

@@ -119,7 +119,7 @@ class Table(Generic[Record]):
     @cached_property
     def row(self) -> Callable[[Record], Row]:
         """The record as a checked tuple."""
-        checked = _checking(self.columns)
+        checked = _checking(f"a row of table {self.name!r}", self.columns)
         if self._is_tuple:
             return checked  # type: ignore[return-value]
         return lambda record: checked(tuple(getattr(record, name) for name in self.column_names))
@@ -145,27 +145,34 @@ class Table(Generic[Record]):
         others = [n for n in range(len(self.column_names)) if n not in self.key_positions]
         return itemgetter(*(others or self.key_positions), *self.key_positions)
 
-    def checked_key(self, values: Key, *, whole: bool) -> Key:
+    @cached_property
+    def checked_key(self) -> Callable[[Key], Key]:
+        """A whole key, checked."""
+        return self._checked_prefixes[-1]
+
+    def checked_prefix(self, values: Key) -> Key:
         """A key, or the first part of one."""
-        if len(values) > len(self.key) or (whole and len(values) != len(self.key)):
-            raise InvalidInput(f"the key of table {self.name!r} is {self.key}, found {values!r}")
-        return self._checked_prefix[len(values)](values)
+        return self._checked_prefixes[min(len(values), len(self.key))](values)
 
     @cached_property
-    def _checked_prefix(self) -> list[Callable[[Key], Key]]:
+    def _checked_prefixes(self) -> list[Callable[[Key], Key]]:
         columns = [self.columns[position] for position in self.key_positions]
-        return [_checking(columns[:length]) for length in range(len(columns) + 1)]
+        name = f"the key of table {self.name!r}"
+        return [_checking(name, columns[:length]) for length in range(len(columns) + 1)]
 
 
-def _checking(columns: Sequence[Column]) -> Callable[[Row], Row]:
-    """A function that returns the row it is given, or refuses it.
+def _checking(what: str, columns: Sequence[Column]) -> Callable[[Row], Row]:
+    """A function that returns the values it is given as a plain tuple, or refuses them.
 
-    Every value that is stored goes through it. One expression over all values clears nearly every
-    row; where it does not, `Column.check` has the last word. Written out and compiled once for each
-    table, as dataclasses are, because a loop takes three times as long.
+    Drivers take longer over any other sequence. Every value that is stored goes through it: one
+    expression over all values clears nearly every row; where it does not, `Column.check` has the
+    last word. Written out and compiled once for each table, as dataclasses are, because a loop
+    takes three times as long.
     """
 
     def check(row: Row) -> Row:
+        if len(row) != len(columns):
+            raise InvalidInput(f"{what} is {[column.name for column in columns]}, found {row!r}")
         for column, value in zip(columns, row, strict=True):
             column.check(value)
         return row
@@ -176,6 +183,8 @@ def _checking(columns: Sequence[Column]) -> Callable[[Row], Row]:
     ]
     code = (
         f"def checked(row):\n"
+        f"    row = tuple(row)\n"
+        f"    if len(row) != {len(names)}: return check(row)\n"
         f"    [{', '.join(names)}] = row\n"
         f"    return row if {' and '.join(tests) or True} else check(row)\n"
     )

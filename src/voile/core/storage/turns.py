@@ -21,7 +21,7 @@ from typing import Final
 
 from voile.core.errors import StorageBusy
 
-TURN: Final = 0.005
+TURN: Final = 0.01
 """Seconds a process may go on working while others wait. Waking another process takes longer than
 a commit, so changing over after every commit would cost most of the throughput."""
 IDLE: Final = 0.0005
