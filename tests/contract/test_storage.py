@@ -17,8 +17,18 @@ from voile.core.errors import (
     MissingRecord,
     NewerDatabase,
     StorageFault,
+    StorageReadOnly,
 )
-from voile.core.storage import Migrator, Part, Session, Storage, Table, Transaction, storage_on
+from voile.core.storage import (
+    Migrator,
+    Part,
+    Reader,
+    Session,
+    Storage,
+    Table,
+    Transaction,
+    storage_on,
+)
 
 
 @dataclass(frozen=True)
@@ -402,6 +412,88 @@ class TestTransactions:
             storage.submit(interrupted)
         storage.submit(add(item("kept")))
         assert [record.name for record in all_items(storage)] == ["kept"]
+
+
+class TestLooking:
+    """Reading much, at one moment, while others write."""
+
+    def test_it_sees_what_was_committed(self, storage: Storage) -> None:
+        storage.submit(add(item()))
+        assert storage.look(lambda t: t.get(ITEMS, "a", 1)) == item()
+        assert storage.look(lambda t: t.scan(ITEMS)) == [item()]
+        assert storage.look(lambda t: t.get(ITEMS, "b", 1)) is None
+
+    def test_it_stays_at_one_moment_while_others_write(
+        self, storage: Storage, new_session: NewSession
+    ) -> None:
+        storage.submit(add(item("a")))
+        with storage_on(new_session(), [PART]) as other:
+
+            def question(t: Reader) -> tuple[list[Item], list[Item]]:
+                before = t.scan(ITEMS)
+                storage.submit(add(item("b")))
+                other.submit(add(item("c")))
+                return before, t.scan(ITEMS)
+
+            assert storage.look(question) == ([item("a")], [item("a")])
+        assert [each.name for each in all_items(storage)] == ["a", "b", "c"]
+
+    def test_a_transaction_that_takes_long_is_neither_seen_nor_waited_for(
+        self, storage: Storage, request: pytest.FixtureRequest
+    ) -> None:
+        if "memory" in request.node.name:
+            pytest.skip("memory waits for it")
+        inside, seen = threading.Event(), threading.Event()
+
+        def slow(t: Transaction) -> bool:
+            t.insert(ITEMS, item())
+            inside.set()
+            return seen.wait(20)
+
+        answers: list[bool] = []
+        writer = threading.Thread(target=lambda: answers.append(storage.submit(slow)))
+        writer.start()
+        assert inside.wait(20)
+        assert storage.look(lambda t: t.scan(ITEMS)) == []
+        seen.set()
+        writer.join()
+        assert answers == [True]
+        assert storage.look(lambda t: t.scan(ITEMS)) == [item()]
+
+    def test_whoever_looks_cannot_write(self, storage: Storage) -> None:
+        storage.submit(add(item()))
+        for write in (
+            lambda t: t.insert(ITEMS, item("b")),
+            lambda t: t.replace(ITEMS, item(weight=1.0)),
+            lambda t: t.replace_all(ITEMS, [item(weight=1.0)]),
+        ):
+            with pytest.raises(StorageReadOnly):
+                storage.look(write)
+        assert all_items(storage) == [item()]
+
+    def test_many_threads_may_look_at_once(self, storage: Storage) -> None:
+        storage.submit(add(item()))
+        found: list[list[Item]] = []
+
+        def look() -> None:
+            found.append(storage.look(lambda t: t.scan(ITEMS)))
+
+        threads = [threading.Thread(target=look) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [[item()]] * 8
+
+    def test_what_a_look_raises_comes_out_and_harms_nothing(self, storage: Storage) -> None:
+        with pytest.raises(ZeroDivisionError):
+            storage.look(lambda _: 1 / 0)
+        storage.submit(add(item()))
+        assert storage.look(lambda t: t.scan(ITEMS)) == [item()]
+
+    def test_inside_a_command_it_is_refused(self, storage: Storage) -> None:
+        with pytest.raises(InvalidInput, match="in a transaction"):
+            storage.submit(lambda _: storage.look(lambda t: t.scan(ITEMS)))
 
 
 class TestCommitFailure:

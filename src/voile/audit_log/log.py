@@ -22,7 +22,7 @@ from voile.audit_log.tree import (
     inclusion_ranges,
 )
 from voile.core.errors import DuplicateRecord, InvalidInput
-from voile.core.storage import Part, Table, Transaction
+from voile.core.storage import Part, Reader, Table, Transaction
 
 
 class Leaf(NamedTuple):
@@ -99,7 +99,7 @@ class AuditLog:
         return cls(origin)
 
     @classmethod
-    def open(cls, transaction: Transaction) -> Self:
+    def open(cls, transaction: Reader) -> Self:
         """The log that this database holds."""
         return cls(_head(transaction).origin)
 
@@ -118,28 +118,26 @@ class AuditLog:
         transaction.replace(HEADS, Head(_HEAD, self.origin, head.size + 1, edge))
         return Appended(head.size, leaf)
 
-    def head(self, transaction: Transaction) -> TreeHead:
+    def head(self, transaction: Reader) -> TreeHead:
         """Size and root as they are now."""
         head = _head(transaction)
         return TreeHead(head.size, root_of(head.edge))
 
-    def record(self, transaction: Transaction, index: int) -> bytes:
+    def record(self, transaction: Reader, index: int) -> bytes:
         """The canonical bytes of one record."""
         return _leaf(transaction, index).record
 
-    def records(
-        self, transaction: Transaction, *, first: int = 0, limit: int = 1000
-    ) -> Sequence[bytes]:
+    def records(self, transaction: Reader, *, first: int = 0, limit: int = 1000) -> Sequence[bytes]:
         """Canonical bytes of records in order; page with `first`."""
         leaves = transaction.scan(LEAVES, after=first - 1, limit=limit)
         return [leaf.record for leaf in leaves]
 
-    def root_at(self, transaction: Transaction, size: int) -> Hash:
+    def root_at(self, transaction: Reader, size: int) -> Hash:
         """The root when there were `size` records."""
         _check_size(size, _head(transaction).size)
         return _range_hash(transaction, (0, size))
 
-    def inclusion_proof(self, transaction: Transaction, index: int, size: int) -> tuple[Hash, ...]:
+    def inclusion_proof(self, transaction: Reader, index: int, size: int) -> tuple[Hash, ...]:
         """That record `index` is among the first `size`."""
         _check_size(size, _head(transaction).size)
         if not 0 <= index < size:
@@ -147,7 +145,7 @@ class AuditLog:
         return tuple(_range_hash(transaction, part) for part in inclusion_ranges(index, size))
 
     def consistency_proof(
-        self, transaction: Transaction, old_size: int, new_size: int
+        self, transaction: Reader, old_size: int, new_size: int
     ) -> tuple[Hash, ...]:
         """That the tree of `new_size` records begins with the tree of `old_size`."""
         _check_size(new_size, _head(transaction).size)
@@ -156,7 +154,7 @@ class AuditLog:
         return tuple(_range_hash(transaction, part) for part in ranges)
 
 
-def _head(transaction: Transaction) -> Head:
+def _head(transaction: Reader) -> Head:
     head = transaction.get(HEADS, _HEAD)
     if head is None:
         raise InvalidInput("this database holds no audit log yet; make one with `voile audit init`")
@@ -168,19 +166,19 @@ def _check_size(size: int, largest: int) -> None:
         raise InvalidInput(f"expected a tree size of 0 to {largest}, found {size}")
 
 
-def _leaf(transaction: Transaction, number: int) -> Leaf:
+def _leaf(transaction: Reader, number: int) -> Leaf:
     leaf = transaction.get(LEAVES, number)
     if leaf is None:
         raise InvalidInput(f"there is no record {number}")
     return leaf
 
 
-def _range_hash(transaction: Transaction, part: Range) -> Hash:
+def _range_hash(transaction: Reader, part: Range) -> Hash:
     nodes = complete_subtrees(*part)
     return root_of(b"".join(_node(transaction, level, place) for level, place in nodes))
 
 
-def _node(transaction: Transaction, level: int, position: int) -> Hash:
+def _node(transaction: Reader, level: int, position: int) -> Hash:
     last_leaf = ((position + 1) << level) - 1
     start = HASH_SIZE * level
     return _leaf(transaction, last_leaf).hashes[start : start + HASH_SIZE]

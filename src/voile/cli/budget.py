@@ -13,7 +13,7 @@ from voile.cli.output import ExitCode, JsonOption, console, print_json
 
 if TYPE_CHECKING:
     from voile.audit_log import AuditLog, Policy, Report
-    from voile.core.storage import Storage
+    from voile.core.storage import Reader, Storage
     from voile.ledger import Node
     from voile.privacy.events import PrivacyEvent
 
@@ -107,18 +107,16 @@ def show(
     from voile.ledger.tree import share_of
 
     ledger = Ledger()
+
+    def nodes(t: Reader) -> list[Node]:
+        if account is None:
+            return ledger.nodes(t)
+        return [ledger.node(t, account), *ledger.below(t, account)]
+
     with _open(database) as storage:
-        nodes = storage.submit(
-            lambda t: (
-                ledger.nodes(t)
-                if account is None
-                else [ledger.node(t, account), *ledger.below(t, account)]
-            )
-        )
-        shares = storage.submit(lambda t: [share_of(t, node) for node in nodes])
+        found = storage.look(lambda t: [(each, share_of(t, each)) for each in nodes(t)])
     lines = [
-        _facts(node) | {"consumed": share, "risk": Risk.of(share).value}
-        for node, share in zip(nodes, shares, strict=True)
+        _facts(node) | {"consumed": share, "risk": Risk.of(share).value} for node, share in found
     ]
     if as_json:
         print_json({"accounts": lines})
@@ -144,7 +142,7 @@ def report(
     from voile.workflows.budget_html import budget_html, summary
 
     with _open(database) as storage:
-        found = storage.submit(lambda t: budget_report(Ledger(), t, account, custodian=custodian))
+        found = storage.look(lambda t: budget_report(Ledger(), t, account, custodian=custodian))
     if html is not None:
         replace_file(html, budget_html(found).encode())
     if as_json:
@@ -176,9 +174,7 @@ def forecast(
 
     event = None if noise is None else Gaussian(noise)
     with _open(database) as storage:
-        found = storage.submit(
-            lambda t: look_ahead(Ledger(), t, account, event, window=3600 * hours)
-        )
+        found = storage.look(lambda t: look_ahead(Ledger(), t, account, event, window=3600 * hours))
     _say(asdict(found), as_json=as_json)
 
 
@@ -200,7 +196,7 @@ def renew(
     with _open(database) as storage:
         log = _log(storage)
         done = renew_budget(storage, ledger, log, account, reason=reason, caller=by)
-        life = storage.submit(lambda t: budget_report(ledger, t, account)).lifetime
+        life = storage.look(lambda t: budget_report(ledger, t, account)).lifetime
         kept = _keep(storage, log, key, policy)
     said = {"renewed": account, "period": done.period, "entry": done.entry}
     said |= {"lifetime_epsilon": life.epsilon, "lifetime_promised": life.promised_epsilon}

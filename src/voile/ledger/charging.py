@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.guarantee import ProtectedUnit, Relation
-from voile.core.storage import Transaction
+from voile.core.storage import Reader, Transaction
 from voile.ledger.accounts import Account, RowPart, check_relation
 from voile.ledger.alerts import Alert, reached
 from voile.ledger.balances import Standing, charged
@@ -136,7 +136,7 @@ def standings_after(path: Sequence[Node], cost: Sums) -> list[Standing]:
 
 
 def plan_parts_after(
-    t: Transaction, account: Account, event: PrivacyEvent
+    t: Reader, account: Account, event: PrivacyEvent
 ) -> tuple[list[tuple[str, int, int]], float]:
     """Step 3 for a plan: the parts that would be used, and the share of the plan used then."""
     wanted = parts_of([event])

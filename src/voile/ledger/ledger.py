@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from voile.core.errors import InvalidInput
-from voile.core.storage import Transaction
+from voile.core.storage import Reader, Transaction
 from voile.ledger.accounts import Account, Opening
 from voile.ledger.charging import Charge, Grant, apply_charge
 from voile.ledger.opening import Done, open_account, renew
@@ -124,7 +124,7 @@ class Ledger:
         )
         return Settled(answer, grant.charge, grant, record)
 
-    def answered(self, t: Transaction, asked: Asked) -> StoredAnswer | None:
+    def answered(self, t: Reader, asked: Asked) -> StoredAnswer | None:
         """The latest stored answer to this question, if it may be given again."""
         if not asked.replayable:
             return None
@@ -134,23 +134,23 @@ class Ledger:
         row = found[0]
         return StoredAnswer(row.answer, f"{row.root}#{row.number}", row.time, row.record)
 
-    def account(self, t: Transaction, name: str) -> Account:
+    def account(self, t: Reader, name: str) -> Account:
         """What an account promises."""
         return self._tree.node(t, name).account
 
-    def node(self, t: Transaction, name: str) -> Node:
+    def node(self, t: Reader, name: str) -> Node:
         """An account with its running sums."""
         return self._tree.node(t, name)
 
-    def path(self, t: Transaction, name: str) -> list[Node]:
+    def path(self, t: Reader, name: str) -> list[Node]:
         """An account and all above it, the root last."""
         return self._tree.path(t, name)
 
-    def below(self, t: Transaction, name: str) -> list[Node]:
+    def below(self, t: Reader, name: str) -> list[Node]:
         """All accounts below an account."""
         return self._tree.below(t, name)
 
-    def nodes(self, t: Transaction) -> list[Node]:
+    def nodes(self, t: Reader) -> list[Node]:
         """All accounts, each tree from its root down."""
         return self._tree.all(t)
 

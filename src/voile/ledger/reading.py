@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from voile.core.errors import BudgetExceeded, InvalidInput
-from voile.core.storage import Transaction
+from voile.core.storage import Reader
 from voile.ledger.accounts import Account, check_relation
 from voile.ledger.charging import plan_parts_after, standings_after
 from voile.ledger.event_text import event_from
@@ -75,7 +75,7 @@ class Forecast:
     exhausted_at: float | None
 
 
-def remaining(ledger: Ledger, t: Transaction, name: str) -> Remaining:
+def remaining(ledger: Ledger, t: Reader, name: str) -> Remaining:
     """What is left of an account, and of those above it."""
     path = ledger.path(t, name)
     left = {node.account.name: 1 - share_of(t, node) for node in path}
@@ -92,7 +92,7 @@ def epsilon_spent(node: Node) -> float | None:
     return account.measure.epsilon(node.standing.spent, account.delta)
 
 
-def would_cost(ledger: Ledger, t: Transaction, name: str, event: PrivacyEvent) -> WouldCost:
+def would_cost(ledger: Ledger, t: Reader, name: str, event: PrivacyEvent) -> WouldCost:
     """Whether an event would be granted, and what it would leave. Public facts only."""
     path = ledger.path(t, name)
     account = path[0].account
@@ -116,7 +116,7 @@ def would_cost(ledger: Ledger, t: Transaction, name: str, event: PrivacyEvent) -
     return WouldCost(True, "", cost, _moves(path, before, after))
 
 
-def how_many(ledger: Ledger, t: Transaction, name: str, event: PrivacyEvent) -> int:
+def how_many(ledger: Ledger, t: Reader, name: str, event: PrivacyEvent) -> int:
     """How many more such events fit the account and all above it."""
     path = ledger.path(t, name)
     low, high = 0, 1
@@ -130,7 +130,7 @@ def how_many(ledger: Ledger, t: Transaction, name: str, event: PrivacyEvent) -> 
 
 def forecast(
     ledger: Ledger,
-    t: Transaction,
+    t: Reader,
     name: str,
     event: PrivacyEvent | None = None,
     *,
@@ -159,7 +159,7 @@ def forecast(
 
 
 def recent_charges(
-    ledger: Ledger, t: Transaction, name: str, *, since: float, at_least: int = 0
+    ledger: Ledger, t: Reader, name: str, *, since: float, at_least: int = 0
 ) -> list[Entry]:
     """Charges on an account or below it, the latest first: since then, and at least that many."""
     root = ledger.node(t, name).account.root
@@ -186,7 +186,7 @@ def _share_of_charges(node: Node, entries: list[Entry]) -> float:
     return consumed(total, account.budgets)
 
 
-def _fit(t: Transaction, path: list[Node], event: PrivacyEvent) -> bool:
+def _fit(t: Reader, path: list[Node], event: PrivacyEvent) -> bool:
     account = path[0].account
     try:
         if account.is_plan:

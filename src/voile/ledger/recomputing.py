@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from voile.core.errors import InvalidInput
-from voile.core.storage import Transaction
+from voile.core.storage import Reader
 from voile.ledger.accounts import Account
 from voile.ledger.balances import Standing, Step, charged
 from voile.ledger.event_text import event_from, parts_of
@@ -126,7 +126,7 @@ def nothing_of(account: Account) -> Sums:
     return (Measure() if account.measure is None else account.measure).nothing
 
 
-def differences(t: Transaction, nodes: Iterable[Node], found: Recomputation) -> list[str]:
+def differences(t: Reader, nodes: Iterable[Node], found: Recomputation) -> list[str]:
     """Where stored balances are not what the acts make them; empty if all agree."""
     problems: list[str] = []
     stored = {node.account.name: node for node in nodes}
@@ -148,7 +148,7 @@ def differences(t: Transaction, nodes: Iterable[Node], found: Recomputation) -> 
     return problems
 
 
-def check_journal(t: Transaction, nodes: list[Node]) -> list[str]:
+def check_journal(t: Reader, nodes: list[Node]) -> list[str]:
     """Whether all balances are what the journal makes them, and the journal has no gap."""
     accounts = {node.account.name: node.account for node in nodes}
     found, problems = Recomputation(), []

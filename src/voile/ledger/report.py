@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from voile.core.errors import VoileError
-from voile.core.storage import Transaction
+from voile.core.storage import Reader
 from voile.ledger.accounts import Account
 from voile.ledger.alerts import Risk
 from voile.ledger.event_text import event_from, parts_of
@@ -119,9 +119,7 @@ class BudgetReport:
         return {"format": FORMAT, **content, "risk": self.risk.value}
 
 
-def budget_report(
-    ledger: Ledger, t: Transaction, name: str, *, custodian: bool = False
-) -> BudgetReport:
+def budget_report(ledger: Ledger, t: Reader, name: str, *, custodian: bool = False) -> BudgetReport:
     """The report on an account.
 
     Args:
@@ -165,7 +163,7 @@ def budget_report(
     )
 
 
-def _line(t: Transaction, node: Node) -> tuple[str, float, str]:
+def _line(t: Reader, node: Node) -> tuple[str, float, str]:
     share = share_of(t, node)
     return node.account.name, share, Risk.of(share).value
 

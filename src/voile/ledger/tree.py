@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import ProtectedUnit, Relation
-from voile.core.storage import Transaction
+from voile.core.storage import Reader, Transaction
 from voile.ledger.accounts import Account, Children
 from voile.ledger.balances import Standing
 from voile.ledger.event_text import event_from, event_text
@@ -53,7 +53,7 @@ class Tree:
         self._known: dict[bytes, Account] = {}
         self._nodes: dict[str, Node] = {}
 
-    def node(self, t: Transaction, name: str) -> Node:
+    def node(self, t: Reader, name: str) -> Node:
         """One account; `InvalidInput` if there is none of this name."""
         balance = t.get(BALANCES, name) if isinstance(name, str) else None
         if balance is None:
@@ -76,7 +76,7 @@ class Tree:
         for node in nodes:
             self._nodes[node.balance.account] = node
 
-    def path(self, t: Transaction, name: str) -> list[Node]:
+    def path(self, t: Reader, name: str) -> list[Node]:
         """The account and all accounts above it, the root last."""
         path: list[Node] = []
         above: str | None = name
@@ -86,7 +86,7 @@ class Tree:
             above = node.account.parent
         return path
 
-    def below(self, t: Transaction, name: str) -> list[Node]:
+    def below(self, t: Reader, name: str) -> list[Node]:
         """All accounts below an account, parents before children."""
         found: list[Node] = []
         for row in t.scan(CHILDREN, name):
@@ -94,13 +94,13 @@ class Tree:
             found += self.below(t, row.child)
         return found
 
-    def all(self, t: Transaction) -> list[Node]:
+    def all(self, t: Reader) -> list[Node]:
         """All accounts of the ledger, each tree from its root down."""
         names = [balance.account for balance in t.scan(BALANCES)]
         roots = [node for node in (self.node(t, n) for n in names) if node.account.parent is None]
         return [each for root in roots for each in (root, *self.below(t, root.account.name))]
 
-    def _account(self, t: Transaction, balance: Balance) -> Account:
+    def _account(self, t: Reader, balance: Balance) -> Account:
         row = t.get(ACCOUNTS, balance.terms)
         if row is None:
             raise InvalidInput(f"account {balance.account!r} has lost its terms")
@@ -116,7 +116,7 @@ def check_depth(path: list[Node]) -> None:
         raise InvalidInput(f"accounts can be nested {_DEEPEST} deep, not deeper")
 
 
-def share_of(t: Transaction, node: Node) -> float:
+def share_of(t: Reader, node: Node) -> float:
     """The consumed share of an account: of its budget, or of the parts of its plan."""
     if not node.account.is_plan:
         return consumed(node.standing.spent, node.account.budgets)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
-from voile.core.storage import Transaction
+from voile.core.storage import Reader
 from voile.ledger.charging import KEPT_DIGEST, charge_name
 from voile.ledger.ledger import Ledger
 from voile.ledger.measures import Sums, consumed, plus, unpacked
@@ -60,7 +60,7 @@ class _Asked:
     records: frozenset[bytes]
 
 
-def watch(ledger: Ledger, t: Transaction, account: str) -> tuple[Finding, ...]:
+def watch(ledger: Ledger, t: Reader, account: str) -> tuple[Finding, ...]:
     """What the rules notice about an account and those below it."""
     node = ledger.node(t, account)
     charges = recent_charges(ledger, t, account, since=float("inf"), at_least=MOST_CHARGES)
@@ -74,7 +74,7 @@ def watch(ledger: Ledger, t: Transaction, account: str) -> tuple[Finding, ...]:
     )
 
 
-def _population(t: Transaction, entry: Entry) -> frozenset[bytes]:
+def _population(t: Reader, entry: Entry) -> frozenset[bytes]:
     row = t.get(POPULATIONS, entry.root, entry.number)
     content = b"" if row is None else row.records
     return frozenset(content[n : n + KEPT_DIGEST] for n in range(0, len(content), KEPT_DIGEST))

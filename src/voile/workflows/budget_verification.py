@@ -13,7 +13,7 @@ Steps; a report lists all of them, in this order:
  9. Newer      how much is newer than the newest checkpoint of step 2: if the database was set back
                to a state at or after that checkpoint, nothing here can notice it
 
-Steps 4 to 8 read ledger and log in one transaction: writers wait for it.
+Steps 4 to 8 compare ledger and log at one moment; charges go on meanwhile.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from voile.audit_log.notes import BadSignature, Checkpoint, Note
 from voile.audit_log.publishing import check_stored
 from voile.audit_log.witness_client import Answered, Inquiry, collect
 from voile.core.errors import InvalidInput, VerificationFailed
-from voile.core.storage import Storage, Transaction
+from voile.core.storage import Reader, Storage
 from voile.ledger import Account, Ledger, Measure, Node, check_journal
 from voile.ledger.event_text import event_for_log, event_from
 from voile.ledger.measures import Sums, fits, read, unpacked, written
@@ -87,7 +87,7 @@ def verify(storage: Storage, ledger: Ledger, log: AuditLog, evidence: Evidence) 
 
     Changes nothing in the database; a witness that is asked remembers what it was shown.
     """
-    books = storage.submit(lambda t: _Books.read(t, ledger, log))
+    books = storage.look(lambda t: _Books.read(t, ledger, log))
     newest: list[int] = []
     checks: tuple[Callable[[], str], ...] = (
         lambda: f"{check_stored(storage, log).size} records",
@@ -146,7 +146,7 @@ def _extends(storage: Storage, log: AuditLog, policy: Policy, name: str, content
     if kept.origin != log.origin or not note.signers(policy.log_keys):
         raise VerificationFailed(f"{name}: not signed with a key of this log")
 
-    def compare(t: Transaction) -> bool:
+    def compare(t: Reader) -> bool:
         head = log.head(t)
         if kept.size > head.size:
             raise VerificationFailed(
@@ -197,7 +197,7 @@ def _newer(storage: Storage, log: AuditLog, newest: list[int]) -> str:
 
 @dataclass(frozen=True)
 class _Books:
-    """Everything that ledger and log say, read in one transaction."""
+    """Everything that ledger and log say, read at one moment."""
 
     nodes: tuple[Node, ...]
     entries: dict[str, Entry]
@@ -206,7 +206,7 @@ class _Books:
     movements: tuple[Movement, ...]
 
     @classmethod
-    def read(cls, t: Transaction, ledger: Ledger, log: AuditLog) -> _Books:
+    def read(cls, t: Reader, ledger: Ledger, log: AuditLog) -> _Books:
         nodes = ledger.nodes(t)
         roots = [node.account.name for node in nodes if node.account.parent is None]
         found = (entry for root in roots for entry in t.scan(ENTRIES, root))
@@ -260,7 +260,7 @@ class _Books:
 
 
 def _recomputed(
-    t: Transaction, nodes: list[Node], entries: dict[str, Entry], log: AuditLog
+    t: Reader, nodes: list[Node], entries: dict[str, Entry], log: AuditLog
 ) -> tuple[list[Movement], list[str]]:
     """Step 5: all balances from the records of the log alone.
 
@@ -279,7 +279,7 @@ def _recomputed(
     return movements, problems + differences(t, nodes, again)
 
 
-def _contents(t: Transaction, log: AuditLog) -> Iterator[bytes]:
+def _contents(t: Reader, log: AuditLog) -> Iterator[bytes]:
     first = 0
     while page := log.records(t, first=first, limit=_PAGE):
         yield from page

@@ -3,18 +3,20 @@
 - say what is stored: `Table`, `Part`
 - open it: `open_storage`
 - change it: `Storage.submit(command)`, where a command is any function of a `Transaction`
+- read much of it without making writers wait: `Storage.look(question)`, a function of a `Reader`
 """
 
 from voile.core.storage.group_commit import Command, Storage
 from voile.core.storage.opening import open_storage, storage_on
 from voile.core.storage.parts import Part
-from voile.core.storage.session import Migrator, Session, Transaction
+from voile.core.storage.session import Migrator, Reader, Session, Transaction
 from voile.core.storage.tables import Table
 
 __all__ = [
     "Command",
     "Migrator",
     "Part",
+    "Reader",
     "Session",
     "Storage",
     "Table",

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from voile.core.errors import InvalidInput, OutcomeUnknown, StorageFault
-from voile.core.storage.session import Session, Transaction
+from voile.core.storage.session import Reader, Session, Transaction
 
 Answer = TypeVar("Answer")
 Command: TypeAlias = Callable[[Transaction], Answer]
@@ -78,6 +78,15 @@ class Storage:
         if ticket.error is not None:
             raise ticket.error
         return ticket.answer
+
+    def look(self, question: Callable[[Reader], Answer]) -> Answer:
+        """Read what was committed up to one moment, for as long as it takes: nobody waits for it.
+
+        For whatever reads more than a few records. What changes something is submitted.
+        """
+        self._check_usable()
+        with self._session.snapshot() as reader:
+            return question(reader)
 
     def close(self) -> None:
         """Let go of the database; harmless if repeated."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from voile.core.errors import DuplicateRecord, MissingRecord
+from voile.core.errors import DuplicateRecord, MissingRecord, StorageReadOnly
+from voile.core.storage.session import Reader
 from voile.core.storage.tables import Key, Record, Row, Table, Value
 
 
@@ -19,7 +21,17 @@ class MemoryDatabase:
         self.rows: dict[str, dict[Key, Row]] = {}
         self.keys: dict[str, list[Key]] = {}
         self.claimed = False
+        self.frozen = False
         self.writer = threading.Lock()
+
+    def frozen_copy(self) -> MemoryDatabase:
+        """The same rows, to be read."""
+        other = MemoryDatabase()
+        other.frozen = True
+        with self.writer:
+            other.rows = {name: dict(rows) for name, rows in self.rows.items()}
+            other.keys = {name: list(keys) for name, keys in self.keys.items()}
+        return other
 
 
 class MemorySession:
@@ -62,6 +74,11 @@ class MemorySession:
         self._writing = False
         self._database.writer.release()
 
+    @contextmanager
+    def snapshot(self) -> Iterator[Reader]:
+        """A copy; unlike the databases, memory waits for a transaction that is under way."""
+        yield MemorySession(self._database.frozen_copy())
+
     def is_blank(self) -> bool:
         return not self._database.rows and not self._database.claimed
 
@@ -77,6 +94,7 @@ class MemorySession:
     # --- records ---
 
     def insert(self, table: Table[Record], record: Record) -> None:
+        self._check_writable()
         row = table.row(record)
         key = table.key_of(row)
         rows, keys = self._database.rows[table.name], self._database.keys[table.name]
@@ -87,6 +105,7 @@ class MemorySession:
         self._undo.append(lambda: _withdraw(rows, keys, key))
 
     def replace(self, table: Table[Record], record: Record) -> None:
+        self._check_writable()
         row = table.row(record)
         key = table.key_of(row)
         rows = self._database.rows[table.name]
@@ -121,6 +140,10 @@ class MemorySession:
             chosen = [k for k in chosen if (k[depth] < after if descending else k[depth] > after)]  # type: ignore[operator]
         chosen = chosen[::-1] if descending else chosen
         return [table.from_row(rows[key]) for key in chosen[:limit]]
+
+    def _check_writable(self) -> None:
+        if self._database.frozen:
+            raise StorageReadOnly("a snapshot can only be read")
 
     # --- tables ---
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from voile.core.errors import (
@@ -12,6 +14,7 @@ from voile.core.errors import (
     StorageReadOnly,
 )
 from voile.core.optional import optional
+from voile.core.storage.session import Reader
 from voile.core.storage.sql import Dialect, SqlRecords
 from voile.core.storage.tables import Row
 
@@ -105,6 +108,15 @@ class PostgresSession(SqlRecords):
             return  # the server rolls back what a lost connection left open
         if self._connection.info.transaction_status != self._psycopg.pq.TransactionStatus.IDLE:
             self._define("ROLLBACK")
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Reader]:
+        reader = PostgresSession(self._url, patience=self._patience)
+        try:
+            reader._define("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield reader
+        finally:
+            reader.close()
 
     def is_blank(self) -> bool:
         return not self._fetch(f"{_RELATIONS} LIMIT 1", ())

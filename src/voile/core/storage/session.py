@@ -1,28 +1,20 @@
 """What a database must be able to do to carry voile's storage.
 
-`Transaction` is what commands see; `Session` adds what the group commit needs. Three classes
-implement both: memory (the readable specification), SQLite and PostgreSQL.
+`Reader` and `Transaction` are what commands see; `Session` adds what the group commit needs. Three
+classes implement all of it: memory (the readable specification), SQLite and PostgreSQL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from voile.core.storage.tables import Record, Table, Value
 
 
-class Transaction(Protocol):
-    """Reading and writing records; everything a command does happens together or not at all."""
-
-    def insert(self, table: Table[Record], record: Record) -> None:
-        """Add a record; `DuplicateRecord` if its key is taken."""
-
-    def replace(self, table: Table[Record], record: Record) -> None:
-        """Overwrite the record with the same key; `MissingRecord` if there is none."""
-
-    def replace_all(self, table: Table[Record], records: Sequence[Record]) -> None:
-        """Overwrite each of several records; `MissingRecord` if one is not there."""
+class Reader(Protocol):
+    """Reading records."""
 
     def get(self, table: Table[Record], *key: Value) -> Record | None:
         """The record with this key, or None."""
@@ -40,6 +32,19 @@ class Transaction(Protocol):
         `after` continues a scan: only records whose next key column lies beyond it (before it, if
         descending) are returned.
         """
+
+
+class Transaction(Reader, Protocol):
+    """Reading and writing records; everything a command does happens together or not at all."""
+
+    def insert(self, table: Table[Record], record: Record) -> None:
+        """Add a record; `DuplicateRecord` if its key is taken."""
+
+    def replace(self, table: Table[Record], record: Record) -> None:
+        """Overwrite the record with the same key; `MissingRecord` if there is none."""
+
+    def replace_all(self, table: Table[Record], records: Sequence[Record]) -> None:
+        """Overwrite each of several records; `MissingRecord` if one is not there."""
 
 
 class Migrator(Transaction, Protocol):
@@ -75,6 +80,9 @@ class Session(Migrator, Protocol):
 
     def rollback(self) -> None:
         """Keep nothing of the transaction; harmless where there is none."""
+
+    def snapshot(self) -> AbstractContextManager[Reader]:
+        """What was committed up to one moment, while others go on writing; for any thread."""
 
     def is_blank(self) -> bool:
         """Whether the database holds nothing at all."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from voile.core.errors import (
     StorageFull,
     StorageReadOnly,
 )
+from voile.core.storage.session import Reader
 from voile.core.storage.sql import Dialect, SqlRecords
 from voile.core.storage.tables import Key, Record, Row, Table, Value
 from voile.core.storage.turns import Turns, hung
@@ -39,26 +41,65 @@ _FAULTS: dict[int, type[StorageFault]] = {
 }
 
 
-class SqliteSession(SqlRecords):
-    """One connection to one file. Any thread may use it, one at a time.
+class _Connected(SqlRecords):
+    """One connection to one file; its errors in our words. Any thread may use it, one at a time."""
 
-    Records that were read or replaced are remembered (decision 0035).
-    """
-
-    def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
+    def __init__(self, path: Path, patience: float) -> None:
         super().__init__(_DIALECT)
         self._path = path
-        self._patience = patience
-        self._turns = _turns(path, patience)
-        self._remembered: dict[tuple[str, Key], Any] = {}
-        self._data_version: object = None
         try:
             self._connection = sqlite3.connect(
                 path, timeout=patience, isolation_level=None, check_same_thread=False
             )
         except sqlite3.Error as error:
-            self._turns.close()
             raise self._fault(error) from error
+
+    def _change(self, statement: str, parameters: Row) -> int:
+        try:
+            return self._connection.execute(statement, parameters).rowcount
+        except sqlite3.Error as error:
+            raise self._fault(error) from error
+
+    def _change_each(self, statement: str, parameters: list[Row]) -> int:
+        try:
+            return self._connection.executemany(statement, parameters).rowcount
+        except sqlite3.Error as error:
+            raise self._fault(error) from error
+
+    def _fetch(self, statement: str, parameters: Row) -> list[Row]:
+        try:
+            return self._connection.execute(statement, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise self._fault(error) from error
+
+    def _define(self, statement: str) -> None:
+        try:
+            self._connection.execute(statement)
+        except sqlite3.Error as error:
+            raise self._fault(error) from error
+
+    def _fault(self, error: sqlite3.Error) -> StorageFault:
+        code = getattr(error, "sqlite_errorcode", None)
+        kind = StorageFault if code is None else _FAULTS.get(code & 0xFF, StorageFault)
+        return kind(f"{self._path}: {error}")
+
+
+class SqliteSession(_Connected):
+    """Transactions on one file.
+
+    Records that were read or replaced are remembered (decision 0035).
+    """
+
+    def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
+        self._turns = _turns(path, patience)
+        self._patience = patience
+        self._remembered: dict[tuple[str, Key], Any] = {}
+        self._data_version: object = None
+        try:
+            super().__init__(path, patience)
+        except StorageFault:
+            self._turns.close()
+            raise
         try:
             self._turns.wait()  # several processes may come to a new file at once
             try:
@@ -127,6 +168,16 @@ class SqliteSession(SqlRecords):
         finally:
             self._turns.pause()
 
+    @contextmanager
+    def snapshot(self) -> Iterator[Reader]:
+        reader = _Connected(self._path, self._patience)
+        try:
+            reader._define("PRAGMA query_only = ON")
+            reader._define("BEGIN")
+            yield reader
+        finally:
+            reader._connection.close()
+
     # --- records read or written before ---
 
     def get(self, table: Table[Record], *key: Value) -> Record | None:
@@ -179,35 +230,6 @@ class SqliteSession(SqlRecords):
 
     def _application(self) -> object:
         return self._fetch("PRAGMA application_id", ())[0][0]
-
-    def _change(self, statement: str, parameters: Row) -> int:
-        try:
-            return self._connection.execute(statement, parameters).rowcount
-        except sqlite3.Error as error:
-            raise self._fault(error) from error
-
-    def _change_each(self, statement: str, parameters: list[Row]) -> int:
-        try:
-            return self._connection.executemany(statement, parameters).rowcount
-        except sqlite3.Error as error:
-            raise self._fault(error) from error
-
-    def _fetch(self, statement: str, parameters: Row) -> list[Row]:
-        try:
-            return self._connection.execute(statement, parameters).fetchall()
-        except sqlite3.Error as error:
-            raise self._fault(error) from error
-
-    def _define(self, statement: str) -> None:
-        try:
-            self._connection.execute(statement)
-        except sqlite3.Error as error:
-            raise self._fault(error) from error
-
-    def _fault(self, error: sqlite3.Error) -> StorageFault:
-        code = getattr(error, "sqlite_errorcode", None)
-        kind = StorageFault if code is None else _FAULTS.get(code & 0xFF, StorageFault)
-        return kind(f"{self._path}: {error}")
 
 
 def _turns(path: Path, patience: float) -> Turns:
