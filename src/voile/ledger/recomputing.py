@@ -6,18 +6,23 @@ bit. Nothing here reads a balance.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from voile.core.errors import InvalidInput
 from voile.core.storage import Reader
 from voile.ledger.accounts import Account
 from voile.ledger.balances import Standing, Step, charged
+from voile.ledger.charging import charge_name
 from voile.ledger.event_text import event_from, parts_of
 from voile.ledger.measures import Measure, Sums, unpacked
-from voile.ledger.tables import BALANCES, ENTRIES, PLAN_PARTS, Act, Entry
+from voile.ledger.tables import ENTRIES, PLAN_PARTS, Act, Entry
 from voile.ledger.tree import Node
+
+_PAGE: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,20 +110,21 @@ class Recomputation:
                 below.standing = below.standing.renewed(carried=False)
 
 
-def movements_of(entries: Iterable[Entry], accounts: dict[str, Account]) -> Iterator[Movement]:
-    """The journal as acts."""
-    for entry in entries:
-        account = accounts[entry.account]
-        yield Movement(
-            act=Act(entry.act),
-            account=entry.account,
-            name=f"{entry.root}#{entry.number}",
-            parent=account.parent,
-            is_plan=account.is_plan,
-            is_parallel=account.is_parallel,
-            cost=unpacked(entry.cost, 1)[0] if entry.cost else (),
-            event=entry.event,
-        )
+def movement_of(entry: Entry, accounts: Mapping[str, Account]) -> Movement:
+    """An entry of the journal as an act."""
+    account = accounts.get(entry.account)
+    if account is None:
+        raise InvalidInput(f"account {entry.account!r} of {charge_name(entry)} is not there")
+    return Movement(
+        act=Act(entry.act),
+        account=entry.account,
+        name=charge_name(entry),
+        parent=account.parent,
+        is_plan=account.is_plan,
+        is_parallel=account.is_parallel,
+        cost=unpacked(entry.cost, 1)[0] if entry.cost else (),
+        event=entry.event,
+    )
 
 
 def nothing_of(account: Account) -> Sums:
@@ -126,49 +132,79 @@ def nothing_of(account: Account) -> Sums:
     return (Measure() if account.measure is None else account.measure).nothing
 
 
-def differences(t: Reader, nodes: Iterable[Node], found: Recomputation) -> list[str]:
-    """Where stored balances are not what the acts make them; empty if all agree."""
-    problems: list[str] = []
-    stored = {node.account.name: node for node in nodes}
-    for name in sorted(stored.keys() ^ found.accounts.keys()):
-        problems.append(f"{name}: known to one side only")
-    for name in sorted(stored.keys() & found.accounts.keys()):
-        balance, again = t.get(BALANCES, name), found.accounts[name]
-        assert balance is not None
-        if balance.sums != again.standing.pack():
-            sums, was = again.standing.spent, Standing.unpack(balance.sums).spent
-            problems.append(f"{name}: the ledger says {was}, the acts add up to {sums}")
-        if balance.period != again.period:
-            problems.append(f"{name}: period {balance.period}, by the acts {again.period}")
-        if stored[name].account.parent is None and balance.entries != found.entries[name]:
-            problems.append(f"{name}: {balance.entries} entries, by the acts {found.entries[name]}")
-        used = {row.event: row.used for row in t.scan(PLAN_PARTS, name) if row.used}
-        if stored[name].account.is_plan and used != dict(again.used):
-            problems.append(f"{name}: the parts used are not those of the acts")
-    return problems
+class JournalCheck:
+    """Takes the entries of journals one by one: gaps, steps back in time, and what they add up to.
+
+    Trees may be taken in turns; the entries of one tree come in its order.
+    """
+
+    def __init__(self, accounts: Mapping[str, Account]) -> None:
+        self._accounts = accounts
+        self._expected: dict[str, tuple[int, float]] = {}
+        self.found = Recomputation()
+        self.problems: list[str] = []
+
+    def take(self, entry: Entry) -> None:
+        number, time = self._expected.get(entry.root, (0, -math.inf))
+        if entry.number != number:
+            self.problems.append(f"{entry.root}: the journal has a gap before {entry.number}")
+        if entry.time < time:
+            self.problems.append(f"{charge_name(entry)}: the journal runs back in time")
+        self._expected[entry.root] = entry.number + 1, max(time, entry.time)
+        try:
+            movement = movement_of(entry, self._accounts)
+            self.found.apply(movement, nothing_of(self._accounts[entry.account]))
+        except InvalidInput as error:
+            self.problems.append(f"{charge_name(entry)}: {error}")
 
 
 def check_journal(t: Reader, nodes: list[Node]) -> list[str]:
     """Whether all balances are what the journal makes them, and the journal has no gap."""
-    accounts = {node.account.name: node.account for node in nodes}
-    found, problems = Recomputation(), []
-    for root in [each for each in accounts.values() if each.parent is None]:
-        entries = t.scan(ENTRIES, root.name)
-        if [entry.number for entry in entries] != list(range(len(entries))):
-            problems.append(f"{root.name}: the journal has a gap")
-        times = [entry.time for entry in entries]
-        if times != sorted(times):
-            problems.append(f"{root.name}: the journal runs back in time")
-        for movement in movements_of(entries, accounts):
-            found.apply(movement, nothing_of(accounts[movement.account]))
-    return problems + differences(t, nodes, found)
+    check = JournalCheck({node.account.name: node.account for node in nodes})
+    for root in [node.account.name for node in nodes if node.account.parent is None]:
+        for entry in entries_of(t, root):
+            check.take(entry)
+    return check.problems + differences(t, nodes, check.found)
+
+
+def entries_of(t: Reader, root: str) -> Iterator[Entry]:
+    """The journal of a tree, a page at a time."""
+    after: int | None = None
+    while page := t.scan(ENTRIES, root, after=after, limit=_PAGE):
+        yield from page
+        after = page[-1].number
+
+
+def differences(t: Reader, nodes: Iterable[Node], found: Recomputation) -> list[str]:
+    """Where stored balances are not what the acts make them; empty if all agree."""
+    stored = {node.account.name: node for node in nodes}
+    problems = [
+        f"{name}: known to one side only" for name in sorted(stored.keys() ^ found.accounts.keys())
+    ]
+    for name in sorted(stored.keys() & found.accounts.keys()):
+        account, balance, standing = stored[name]
+        again = found.accounts[name]
+        if balance.sums != again.standing.pack():
+            sums = again.standing.spent
+            problems.append(f"{name}: the ledger says {standing.spent}, the acts add up to {sums}")
+        if balance.period != again.period:
+            problems.append(f"{name}: period {balance.period}, by the acts {again.period}")
+        if account.parent is None and balance.entries != found.entries[name]:
+            problems.append(f"{name}: {balance.entries} entries, by the acts {found.entries[name]}")
+        if account.is_plan:
+            used = {row.event: row.used for row in t.scan(PLAN_PARTS, name) if row.used}
+            if used != dict(again.used):
+                problems.append(f"{name}: the parts used are not those of the acts")
+    return problems
 
 
 __all__ = [
+    "JournalCheck",
     "Movement",
     "Recomputation",
     "check_journal",
     "differences",
-    "movements_of",
+    "entries_of",
+    "movement_of",
     "nothing_of",
 ]

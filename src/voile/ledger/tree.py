@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from voile.core.errors import InvalidInput
@@ -61,7 +61,7 @@ class Tree:
         known = self._nodes.get(name)
         if known is not None and known.balance is balance:  # the very object: nothing has changed
             return known
-        account = self._known.get(balance.terms) or self._account(t, balance)
+        account = self._known.get(balance.terms) or self._promised(t, balance)
         return Node(account, balance, Standing.unpack(balance.sums))
 
     def replace(self, t: Transaction, nodes: Sequence[Node]) -> None:
@@ -96,18 +96,32 @@ class Tree:
 
     def all(self, t: Reader) -> list[Node]:
         """All accounts of the ledger, each tree from its root down."""
-        names = [balance.account for balance in t.scan(BALANCES)]
-        roots = [node for node in (self.node(t, n) for n in names) if node.account.parent is None]
-        return [each for root in roots for each in (root, *self.below(t, root.account.name))]
+        promised = {row.terms: row for row in t.scan(ACCOUNTS)}
+        nodes: dict[str | None, list[Node]] = {}
+        for balance in t.scan(BALANCES):
+            account = _account(balance, promised.get(balance.terms))
+            node = Node(account, balance, Standing.unpack(balance.sums))
+            nodes.setdefault(account.parent, []).append(node)
 
-    def _account(self, t: Reader, balance: Balance) -> Account:
-        row = t.get(ACCOUNTS, balance.terms)
-        if row is None:
-            raise InvalidInput(f"account {balance.account!r} has lost its terms")
+        def from_here(node: Node) -> Iterator[Node]:
+            yield node
+            for child in nodes.get(node.account.name, ()):
+                yield from from_here(child)
+
+        return [each for root in nodes.get(None, ()) for each in from_here(root)]
+
+    def _promised(self, t: Reader, balance: Balance) -> Account:
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        account = self._known[balance.terms] = account_from(row)
+        account = _account(balance, t.get(ACCOUNTS, balance.terms))
+        self._known[balance.terms] = account
         return account
+
+
+def _account(balance: Balance, row: AccountRow | None) -> Account:
+    if row is None:
+        raise InvalidInput(f"account {balance.account!r} has lost its terms")
+    return account_from(row)
 
 
 def check_depth(path: list[Node]) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from jinja2 import Environment, StrictUndefined
 
 from voile.ledger import THRESHOLDS, BudgetReport
-from voile.ledger.report import Point
+from voile.ledger.history import Point
 
 _WIDTH: Final = 640
 _HEIGHT: Final = 220
