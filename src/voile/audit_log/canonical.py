@@ -58,25 +58,37 @@ def text_around(value: Flat, still_open: frozenset[str]) -> list[str]:
 
 def decode(content: bytes) -> Canonical:
     """The value behind canonical bytes; anything that would not encode to the same is refused."""
-    try:
-        value: Canonical = json.loads(
-            content.decode("utf-8"), parse_float=_no_number, parse_constant=_no_number
-        )
-        again = encode(value)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise Malformed(
-            f"expected canonical JSON, found bytes that are not JSON: {error}"
-        ) from None
-    except ValueError as error:
-        raise Malformed(f"expected canonical JSON: {error}") from None
-    if again != content:
+    value = _parsed(content)
+    if encode(value) != content:
         raise Malformed("expected canonical JSON (sorted keys, no spaces), found another spelling")
     return value
 
 
 def decode_flat(content: bytes) -> Flat:
     """The same for an object that holds only strings and integers."""
-    value = decode(content)
+    return _flat(decode(content))
+
+
+def parse_flat(content: bytes) -> Flat:
+    """An object of strings and integers in any spelling, for whoever writes it again to compare."""
+    return _flat(_parsed(content))
+
+
+def _parsed(content: bytes) -> Canonical:
+    try:
+        value: Canonical = json.loads(
+            content.decode("utf-8"), parse_float=_no_number, parse_constant=_no_number
+        )
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise Malformed(
+            f"expected canonical JSON, found bytes that are not JSON: {error}"
+        ) from None
+    except ValueError as error:
+        raise Malformed(f"expected canonical JSON: {error}") from None
+    return value
+
+
+def _flat(value: Canonical) -> Flat:
     if not isinstance(value, dict):
         raise Malformed(f"expected an object, found {type(value).__name__}")
     for key, item in value.items():

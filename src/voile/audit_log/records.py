@@ -351,7 +351,7 @@ def _encoded(kind: str, encode: Callable[[Any], bytes], values: object) -> Encod
 def decode_record(content: bytes) -> Record:
     """The record behind canonical bytes; anything `canonical_bytes` would not write is refused."""
     try:
-        flat = canonical.decode_flat(content)
+        flat = canonical.parse_flat(content)  # written again below, and compared
     except Malformed as error:
         raise InvalidInput(f"not a record: {error}") from None
     name, version = flat.pop("kind", None), flat.pop("version", None)

@@ -147,7 +147,10 @@ def packed(*values: float) -> bytes:
 
 def unpacked(content: bytes, parts: int) -> tuple[Sums, ...]:
     """The inverse of `packed` for this many sums."""
-    return tuple(_layout(len(content) // (8 * parts)).iter_unpack(content))
+    try:
+        return tuple(_layout(len(content) // (8 * parts)).iter_unpack(content))
+    except struct.error:
+        raise InvalidInput(f"expected {parts} sums, found {len(content)} bytes") from None
 
 
 @lru_cache(maxsize=256)

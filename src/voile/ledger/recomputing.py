@@ -122,9 +122,14 @@ def movement_of(entry: Entry, accounts: Mapping[str, Account]) -> Movement:
         parent=account.parent,
         is_plan=account.is_plan,
         is_parallel=account.is_parallel,
-        cost=unpacked(entry.cost, 1)[0] if entry.cost else (),
+        cost=cost_of(entry),
         event=entry.event,
     )
+
+
+def cost_of(entry: Entry) -> Sums:
+    """What an entry says it cost."""
+    return unpacked(entry.cost, 1)[0] if entry.cost else ()
 
 
 def nothing_of(account: Account) -> Sums:
@@ -154,7 +159,7 @@ class JournalCheck:
         try:
             movement = movement_of(entry, self._accounts)
             self.found.apply(movement, nothing_of(self._accounts[entry.account]))
-        except InvalidInput as error:
+        except ValueError as error:  # InvalidInput is one
             self.problems.append(f"{charge_name(entry)}: {error}")
 
 
@@ -203,6 +208,7 @@ __all__ = [
     "Movement",
     "Recomputation",
     "check_journal",
+    "cost_of",
     "differences",
     "entries_of",
     "movement_of",

@@ -1,0 +1,187 @@
+"""Ledger and log at one moment, act by act: steps 4 to 8 of `budget_verification`.
+
+An act is written into its tree's journal and into the log in one transaction, so both tell the acts
+of a tree in the same order, but for those of one transaction. They are read side by side, a page at
+a time: what is held does not grow with the number of acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from voile.audit_log import (
+    AuditLog,
+    BudgetOpened,
+    BudgetRenewed,
+    Participation,
+    Release,
+    decode_record,
+)
+from voile.core.errors import InvalidInput
+from voile.core.storage import Reader
+from voile.ledger import Ledger, Measure, Node
+from voile.ledger.charging import charge_name
+from voile.ledger.event_text import event_for_log, event_from
+from voile.ledger.measures import Sums, fits, read
+from voile.ledger.recomputing import (
+    JournalCheck,
+    Movement,
+    Recomputation,
+    cost_of,
+    differences,
+    entries_of,
+)
+from voile.ledger.tables import Act, Entry
+
+_Act: TypeAlias = BudgetOpened | BudgetRenewed | Release | Participation
+_PAGE: Final = 1000
+
+
+class Comparison:
+    """What is wrong, for each step; all lists are empty if ledger and log agree.
+
+    Args:
+        t: both at one moment.
+    """
+
+    def __init__(self, t: Reader, ledger: Ledger, log: AuditLog) -> None:
+        self._nodes = ledger.nodes(t)
+        self._accounts = {node.account.name: node.account for node in self._nodes}
+        roots = [node.account.name for node in self._nodes if node.account.parent is None]
+        self._journals = {root: entries_of(t, root) for root in roots}
+        self._check = JournalCheck(self._accounts)
+        self._waiting: dict[str, Entry] = {}
+        self._read = dict.fromkeys(roots, 0)
+        self._other_acts = 0
+        self.entries = self.acts = 0
+        self.charges: list[str] = []
+        """Step 6."""
+        self.costs: list[str] = []
+        """Step 7."""
+        again, unreadable = self._follow(_contents(t, log))
+        self._read_the_rest()
+        self.journal = self._check.problems + differences(t, self._nodes, self._check.found)
+        """Step 4."""
+        self.totals = unreadable + differences(t, self._nodes, again)
+        """Step 5: all balances from the records of the log alone."""
+        self.bounds = [_overspent(node) for node in self._nodes if not _is_within(node)]
+        """Step 8."""
+
+    @property
+    def accounts(self) -> int:
+        return len(self._nodes)
+
+    def _follow(self, contents: Iterator[bytes]) -> tuple[Recomputation, list[str]]:
+        """Go through the log, and through each journal as far as the log has come."""
+        again, unreadable = Recomputation(), []
+        for number, content in enumerate(contents):
+            try:
+                record = decode_record(content)
+                if isinstance(record, _Act):
+                    self.acts += 1
+                    again.apply(self._movement(record), _nothing(record, again))
+            except ValueError as error:  # InvalidInput is one
+                unreadable.append(f"record {number}: {error}")
+        return again, unreadable
+
+    def _movement(self, record: _Act) -> Movement:
+        cost = read(record.cost) if record.cost else ()
+        if isinstance(record, BudgetOpened):
+            self._other_acts -= 1
+            return Movement(
+                act=Act.OPENED,
+                account=record.account,
+                parent=record.parent,
+                is_plan=(record.composition or "").startswith("plan"),
+                is_parallel=record.children == "parallel",
+                cost=cost,
+            )
+        if isinstance(record, BudgetRenewed):
+            self._other_acts -= 1
+            return Movement(act=Act.RENEWED, account=record.account, cost=cost)
+        entry = self._entry_of(record.charge)
+        event = record.event or ""
+        if entry is not None:
+            if event.startswith("sha256:") and event_for_log(entry.event) == event:
+                event = entry.event  # too long for the log, which holds its digest
+            said = (record.account, cost, event)
+            if said != (entry.account, cost_of(entry), entry.event):
+                self.charges.append(f"{record.charge}: journal and log say different things")
+        return Movement(
+            act=Act.CHARGED, account=record.account, name=record.charge, cost=cost, event=event
+        )
+
+    def _entry_of(self, charge: str) -> Entry | None:
+        """The entry of a charge in the log. What the journal tells earlier waits for its record."""
+        root, _, number = charge.rpartition("#")
+        if root in self._journals and number.isdecimal():
+            while charge not in self._waiting and self._read[root] <= int(number):
+                if not self._read_on(root):
+                    break
+        entry = self._waiting.pop(charge, None)
+        if entry is None:
+            told = number.isdecimal() and int(number) < self._read.get(root, 0)
+            what = "twice in the log" if told else "in the log, but not charged"
+            self.charges.append(f"{charge}: {what}")
+        return entry
+
+    def _read_on(self, root: str) -> bool:
+        """One more entry of a journal; false if there is none."""
+        entry = next(self._journals[root], None)
+        if entry is None:
+            return False
+        self.entries += 1
+        self._read[root] = entry.number + 1
+        self._check.take(entry)
+        if entry.cost:
+            self._check_cost(entry)
+        if entry.act == Act.CHARGED:
+            self._waiting[charge_name(entry)] = entry
+        else:
+            self._other_acts += 1
+        return True
+
+    def _read_the_rest(self) -> None:
+        for root in self._journals:
+            while self._read_on(root):
+                pass
+        self.charges += [f"{name}: charged, but not in the log" for name in self._waiting]
+        if self._other_acts:
+            self.charges.append("openings and renewals of journal and log differ in number")
+
+    def _check_cost(self, entry: Entry) -> None:
+        account = self._accounts.get(entry.account)
+        measure = None if account is None else account.measure
+        try:
+            cost = () if measure is None else measure.cost(event_from(entry.event))
+            if cost != cost_of(entry):
+                self.costs.append(f"{charge_name(entry)}: costs {cost}, not {cost_of(entry)}")
+        except InvalidInput as error:
+            self.costs.append(f"{charge_name(entry)}: {error}")
+
+
+def _contents(t: Reader, log: AuditLog) -> Iterator[bytes]:
+    first = 0
+    while page := log.records(t, first=first, limit=_PAGE):
+        yield from page
+        first += len(page)
+
+
+def _nothing(record: _Act, again: Recomputation) -> Sums:
+    """The zero of an account's measure, as far as an opening needs it."""
+    if not isinstance(record, BudgetOpened):
+        return ()
+    if record.parent in again.accounts:
+        return tuple(0.0 for _ in again.accounts[record.parent].standing.spent)
+    _, _, orders = (record.composition or "").partition("renyi ")
+    return Measure(tuple(map(float, orders.split()))).nothing
+
+
+def _is_within(node: Node) -> bool:
+    account, spent = node.account, node.standing.spent
+    return account.is_plan or not any(spent) or fits(spent, account.budgets)
+
+
+def _overspent(node: Node) -> str:
+    return f"{node.account.name}: {node.standing.spent} is above {node.account.budgets}"
