@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -238,13 +239,21 @@ def verify(
         witnesses=tuple(RemoteWitness(url) for url in witness or ()),
     )
     with _open(database) as storage:
-        found = check(storage, Ledger(), _log(storage), evidence)
+        found = check(storage, Ledger(), _log(storage), evidence, progress=_compared)
     if as_json:
         print_json({"verified": found.verified, "steps": [asdict(step) for step in found.steps]})
     else:
         _print_steps(found)
     if not found.verified:
         raise typer.Exit(ExitCode.VERIFICATION_FAILED)
+
+
+def _compared(done: int, size: int) -> None:
+    """A line on a terminal; nothing where nobody looks."""
+    if sys.stderr.isatty():
+        text = "" if done >= size else f"compared {done:,} of {size:,} records"
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
 
 
 # --- what the commands share ---------------------------------------------------------------------

@@ -7,7 +7,7 @@ a time: what is held does not grow with the number of acts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from voile.audit_log import (
@@ -35,6 +35,7 @@ from voile.ledger.recomputing import (
 from voile.ledger.tables import Act, Entry
 
 _Act: TypeAlias = BudgetOpened | BudgetRenewed | Release | Participation
+Progress: TypeAlias = Callable[[int, int], object]
 _PAGE: Final = 1000
 
 
@@ -43,9 +44,12 @@ class Comparison:
 
     Args:
         t: both at one moment.
+        progress: told now and then how many records were compared, and how many there are.
     """
 
-    def __init__(self, t: Reader, ledger: Ledger, log: AuditLog) -> None:
+    def __init__(
+        self, t: Reader, ledger: Ledger, log: AuditLog, progress: Progress | None = None
+    ) -> None:
         self._nodes = ledger.nodes(t)
         self._accounts = {node.account.name: node.account for node in self._nodes}
         roots = [node.account.name for node in self._nodes if node.account.parent is None]
@@ -59,7 +63,7 @@ class Comparison:
         """Step 6."""
         self.costs: list[str] = []
         """Step 7."""
-        again, unreadable = self._follow(_contents(t, log))
+        again, unreadable = self._follow(_contents(t, log, progress))
         self._read_the_rest()
         self.journal = self._check.problems + differences(t, self._nodes, self._check.found)
         """Step 4."""
@@ -105,8 +109,7 @@ class Comparison:
         if entry is not None:
             if event.startswith("sha256:") and event_for_log(entry.event) == event:
                 event = entry.event  # too long for the log, which holds its digest
-            said = (record.account, cost, event)
-            if said != (entry.account, cost_of(entry), entry.event):
+            if not _says(entry, record.account, cost, event):
                 self.charges.append(f"{record.charge}: journal and log say different things")
         return Movement(
             act=Act.CHARGED, account=record.account, name=record.charge, cost=cost, event=event
@@ -161,11 +164,13 @@ class Comparison:
             self.costs.append(f"{charge_name(entry)}: {error}")
 
 
-def _contents(t: Reader, log: AuditLog) -> Iterator[bytes]:
-    first = 0
+def _contents(t: Reader, log: AuditLog, progress: Progress | None) -> Iterator[bytes]:
+    first, size = 0, log.head(t).size
     while page := log.records(t, first=first, limit=_PAGE):
         yield from page
         first += len(page)
+        if progress is not None:
+            progress(first, size)
 
 
 def _nothing(record: _Act, again: Recomputation) -> Sums:
@@ -176,6 +181,13 @@ def _nothing(record: _Act, again: Recomputation) -> Sums:
         return tuple(0.0 for _ in again.accounts[record.parent].standing.spent)
     _, _, orders = (record.composition or "").partition("renyi ")
     return Measure(tuple(map(float, orders.split()))).nothing
+
+
+def _says(entry: Entry, account: str, cost: Sums, event: str) -> bool:
+    try:
+        return (account, cost, event) == (entry.account, cost_of(entry), entry.event)
+    except InvalidInput:  # not even a cost
+        return False
 
 
 def _is_within(node: Node) -> bool:

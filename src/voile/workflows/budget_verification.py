@@ -39,7 +39,7 @@ from voile.audit_log.witness_client import Answered, Inquiry, collect
 from voile.core.errors import InvalidInput, VerificationFailed
 from voile.core.storage import Reader, Storage
 from voile.ledger import Ledger
-from voile.workflows.books_comparison import Comparison
+from voile.workflows.books_comparison import Comparison, Progress
 
 NAMES: Final = (
     "log",
@@ -71,12 +71,22 @@ class Evidence:
     witnesses: tuple[RemoteWitness, ...] = ()
 
 
-def verify(storage: Storage, ledger: Ledger, log: AuditLog, evidence: Evidence) -> Report:
+def verify(
+    storage: Storage,
+    ledger: Ledger,
+    log: AuditLog,
+    evidence: Evidence,
+    *,
+    progress: Progress | None = None,
+) -> Report:
     """Recompute every account from the audit log, and compare.
 
     Changes nothing in the database; a witness that is asked remembers what it was shown.
+
+    Args:
+        progress: told now and then how many records were compared, and how many there are.
     """
-    books = storage.look(lambda t: Comparison(t, ledger, log))
+    books = storage.look(lambda t: Comparison(t, ledger, log, progress))
     newest: list[int] = []
     checks: tuple[Callable[[], str], ...] = (
         lambda: f"{check_stored(storage, log).size} records",

@@ -33,7 +33,7 @@ from voile.audit_log.witness import PART as WITNESS_PART
 from voile.core.errors import BudgetExceeded, InvalidInput, VerificationFailed
 from voile.core.guarantee import ProtectedUnit
 from voile.core.storage import Transaction, open_storage
-from voile.ledger import Adaptive, Alert, Children, Planned
+from voile.ledger import Adaptive, Alert, Charge, Children, Planned
 from voile.ledger.balances import Standing
 from voile.ledger.tables import ANSWERS, BALANCES, ENTRIES
 from voile.privacy.events import Composed, Gaussian, Laplace, Repeated, Zcdp
@@ -55,6 +55,15 @@ def records(house: House) -> list[Any]:
 
 def step(report: Report, name: str) -> str:
     return next(each.outcome for each in report.steps if each.name == name)
+
+
+def detail(report: Report, name: str) -> str:
+    return next(each.detail for each in report.steps if each.name == name)
+
+
+def charge(house: House, name: str) -> Charge:
+    account = house.storage.look(lambda t: house.desk.ledger.account(t, "clinic"))
+    return house.desk.prepare(request(name), account).charge
 
 
 class TestTheWalk:
@@ -265,6 +274,10 @@ class TestVerify:
             ("entry", {"journal", "charges", "costs"}),
             ("both", {"totals", "charges"}),
             ("record", {"log", "charges"}),
+            ("no such account", {"journal", "charges", "costs"}),
+            ("no such act", {"journal", "charges"}),
+            ("no event", {"charges", "costs"}),
+            ("half a number", {"journal", "charges", "costs"}),
         ],
     )
     def test_whatever_is_changed_shows(self, tmp_path: Path, spoil: str, failing: set[str]) -> None:
@@ -275,6 +288,47 @@ class TestVerify:
         failed = {each.name for each in report.steps if each.outcome == "failed"}
         assert failed == failing, report
         assert not report.verified
+
+    def test_acts_of_one_transaction_may_be_told_in_any_order(self, house: House) -> None:
+        names = ("a", "b")
+        charges = [charge(house, name) for name in names]
+
+        def two_answers(t: Transaction) -> None:
+            grants = [house.desk.ledger.charge(t, each) for each in charges]
+            for name, grant in reversed(list(zip(names, grants, strict=True))):
+                record = house.desk._release(request(name), grant, Drawn(b"noise"))
+                house.desk.log.append_encoded(t, record)
+
+        house.storage.submit(two_answers)
+        house.answer("c")
+        report = house.verify()
+        assert report.failed is None, report.failed
+
+    def test_a_record_told_twice_or_of_no_charge_shows(self, house: House) -> None:
+        house.answer("a")
+        house.answer("b")
+        told = records(house)[-1]
+        house.storage.submit(lambda t: house.desk.log.append(t, told))
+        assert "twice in the log" in detail(house.verify(), "charges")
+        for name in ("clinic#99", "elsewhere#0", "clinic#x", "clinic"):
+            record = replace(told, charge=name)
+            house.storage.submit(lambda t, record=record: house.desk.log.append(t, record))  # type: ignore[misc]
+        said = detail(house.verify(), "charges")
+        assert "clinic#99: in the log, but not charged" in said
+        assert "and 2 more" in said
+
+    def test_it_says_how_far_it_has_come(self, house: House) -> None:
+        for number in range(3):
+            house.answer(f"a{number}")
+        seen: list[tuple[int, int]] = []
+        verify(
+            house.storage,
+            house.desk.ledger,
+            house.desk.log,
+            Evidence(),
+            progress=lambda done, size: seen.append((done, size)),
+        )
+        assert seen == [(4, 4)]
 
     def test_a_database_restored_from_an_old_backup_is_refused(self, tmp_path: Path) -> None:
         place = tmp_path / "ledger.db"
@@ -366,6 +420,22 @@ def spoil_entry(t: Transaction) -> None:
     t.replace(ENTRIES, entry._replace(cost=bytes(len(entry.cost))))
 
 
+def spoil_account(t: Transaction) -> None:
+    t.replace(ENTRIES, last_charge(t)._replace(account="nobody"))
+
+
+def spoil_act(t: Transaction) -> None:
+    t.replace(ENTRIES, last_charge(t)._replace(act="forgiven"))
+
+
+def spoil_event(t: Transaction) -> None:
+    t.replace(ENTRIES, last_charge(t)._replace(event="{"))
+
+
+def spoil_cost(t: Transaction) -> None:
+    t.replace(ENTRIES, last_charge(t)._replace(cost=b"\0" * 5))
+
+
 def spoil_both(t: Transaction) -> None:
     """Somebody who knows the ledger takes back a charge everywhere, but cannot touch the log."""
     entry = last_charge(t)
@@ -389,6 +459,10 @@ SPOIL: dict[str, Callable[[Transaction], None]] = {
     "entry": spoil_entry,
     "both": spoil_both,
     "record": spoil_record,
+    "no such account": spoil_account,
+    "no such act": spoil_act,
+    "no event": spoil_event,
+    "half a number": spoil_cost,
 }
 
 
