@@ -317,7 +317,7 @@ def many_processes(
 
 
 def measure(
-    name: str, what: What, fresh: Callable[[], str], *, seconds: float = 1.5
+    name: str, what: What, fresh: Callable[[], str], *, seconds: float = 1.0
 ) -> list[Figure]:
     shares: dict[bool, list[float]] = {True: [], False: []}
 
@@ -369,7 +369,7 @@ def measure_all(name: str, fresh: Callable[[], str]) -> list[Figure]:
     figures: list[Figure] = []
     for what in (CHARGE, WHOLE):
         figures += measure(name, what, fresh)
-        figures += latencies(name, what, fresh, 3.0)
+        figures += latencies(name, what, fresh, 2.0)
     return figures
 
 

@@ -1,9 +1,9 @@
 """One writer per process: commands of many threads share a transaction and one forced write.
 
-Whoever comes first leads: it runs its own command and those that queued up meanwhile (each inside
-a savepoint, if there are several), commits once, and only then hands out the answers. Whoever comes
-while a leader is at work waits; one of those leads next. A lone thread therefore runs its command
-itself, with nobody to hand it to, and sixty-four threads pay for one forced write together.
+A thread that comes first runs its command itself, with nobody to hand it to. Whoever comes
+meanwhile waits in a queue; the first of them leads next: it runs all commands in the queue, each
+inside a savepoint, commits once, and only then hands out the answers. So a lone thread pays for
+nothing but its own transaction, and sixty-four threads pay for one forced write together.
 
 Guarantees
     1. `submit` returns only after the command's effects are durable.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -57,22 +58,24 @@ class Storage:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._process = os.getpid()
         self._queue: deque[_Ticket[Any]] = deque()
         self._gate = threading.Lock()
         self._led = False
         self._leader: int | None = None
-        self._closed = False
+        self._over: str | None = None
+        _OPEN.add(self)
 
     def submit(self, command: Command[Answer]) -> Answer:
         """Run `command` in a transaction; its answer, once its effects are durable."""
-        self._check_usable()
-        ticket = _Ticket(command)
+        if self._over is not None:
+            raise StorageFault(self._over)
         with self._gate:
-            self._queue.append(ticket)
-            ticket.leads, self._led = not self._led, True
-        if not ticket.leads:
-            ticket.wait()
+            alone, self._led = not self._led, True
+            if not alone:
+                ticket = self._queued(command)
+        if alone:
+            return self._run_alone(command)
+        ticket.wait()
         if ticket.leads:
             self._lead()
         if ticket.error is not None:
@@ -84,14 +87,16 @@ class Storage:
 
         For whatever reads more than a few records. What changes something is submitted.
         """
-        self._check_usable()
+        if self._over is not None:
+            raise StorageFault(self._over)
+        self._check_outside()
         with self._session.snapshot() as reader:
             return question(reader)
 
     def close(self) -> None:
         """Let go of the database; harmless if repeated."""
-        if not self._closed:
-            self._closed = True
+        if self._over is None:
+            self._over = "this storage was closed; open it again"
             self._session.close()
 
     def __enter__(self) -> Self:
@@ -105,13 +110,31 @@ class Storage:
     ) -> None:
         self.close()
 
-    def _check_usable(self) -> None:
-        if self._closed:
-            raise StorageFault("this storage was closed; open it again")
-        if self._process != os.getpid():
-            raise StorageFault("this storage was opened before a fork; open it again in the child")
+    def _check_outside(self) -> None:
         if self._leader == threading.get_ident():
             raise InvalidInput("a command cannot submit another command: it is in a transaction")
+
+    def _queued(self, command: Command[Answer]) -> _Ticket[Answer]:
+        self._check_outside()
+        ticket = _Ticket(command)
+        self._queue.append(ticket)
+        return ticket
+
+    def _run_alone(self, command: Command[Answer]) -> Answer:
+        """Nobody to share with: no ticket, no savepoint; if anything fails, everything goes."""
+        self._leader = threading.get_ident()
+        try:
+            self._session.begin()
+            answer = command(self._session)
+            self._session.commit()
+        except BaseException:
+            with suppress(StorageFault):  # the fault that brought us here is the one to tell
+                self._session.rollback()
+            raise
+        finally:
+            self._leader = None
+            self._pass_on()
+        return answer
 
     def _lead(self) -> None:
         """Run one batch, pass the lead on, and wake those who were served."""
@@ -137,11 +160,8 @@ class Storage:
         committing = False
         try:
             self._session.begin()
-            if len(batch) == 1 and not self._runs_alone(batch[0]):
-                return
-            if len(batch) > 1:
-                for ticket in batch:
-                    self._run_one(ticket)
+            for ticket in batch:
+                self._run_one(ticket)
             committing = True
             self._session.commit()
         except StorageFault as fault:
@@ -149,16 +169,6 @@ class Storage:
         except BaseException:  # Ctrl-C in the leading thread: the others must not wait for ever
             self._fail(batch, _interrupted(committing))
             raise
-
-    def _runs_alone(self, ticket: _Ticket[Any]) -> bool:
-        """A lone command needs no savepoint: if it fails, the whole transaction goes."""
-        try:
-            ticket.answer = ticket.command(self._session)
-        except Exception as error:
-            ticket.error = error
-            self._session.rollback()
-            return False
-        return True
 
     def _undo(self, error: Exception) -> None:
         """Undo one command; if the database gave up the whole transaction, the batch fails."""
@@ -189,3 +199,15 @@ def _interrupted(committing: bool) -> StorageFault:
     if committing:
         return OutcomeUnknown("interrupted while committing; look before you repeat it")
     return StorageFault("the writing thread was interrupted; nothing was kept")
+
+
+_OPEN: weakref.WeakSet[Storage] = weakref.WeakSet()
+
+
+def _end_in_child() -> None:
+    """A connection belongs to the process that opened it."""
+    for storage in _OPEN:
+        storage._over = "this storage was opened before a fork; open it again in the child"
+
+
+os.register_at_fork(after_in_child=_end_in_child)
