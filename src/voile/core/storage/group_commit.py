@@ -41,7 +41,7 @@ class _Ticket(Generic[Answer]):
     def __init__(self, command: Command[Answer]) -> None:
         self.command = command
         self.answer: Answer
-        self.error: BaseException | None = None
+        self.error: BaseException | None = _interrupted(committing=False)  # until it is served
         self.leads = False
         self._woken = threading.Lock()
         self._woken.acquire()
@@ -69,15 +69,25 @@ class Storage:
         """Run `command` in a transaction; its answer, once its effects are durable."""
         if self._over is not None:
             raise StorageFault(self._over)
-        with self._gate:
-            alone, self._led = not self._led, True
-            if not alone:
-                ticket = self._queued(command)
-        if alone:
-            return self._run_alone(command)
-        ticket.wait()
-        if ticket.leads:
-            self._lead()
+        ticket: _Ticket[Answer] | None = None
+        alone = False
+        try:  # from here on Ctrl-C may come at any moment, and must leave nobody waiting
+            with self._gate:
+                alone, self._led = not self._led, True
+                if not alone:
+                    ticket = self._queued(command)
+            if ticket is None:
+                return self._run_alone(command)
+            ticket.wait()
+            if ticket.leads:
+                self._lead()
+        except BaseException:
+            if ticket is not None:
+                self._withdraw(ticket)
+            raise
+        finally:
+            if alone:
+                self._pass_on()
         if ticket.error is not None:
             raise ticket.error
         return ticket.answer
@@ -120,6 +130,15 @@ class Storage:
         self._queue.append(ticket)
         return ticket
 
+    def _withdraw(self, ticket: _Ticket[Any]) -> None:
+        """Whoever waits no longer must not be the one to lead."""
+        with self._gate:
+            if ticket not in self._queue:
+                return  # taken by another leader, which will wake nobody
+            self._queue.remove(ticket)
+        if ticket.leads:
+            self._pass_on()
+
     def _run_alone(self, command: Command[Answer]) -> Answer:
         """Nobody to share with: no ticket, no savepoint; if anything fails, everything goes."""
         self._leader = threading.get_ident()
@@ -131,25 +150,24 @@ class Storage:
             with suppress(StorageFault):  # the fault that brought us here is the one to tell
                 self._session.rollback()
             raise
-        finally:
-            self._leader = None
-            self._pass_on()
         return answer
 
     def _lead(self) -> None:
         """Run one batch, pass the lead on, and wake those who were served."""
-        with self._gate:
-            batch = [self._queue.popleft() for _ in range(min(len(self._queue), _LARGEST_BATCH))]
-        self._leader = threading.get_ident()
+        batch: list[_Ticket[Any]] = []
         try:
+            with self._gate:
+                while self._queue and len(batch) < _LARGEST_BATCH:
+                    batch.append(self._queue.popleft())
+            self._leader = threading.get_ident()
             self._run(batch)
         finally:
-            self._leader = None
             self._pass_on()
             for ticket in batch:
                 ticket.wake()
 
     def _pass_on(self) -> None:
+        self._leader = None
         with self._gate:
             self._led = bool(self._queue)
             if self._queue:
@@ -188,6 +206,7 @@ class Storage:
         self._session.savepoint()
         try:
             ticket.answer = ticket.command(self._session)
+            ticket.error = None
         except Exception as error:
             ticket.error = error
             self._undo(error)

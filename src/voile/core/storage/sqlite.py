@@ -44,12 +44,16 @@ _FAULTS: dict[int, type[StorageFault]] = {
 class _Connected(SqlRecords):
     """One connection to one file; its errors in our words. Any thread may use it, one at a time."""
 
-    def __init__(self, path: Path, patience: float) -> None:
+    def __init__(self, path: Path, patience: float, *, mode: str) -> None:
         super().__init__(_DIALECT)
         self._path = path
         try:
             self._connection = sqlite3.connect(
-                path, timeout=patience, isolation_level=None, check_same_thread=False
+                f"{path.absolute().as_uri()}?mode={mode}",
+                uri=True,
+                timeout=patience,
+                isolation_level=None,
+                check_same_thread=False,
             )
         except sqlite3.Error as error:
             raise self._fault(error) from error
@@ -96,13 +100,13 @@ class SqliteSession(_Connected):
         self._remembered: dict[tuple[str, Key], Any] = {}
         self._data_version: object = None
         try:
-            super().__init__(path, patience)
+            super().__init__(path.absolute(), patience, mode="rwc")
         except StorageFault:
             self._turns.close()
             raise
         try:
-            self._turns.wait()  # several processes may come to a new file at once
             try:
+                self._turns.wait()  # several processes may come to a new file at once
                 self._prepare()
             finally:
                 self._turns.entered()
@@ -126,14 +130,14 @@ class SqliteSession(_Connected):
         self._define("PRAGMA synchronous = FULL")
 
     def begin(self) -> None:
-        self._turns.wait()
         try:
+            self._turns.wait()
             self._define("BEGIN IMMEDIATE")
             self._forget_unless_alone()
         except StorageBusy as busy:
             self.rollback()
             raise StorageBusy(hung(self._patience)) from busy
-        except StorageFault:
+        except BaseException:
             self.rollback()
             raise
         finally:
@@ -170,7 +174,7 @@ class SqliteSession(_Connected):
 
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
-        reader = _Connected(self._path, self._patience)
+        reader = _Connected(self._path, self._patience, mode="rw")
         try:
             reader._define("PRAGMA query_only = ON")
             reader._define("BEGIN")

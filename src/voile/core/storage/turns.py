@@ -58,16 +58,16 @@ class Turns:
         """Wait for our turn, but not for ever: `StorageBusy` after `patience` seconds."""
         if self._notice.goes_on():
             return
+        self._is_next = True  # before we are: whatever happens, `entered` lets go
         if not _taken(self._queue):
             self._queue_up()
-        self._is_next = True
         latest = time.monotonic() + 2 * TURN  # a notice may be older than the machine's last start
         while (now := time.monotonic()) < latest and (rest := self._notice.rest_of_turn(now)) > 0:
             time.sleep(rest)
         self._notice.begin()
 
     def entered(self) -> None:
-        """SQLite's lock is ours, or we gave up on it: the next in line may come up."""
+        """SQLite's lock is ours, or we gave up waiting: the next in line may come up."""
         if self._is_next:
             self._is_next = False
             fcntl.flock(self._queue, fcntl.LOCK_UN)
@@ -85,8 +85,12 @@ class Turns:
         # A blocking flock knows no time limit, so a thread of its own waits in it.
         visit = _Visit()
         threading.Thread(target=self._stand_in_line, args=(visit,), daemon=True).start()
-        if not visit.wait(self._patience):
-            self._abandoned = True
+        try:
+            visit.wait(self._patience)
+        finally:  # also if somebody pressed Ctrl-C
+            arrived = visit.end()
+            self._abandoned = self._abandoned or not arrived
+        if not arrived:
             raise StorageBusy(hung(self._patience))
 
     def _stand_in_line(self, visit: _Visit) -> None:
@@ -158,8 +162,11 @@ class _Visit:
             self._arrived.set()
             return not self._given_up
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds: float) -> None:
         self._arrived.wait(seconds)
+
+    def end(self) -> bool:
+        """Wait no longer; whether the lock was reported in time."""
         with self._guard:
             self._given_up = not self._arrived.is_set()
             return not self._given_up
