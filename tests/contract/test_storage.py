@@ -27,6 +27,7 @@ from voile.core.storage import (
     Storage,
     Table,
     Transaction,
+    group_commit,
     storage_on,
 )
 
@@ -412,6 +413,45 @@ class TestTransactions:
             storage.submit(interrupted)
         storage.submit(add(item("kept")))
         assert [record.name for record in all_items(storage)] == ["kept"]
+
+    @pytest.mark.parametrize("leads", [False, True])
+    def test_whoever_is_interrupted_while_waiting_holds_nobody_up(
+        self, storage: Storage, leads: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Before its turn has come, or when it was just made the next leader."""
+        inside, go_on = threading.Event(), threading.Event()
+
+        def slow(_: Transaction) -> None:
+            inside.set()
+            go_on.wait(20)
+
+        def interrupted(ticket: group_commit._Ticket[object]) -> None:
+            if leads:
+                go_on.set()
+                waits(ticket)
+            raise KeyboardInterrupt
+
+        waits = group_commit._Ticket.wait
+        at_work = threading.Thread(target=lambda: storage.submit(slow))
+        at_work.start()
+        assert inside.wait(20)
+        with monkeypatch.context() as patch:
+            patch.setattr(group_commit._Ticket, "wait", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                storage.submit(add(item("never")))
+        go_on.set()
+        at_work.join(20)
+        done: list[bool] = []
+        later = threading.Thread(target=lambda: done.append(_added(storage, "kept")), daemon=True)
+        later.start()
+        later.join(20)
+        assert done == [True]
+        assert [record.name for record in all_items(storage)] == ["kept"]
+
+
+def _added(storage: Storage, name: str) -> bool:
+    storage.submit(add(item(name)))
+    return True
 
 
 class TestLooking:

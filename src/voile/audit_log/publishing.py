@@ -154,9 +154,12 @@ def all_records(storage: Storage, log: AuditLog, size: int) -> Iterator[bytes]:
     """The first `size` records, a page at a time, so that others can write in between."""
     for first in range(0, size, _PAGE):
         limit = min(_PAGE, size - first)
-        yield from storage.submit(
+        page = storage.submit(
             lambda t, first=first, limit=limit: log.records(t, first=first, limit=limit)  # type: ignore[misc]
         )
+        yield from page
+        if len(page) < limit:
+            return
 
 
 def export_log(storage: Storage, log: AuditLog, folder: Path) -> int:

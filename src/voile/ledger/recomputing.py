@@ -19,7 +19,7 @@ from voile.ledger.balances import Standing, Step, charged
 from voile.ledger.charging import charge_name
 from voile.ledger.event_text import event_from, parts_of
 from voile.ledger.measures import Measure, Sums, unpacked
-from voile.ledger.tables import ENTRIES, PLAN_PARTS, Act, Entry
+from voile.ledger.tables import CHILDREN, ENTRIES, PLAN_PARTS, Act, Entry
 from voile.ledger.tree import Node
 
 _PAGE: Final = 1000
@@ -75,6 +75,8 @@ class Recomputation:
         if movement.act is Act.OPENED:
             if movement.account in self.accounts:
                 raise InvalidInput(f"account {movement.account!r} was opened twice")
+            if movement.parent is not None and movement.parent not in self.accounts:
+                raise InvalidInput(f"account {movement.account!r} was opened before its parent")
             self.accounts[movement.account] = Recomputed(
                 movement.parent, movement.is_plan, movement.is_parallel, Standing.fresh(nothing)
             )
@@ -169,7 +171,14 @@ def check_journal(t: Reader, nodes: list[Node]) -> list[str]:
     for root in [node.account.name for node in nodes if node.account.parent is None]:
         for entry in entries_of(t, root):
             check.take(entry)
-    return check.problems + differences(t, nodes, check.found)
+    return check.problems + differences(t, nodes, check.found) + misplaced(t, nodes)
+
+
+def misplaced(t: Reader, nodes: Iterable[Node]) -> list[str]:
+    """Accounts that are not listed where their terms say they belong."""
+    terms = {(node.account.parent, node.account.name) for node in nodes if node.account.parent}
+    listed = {(row.parent, row.child) for row in t.scan(CHILDREN)}
+    return [f"{child}: is it below {parent!r}?" for parent, child in sorted(terms ^ listed)]
 
 
 def entries_of(t: Reader, root: str) -> Iterator[Entry]:
@@ -211,6 +220,7 @@ __all__ = [
     "cost_of",
     "differences",
     "entries_of",
+    "misplaced",
     "movement_of",
     "nothing_of",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -108,7 +109,12 @@ class Tree:
             for child in nodes.get(node.account.name, ()):
                 yield from from_here(child)
 
-        return [each for root in nodes.get(None, ()) for each in from_here(root)]
+        found = [each for root in nodes.get(None, ()) for each in from_here(root)]
+        if len(found) < sum(map(len, nodes.values())):
+            lost = {each.account.name for each in itertools.chain(*nodes.values())}
+            lost -= {each.account.name for each in found}
+            raise InvalidInput(f"accounts that hang in the air: {', '.join(sorted(lost))}")
+        return found
 
     def _promised(self, t: Reader, balance: Balance) -> Account:
         if len(self._known) >= _MOST_KNOWN:
@@ -121,6 +127,8 @@ class Tree:
 def _account(balance: Balance, row: AccountRow | None) -> Account:
     if row is None:
         raise InvalidInput(f"account {balance.account!r} has lost its terms")
+    if row.name != balance.account:  # somebody changed the database by hand
+        raise InvalidInput(f"account {balance.account!r} has the terms of {row.name!r}")
     return account_from(row)
 
 

@@ -31,6 +31,7 @@ from voile.ledger.recomputing import (
     cost_of,
     differences,
     entries_of,
+    misplaced,
 )
 from voile.ledger.tables import Act, Entry
 
@@ -65,11 +66,15 @@ class Comparison:
         """Step 7."""
         again, unreadable = self._follow(_contents(t, log, progress))
         self._read_the_rest()
-        self.journal = self._check.problems + differences(t, self._nodes, self._check.found)
+        self.journal = [
+            *self._check.problems,
+            *differences(t, self._nodes, self._check.found),
+            *misplaced(t, self._nodes),
+        ]
         """Step 4."""
         self.totals = unreadable + differences(t, self._nodes, again)
         """Step 5: all balances from the records of the log alone."""
-        self.bounds = [_overspent(node) for node in self._nodes if not _is_within(node)]
+        self.bounds = [problem for node in self._nodes if (problem := _overspending(node))]
         """Step 8."""
 
     @property
@@ -93,6 +98,7 @@ class Comparison:
         cost = read(record.cost) if record.cost else ()
         if isinstance(record, BudgetOpened):
             self._other_acts -= 1
+            self._check_terms(record)
             return Movement(
                 act=Act.OPENED,
                 account=record.account,
@@ -114,6 +120,26 @@ class Comparison:
         return Movement(
             act=Act.CHARGED, account=record.account, name=record.charge, cost=cost, event=event
         )
+
+    def _check_terms(self, record: BudgetOpened) -> None:
+        """A budget in the ledger is the one that was opened on record."""
+        account = self._accounts.get(record.account)
+        if account is None:
+            return  # said of the totals
+        terms = {
+            "epsilon": account.epsilon,
+            "delta": account.delta,
+            "unit": account.unit.value,
+            "relation": account.relation.value,
+            "dataset": account.dataset,
+            "parent": account.parent,
+            "composition": account.composition,
+            "children": account.children.value,
+        }
+        for name, value in terms.items():
+            said = getattr(record, name)
+            if said != value:
+                self.charges.append(f"{account.name}: {name} {said} when opened, {value} now")
 
     def _entry_of(self, charge: str) -> Entry | None:
         """The entry of a charge in the log. What the journal tells earlier waits for its record."""
@@ -190,10 +216,13 @@ def _says(entry: Entry, account: str, cost: Sums, event: str) -> bool:
         return False
 
 
-def _is_within(node: Node) -> bool:
+def _overspending(node: Node) -> str | None:
     account, spent = node.account, node.standing.spent
-    return account.is_plan or not any(spent) or fits(spent, account.budgets)
-
-
-def _overspent(node: Node) -> str:
-    return f"{node.account.name}: {node.standing.spent} is above {node.account.budgets}"
+    if account.is_plan or not any(spent):
+        return None
+    try:
+        if fits(spent, account.budgets):
+            return None
+    except InvalidInput as error:
+        return f"{account.name}: {error}"
+    return f"{account.name}: {spent} is above {account.budgets}"

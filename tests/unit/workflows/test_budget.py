@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -285,6 +287,44 @@ class TestVerify:
         house.keep()
         house.storage.submit(SPOIL[spoil])
         report = house.verify()
+        failed = {each.name for each in report.steps if each.outcome == "failed"}
+        assert failed == failing, report
+        assert not report.verified
+
+    @pytest.mark.parametrize(
+        ("statement", "failing"),
+        [
+            ("UPDATE ledger_accounts SET epsilon = 100.0 WHERE name = 'clinic'", {"charges"}),
+            (
+                "UPDATE ledger_accounts SET delta = 1e308 WHERE name = 'clinic'",
+                {"charges", "bounds"},
+            ),
+            ("UPDATE ledger_accounts SET children = 'odd'", {"journal"}),
+            ("UPDATE ledger_accounts SET plan = '[' WHERE name = 'study'", {"journal"}),
+            ("UPDATE ledger_accounts SET parent = 'nobody' WHERE name = 'north'", {"journal"}),
+            ("DELETE FROM ledger_accounts WHERE name = 'north'", {"journal"}),
+            ("DELETE FROM ledger_children WHERE child = 'north'", {"journal"}),
+            ("UPDATE ledger_balances SET sums = 5", {"journal"}),
+            (
+                "INSERT INTO ledger_balances SELECT 'zzz', terms, period, sums, alerted, entries, "
+                "time FROM ledger_balances WHERE account = 'north'",
+                {"journal"},
+            ),
+            ("UPDATE ledger_entries SET cost = 5", {"journal"}),
+            ("UPDATE audit_leaves SET record = 'text' WHERE number = 3", {"log", "journal"}),
+            ("UPDATE audit_heads SET size = 4611686018427387904", {"log", "kept copy"}),
+        ],
+    )
+    def test_whatever_is_written_by_hand_is_reported(
+        self, tmp_path: Path, statement: str, failing: set[str]
+    ) -> None:
+        place = tmp_path / "ledger.db"
+        house = busy_house(str(place), tmp_path)
+        house.keep()
+        house.storage.close()
+        with closing(sqlite3.connect(place)) as connection, connection:
+            assert connection.execute(statement).rowcount > 0
+        report = House.reopen(str(place), tmp_path).verify()
         failed = {each.name for each in report.steps if each.outcome == "failed"}
         assert failed == failing, report
         assert not report.verified

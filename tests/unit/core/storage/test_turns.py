@@ -12,6 +12,7 @@ import pytest
 
 from voile.core.errors import StorageBusy
 from voile.core.storage import turns
+from voile.core.storage.sqlite import SqliteSession
 from voile.core.storage.turns import Turns
 
 
@@ -67,6 +68,43 @@ def test_whoever_gave_up_lets_others_pass(path: Path) -> None:
     one.entered()
     one.pause()
     assert arrival(three).wait(5)
+
+
+def test_whoever_is_interrupted_in_the_queue_lets_others_pass(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two, three = (Turns(path, patience=10) for _ in range(3))
+    one.wait()
+    with monkeypatch.context() as patch:
+        patch.setattr(turns._Visit, "wait", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            two.wait()
+    two.entered()
+    one.entered()
+    one.pause()
+    assert arrival(three).wait(5)
+
+
+def test_whoever_is_interrupted_as_the_next_in_line_lets_others_pass(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = (SqliteSession(path, patience=10) for _ in range(3))
+    first.begin()
+    with monkeypatch.context() as patch:
+        patch.setattr("voile.core.storage.turns.time.sleep", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            second.begin()
+    first.commit()
+    third.begin()
+    third.commit()
+    second.begin()
+    second.commit()
+    for session in (first, second, third):
+        session.close()
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_turn_goes_on_while_others_wait_and_then_ends(
