@@ -172,6 +172,18 @@ class TestSqlite:
     def impatient(self, path: Path) -> Storage:
         return storage_on(SqliteSession(path, patience=0.2), [PART])
 
+    def test_a_look_finds_the_file_wherever_the_process_has_gone(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        elsewhere = path.parent / "elsewhere"
+        elsewhere.mkdir()
+        monkeypatch.chdir(path.parent)
+        with open_storage(path.name, [PART]) as storage:
+            storage.submit(append())
+            monkeypatch.chdir(elsewhere)
+            assert len(storage.look(lambda t: t.scan(ENTRIES))) == 1
+        assert list(elsewhere.iterdir()) == []
+
     def test_a_file_locked_by_another_program_is_busy_then_free(self, path: Path) -> None:
         with self.impatient(path) as storage:
             other = sqlite3.connect(path, isolation_level=None)

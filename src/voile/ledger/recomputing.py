@@ -19,7 +19,7 @@ from voile.ledger.balances import Standing, Step, charged
 from voile.ledger.charging import charge_name
 from voile.ledger.event_text import event_from, parts_of
 from voile.ledger.measures import Measure, Sums, unpacked
-from voile.ledger.tables import CHILDREN, ENTRIES, PLAN_PARTS, Act, Entry
+from voile.ledger.tables import ALERTS, CHILDREN, ENTRIES, PLAN_PARTS, Act, Entry
 from voile.ledger.tree import Node
 
 _PAGE: Final = 1000
@@ -171,7 +171,8 @@ def check_journal(t: Reader, nodes: list[Node]) -> list[str]:
     for root in [node.account.name for node in nodes if node.account.parent is None]:
         for entry in entries_of(t, root):
             check.take(entry)
-    return check.problems + differences(t, nodes, check.found) + misplaced(t, nodes)
+    sums = differences(t, nodes, check.found)
+    return [*check.problems, *sums, *misplaced(t, nodes), *forgotten_alerts(t, nodes)]
 
 
 def misplaced(t: Reader, nodes: Iterable[Node]) -> list[str]:
@@ -179,6 +180,19 @@ def misplaced(t: Reader, nodes: Iterable[Node]) -> list[str]:
     terms = {(node.account.parent, node.account.name) for node in nodes if node.account.parent}
     listed = {(row.parent, row.child) for row in t.scan(CHILDREN)}
     return [f"{child}: is it below {parent!r}?" for parent, child in sorted(terms ^ listed)]
+
+
+def forgotten_alerts(t: Reader, nodes: Iterable[Node]) -> list[str]:
+    """Accounts that remember another threshold than the last one recorded in their period."""
+    recorded: dict[tuple[str, int], int] = {}
+    for row in t.scan(ALERTS):
+        place = row.account, row.period
+        recorded[place] = max(row.threshold, recorded.get(place, 0))
+    return [
+        f"{balance.account}: alerted at {balance.alerted} %, on record {last} %"
+        for _, balance, _ in nodes
+        if balance.alerted != (last := recorded.get((balance.account, balance.period), 0))
+    ]
 
 
 def entries_of(t: Reader, root: str) -> Iterator[Entry]:
@@ -220,6 +234,7 @@ __all__ = [
     "cost_of",
     "differences",
     "entries_of",
+    "forgotten_alerts",
     "misplaced",
     "movement_of",
     "nothing_of",

@@ -31,6 +31,7 @@ from voile.ledger.recomputing import (
     cost_of,
     differences,
     entries_of,
+    forgotten_alerts,
     misplaced,
 )
 from voile.ledger.tables import Act, Entry
@@ -70,6 +71,7 @@ class Comparison:
             *self._check.problems,
             *differences(t, self._nodes, self._check.found),
             *misplaced(t, self._nodes),
+            *forgotten_alerts(t, self._nodes),
         ]
         """Step 4."""
         self.totals = unreadable + differences(t, self._nodes, again)
