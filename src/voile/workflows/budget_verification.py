@@ -157,7 +157,12 @@ def _extends(storage: Storage, log: AuditLog, policy: Policy, name: str, content
     """The copy's size, if it is signed and the log begins with what it covers."""
     note = Note.parse(content)
     kept = Checkpoint.parse(note.text)
-    if kept.origin != log.origin or not note.signers(policy.log_keys):
+    if kept.origin != log.origin:
+        raise VerificationFailed(
+            f"{name}: a checkpoint of {kept.origin}, the database holds the log {log.origin}; was "
+            "the key of another log named?"
+        )
+    if not note.signers(policy.log_keys):
         raise VerificationFailed(f"{name}: not signed with a key of this log")
 
     def compare(t: Reader) -> bool:

@@ -31,6 +31,8 @@ from voile.audit_log import (
     verify_receipt,
 )
 from voile.audit_log.log import LEAVES
+from voile.audit_log.merkle import EMPTY_ROOT
+from voile.audit_log.notes import Checkpoint, Note
 from voile.audit_log.witness import PART as WITNESS_PART
 from voile.core.errors import BudgetExceeded, InvalidInput, VerificationFailed
 from voile.core.guarantee import ProtectedUnit
@@ -430,6 +432,15 @@ class TestVerify:
         stranger.save(house.key)
         keep_checkpoint(house.storage, house.desk.log, policy(0, log_keys=[stranger]), house.key)
         assert step(house.verify(), "kept copy") == "failed"
+
+    def test_a_copy_of_another_log_is_called_that(self, house: House) -> None:
+        stranger = SigningKey.generate("example.org/another")
+        text = Checkpoint("example.org/another", 0, EMPTY_ROOT).text
+        note = bytes(Note(text, (stranger.sign(text),)))
+        evidence = Evidence(policy=policy(0), checkpoints=(("copy", note),))
+        report = verify(house.storage, house.desk.ledger, house.desk.log, evidence)
+        assert "a checkpoint of example.org/another" in detail(report, "kept copy")
+        assert not report.verified
 
     def test_the_copy_lies_beside_the_key(self, house: House) -> None:
         house.keep()
