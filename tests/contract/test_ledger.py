@@ -669,3 +669,24 @@ def test_an_undone_opening_is_not_remembered(books: Books) -> None:
     books.open(epsilon=0.1)
     with pytest.raises(BudgetExceeded):
         books.charge(event=Gaussian(1.0))
+
+
+def test_running_sums_are_those_in_the_database_whoever_wrote_them(books: Books) -> None:
+    """A ledger remembers sums it wrote; here another one writes in between, and one is undone."""
+    alone, other = Books.memory(), Ledger(books.clock)
+    for each in (books, alone):
+        each.open(epsilon=5.0)
+
+    def undone(t: Transaction) -> None:
+        books.ledger.charge(t, charge())
+        raise RuntimeError
+
+    for _ in range(4):
+        with pytest.raises(RuntimeError):
+            books.storage.submit(undone)
+        books.charge()
+        books.storage.submit(lambda t: other.charge(t, charge()))
+        alone.charge()
+        alone.charge()
+        assert books.spent("clinic") == alone.spent("clinic")
+        assert books.problems() == []

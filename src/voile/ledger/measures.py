@@ -149,8 +149,8 @@ def unpacked(content: bytes, parts: int) -> tuple[Sums, ...]:
     """The inverse of `packed` for this many sums."""
     try:
         return tuple(_layout(len(content) // (8 * parts)).iter_unpack(content))
-    except struct.error:
-        raise InvalidInput(f"expected {parts} sums, found {len(content)} bytes") from None
+    except (struct.error, TypeError):  # somebody wrote into the database
+        raise InvalidInput(f"expected {parts} sums, found {content!r:.80}") from None
 
 
 @lru_cache(maxsize=256)

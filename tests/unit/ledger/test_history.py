@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from tests.unit.ledger.examples import Books, clinic_tree
 
-from voile.ledger import Children, budget_report
+from voile.ledger import Children, Planned, budget_report
 from voile.ledger.history import MOST_POINTS
 from voile.privacy.events import Gaussian
 
@@ -46,6 +46,18 @@ def test_a_renewal_above_starts_the_period_anew_and_the_lifetime_goes_on(books: 
     assert found.lifetime.basic_epsilon > 3 * found.basic_epsilon_spent
     assert found.lifetime.epsilon > found.epsilon_spent
     assert books.ask(budget_report, "clinic").charges == 1
+
+
+def test_a_plan_that_runs_again_is_paid_again_over_the_lifetime(books: Books) -> None:
+    books.open("clinic", epsilon=3.0)
+    books.open("study", parent="clinic", epsilon=1.0, spending=Planned((Gaussian(40.0),)))
+    once = books.ask(budget_report, "clinic").lifetime
+    books.renew("study")
+    twice = books.ask(budget_report, "clinic").lifetime
+    books.renew("clinic")
+    assert books.ask(budget_report, "clinic").lifetime.epsilon == twice.epsilon
+    assert twice.epsilon > 1.3 * once.epsilon  # about the square root of two
+    assert twice.basic_epsilon > 1.9 * once.basic_epsilon
 
 
 def test_many_accounts_below_are_one_parallel_step(books: Books) -> None:
