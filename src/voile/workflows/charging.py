@@ -136,14 +136,14 @@ class Desk:
         if isinstance(stored, BudgetExceeded):
             raise stored
         if stored is not None:
-            return self._leaving(stored)
+            return self.leaving(stored)
         drawn = draw()
         settled = self.storage.submit(lambda t: self.settle(t, prepared, drawn, fresh=fresh))
         if isinstance(settled, BudgetExceeded):
             raise settled
         if settled.grant is not None:
             self.tell(settled.grant.alerts)
-        return self._leaving(settled)
+        return self.leaving(settled)
 
     def tell(self, alerts: Sequence[Alert]) -> None:
         """Call back, after the commit."""
@@ -187,7 +187,7 @@ class Desk:
         request = prepared.request
 
         def write_record(grant: Grant) -> int:
-            return self.log.append_encoded(t, self._release(request, grant, drawn)).number
+            return self.log.append_encoded(t, self.record(request, grant, drawn)).number
 
         try:
             return self.ledger.settle(
@@ -201,43 +201,47 @@ class Desk:
         except BudgetExceeded as refused:
             return self._refused(t, request, refused)
 
-    def _release(self, request: Request, grant: Grant, drawn: Drawn) -> Encoded:
+    def record(self, request: Request, grant: Grant, drawn: Drawn) -> Encoded:
         """The record of a charge, as bytes."""
         nonces = self._nonces(grant.charge)
-        draft = _draft(
-            grant.account.name, request.subject, request.guarantees, request.event, grant.cost
-        )
+        draft = _draft(request.subject, request.guarantees, request.event, grant.cost)
         return draft.filled(
             time=int(grant.time),
+            account=grant.account.name,
             charge=grant.charge,
             query=commitment("query", nonces["query"], request.question.canonical_bytes),
             answer=commitment("answer", nonces["answer"], drawn.committed or drawn.content),
         )
 
     def _refused(self, t: Transaction, request: Request, refused: BudgetExceeded) -> BudgetExceeded:
-        headline = request.guarantees[0]
+        self.record_refusal(t, request.question.account, request.guarantees[0], refused)
+        return refused
+
+    def record_refusal(
+        self, t: Transaction, account: str, headline: Guarantee, refused: BudgetExceeded
+    ) -> None:
+        """Somebody asked, and was told that the budget does not allow it."""
         record = Refusal(
             time=int(self.ledger.now()),
-            account=request.question.account,
+            account=account,
             reason=str(refused)[:_LONGEST_REASON],
             epsilon=headline.epsilon,
             delta=headline.delta,
         )
         self.log.append(t, record)
-        return refused
 
     def _nonces(self, charge: str) -> dict[str, bytes]:
         """Derived from the key outside the database: a receipt can be issued again."""
         return {name: self.key.nonce(charge, name) for name in ("query", "answer")}
 
-    def _leaving(self, settled: Settled) -> Answer:
+    def leaving(self, settled: Settled) -> Answer:
+        """What goes out, once it is committed."""
         nonces = self._nonces(settled.charge)
         return Answer(settled.answer, settled.charge, settled.record, settled.replayed, nonces)
 
 
 @lru_cache(maxsize=256)
 def _draft(
-    account: str,
     subject: str,
     guarantees: tuple[Guarantee, ...],
     event: PrivacyEvent,
@@ -247,7 +251,7 @@ def _draft(
     headline = guarantees[0]
     record = Release(
         time=0,
-        account=account,
+        account="",
         charge="",
         subject=subject,
         epsilon=headline.epsilon,
@@ -262,7 +266,7 @@ def _draft(
         event=event_for_log(event_text(event)),
         cost=written(cost) if cost else None,
     )
-    return Draft(record, "time", "charge", "query", "answer")
+    return Draft(record, "time", "account", "charge", "query", "answer")
 
 
 def _charge(request: Request, asked: Asked) -> Charge:

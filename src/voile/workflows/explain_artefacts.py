@@ -48,8 +48,7 @@ def paid_synthetic_background(
         epsilon, delta: of the publication, once.
         size, bins: see `voile.release.synthetic_background`.
     """
-    paying = desk.storage.submit(lambda t: desk.ledger.account(t, account))
-    check_account(paying, dataset=paying.dataset, unit=ProtectedUnit.ROW, relation=paying.relation)
+    paying = _paying(desk, account)
     made = synthetic_background(
         records,
         schema,
@@ -101,8 +100,7 @@ def paid_clusters(
         epsilon, delta: of the publication, once.
         count: see `voile.release.private_clusters`.
     """
-    paying = desk.storage.submit(lambda t: desk.ledger.account(t, account))
-    check_account(paying, dataset=paying.dataset, unit=ProtectedUnit.ROW, relation=paying.relation)
+    paying = _paying(desk, account)
     made = private_clusters(
         records,
         schema=schema,
@@ -129,6 +127,14 @@ def paid_clusters(
     # What was stored, also the first time: who loses a race gets the clusters of the winner.
     groups = {name: tuple(members) for name, members in json.loads(answer.content).items()}
     return replace(made, groups=groups, charge=answer.charge)
+
+
+def _paying(desk: Desk, name: str) -> Account:
+    account = desk.storage.submit(lambda t: desk.ledger.account(t, name))
+    check_account(
+        account, dataset=account.dataset, unit=ProtectedUnit.ROW, relation=account.relation
+    )
+    return account
 
 
 def _request(

@@ -11,15 +11,22 @@ be issued at any later time by whoever has that key and the explanation (`tree_o
 from __future__ import annotations
 
 import secrets
+from functools import lru_cache
 from typing import Final
 
-from voile.audit_log import PostProcessing, RowTree, explanation_bytes, explanation_rows
+from voile.audit_log import (
+    PostProcessing,
+    RowTree,
+    explanation_bytes,
+    explanation_rows,
+    guarantees_digest,
+)
 from voile.audit_log.commitments import digest as commitment
 from voile.core.errors import VerificationFailed
 from voile.core.explanation import Explanation
+from voile.core.guarantee import Guarantee
 from voile.ledger import Question, ReplayKey
 from voile.workflows.charging import Answer, Desk
-from voile.workflows.explain_rows import promises_digest
 
 CARRIED: Final = "carried forward from training"
 NO_PROMISE: Final = "none: made from public artefacts only"
@@ -40,7 +47,7 @@ def record_call(
         subject=subject,
         rows=len(explanation),
         promise=CARRIED if promises else NO_PROMISE,
-        guarantees=promises_digest(promises),
+        guarantees=_promises_digest(promises),
         query=commitment("query", nonces["query"], question.canonical_bytes),
         answer=commitment("answer", nonces["answer"], explanation_bytes(explanation)),
         rows_root=tree.root,
@@ -52,6 +59,12 @@ def record_call(
     )
     index = desk.storage.submit(lambda t: desk.log.append(t, record)).number
     return Answer(b"", "", index, False, nonces), tree
+
+
+@lru_cache(maxsize=256)
+def _promises_digest(guarantees: tuple[Guarantee, ...]) -> bytes:
+    """A service promises the same few things again and again."""
+    return guarantees_digest(guarantees)
 
 
 def tree_of_call(key: ReplayKey, record: PostProcessing, explanation: Explanation) -> RowTree:

@@ -20,17 +20,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from voile.audit_log import Refusal, Release, guarantees_digest
-from voile.audit_log.commitments import digest as commitment
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
-from voile.core.guarantee import Guarantee
 from voile.core.storage import Transaction
 from voile.ledger import Account, Alert, Asked, Charge, Children, Grant, Opening, Settled
 from voile.ledger.accounts import LONGEST_NAME
 from voile.ledger.balances import Standing
 from voile.ledger.charging import standings_after
-from voile.ledger.event_text import event_for_log, event_text
-from voile.ledger.measures import written
 from voile.ledger.replay import ReplayKey
 from voile.ledger.tables import BALANCES, CHILDREN
 from voile.ledger.tree import Node
@@ -111,11 +106,11 @@ def answer_rows(
         )
     except BudgetExceeded as refused:
         # Everything is undone; only the refusal is kept.
-        said = refused
-        desk.storage.submit(lambda t: _record_refusal(desk, t, account, asking, said))
+        said, headline = refused, asking[0].request.guarantees[0]
+        desk.storage.submit(lambda t: desk.record_refusal(t, account.name, headline, said))
         raise
     desk.tell(alerts)
-    return tuple(_leaving(desk, each) for each in settled)
+    return tuple(map(desk.leaving, settled))
 
 
 def _asking(desk: Desk, parent: Account, request: Request) -> _Asking:
@@ -159,7 +154,7 @@ def _look(
             assert measure is not None
             standings_after(path, measure.cost(event if times == 1 else Repeated(event, times)))
     except BudgetExceeded as refused:
-        _record_refusal(desk, t, account, asking, refused)
+        desk.record_refusal(t, account.name, asking[0].request.guarantees[0], refused)
         return refused
     return found
 
@@ -237,7 +232,7 @@ def _settle_one(
         _open(desk, t, account, name, request.caller)
 
     def write_record(grant: Grant) -> int:
-        return desk.log.append(t, _release(desk, request, grant, drawn)).number
+        return desk.log.append_encoded(t, desk.record(request, grant, drawn)).number
 
     return desk.ledger.settle(
         t, asking.charge, asking.asked, drawn.content, fresh=fresh, write_record=write_record
@@ -256,60 +251,6 @@ def _open(desk: Desk, t: Transaction, account: Account, name: str, caller: str) 
         parent=account.name,
     )
     desk.log.append(t, opened_record(desk.ledger.open(t, opening, caller=caller)))
-
-
-def _release(desk: Desk, request: Request, grant: Grant, drawn: Drawn) -> Release:
-    headline, nonces = request.guarantees[0], _nonces(desk, grant.charge)
-    return Release(
-        time=int(grant.time),
-        account=grant.account.name,
-        charge=grant.charge,
-        subject=request.subject,
-        epsilon=headline.epsilon,
-        delta=headline.delta,
-        unit=headline.unit.value,
-        relation=headline.relation.value,
-        dataset=headline.dataset,
-        mechanism=headline.mechanism,
-        guarantees=promises_digest(request.guarantees),
-        query=commitment("query", nonces["query"], request.question.canonical_bytes),
-        answer=commitment("answer", nonces["answer"], drawn.committed or drawn.content),
-        event=event_for_log(event_text(request.event)),
-        cost=written(grant.cost) if grant.cost else None,
-    )
-
-
-def _record_refusal(
-    desk: Desk,
-    t: Transaction,
-    account: Account,
-    asking: Sequence[_Asking],
-    refused: BudgetExceeded,
-) -> None:
-    headline = asking[0].request.guarantees[0]
-    record = Refusal(
-        time=int(desk.ledger.now()),
-        account=account.name,
-        reason=str(refused)[:_LONGEST_REASON],
-        epsilon=headline.epsilon,
-        delta=headline.delta,
-    )
-    desk.log.append(t, record)
-
-
-def _nonces(desk: Desk, charge: str) -> dict[str, bytes]:
-    return {name: desk.key.nonce(charge, name) for name in ("query", "answer")}
-
-
-def _leaving(desk: Desk, settled: Settled) -> Answer:
-    nonces = _nonces(desk, settled.charge)
-    return Answer(settled.answer, settled.charge, settled.record, settled.replayed, nonces)
-
-
-@lru_cache(maxsize=256)
-def promises_digest(guarantees: tuple[Guarantee, ...]) -> bytes:
-    """A service promises the same few things again and again."""
-    return guarantees_digest(guarantees)
 
 
 def identifiers_for(given: Sequence[str | None] | None, rows: int) -> tuple[str | None, ...]:

@@ -339,7 +339,7 @@ class TestVerify:
         def two_answers(t: Transaction) -> None:
             grants = [house.desk.ledger.charge(t, each) for each in charges]
             for name, grant in reversed(list(zip(names, grants, strict=True))):
-                record = house.desk._release(request(name), grant, Drawn(b"noise"))
+                record = house.desk.record(request(name), grant, Drawn(b"noise"))
                 house.desk.log.append_encoded(t, record)
 
         house.storage.submit(two_answers)
