@@ -312,7 +312,7 @@ class TestVerify:
                 "time FROM ledger_balances WHERE account = 'north'",
                 {"journal"},
             ),
-            ("UPDATE ledger_entries SET cost = 5", {"journal"}),
+            ("UPDATE ledger_entries SET cost = 5", {"journal", "charges", "costs"}),
             ("UPDATE ledger_balances SET alerted = 90 WHERE account = 'clinic'", {"journal"}),
             ("UPDATE audit_leaves SET record = 'text' WHERE number = 3", {"log", "journal"}),
             ("UPDATE audit_heads SET size = 4611686018427387904", {"log", "kept copy"}),
