@@ -189,6 +189,7 @@ class CountingTransaction:
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
+        self.memory: dict[Any, Any] = {}  # as after another process has written
         self.calls: list[str] = []
 
     def __getattr__(self, name: str) -> Any:

@@ -227,12 +227,66 @@ class TestReadingAgain:
         session.commit()
         session.close()
 
-    def test_another_shape_of_the_same_table_is_read_anew(self, storage: Storage) -> None:
-        storage.submit(lambda t: t.insert(TOTALS, Total("n", 3)))
-        storage.submit(lambda t: t.get(TOTALS, "n"))
-        found = storage.submit(lambda t: t.get(TUPLES, "n"))
-        assert type(found) is TotalTuple
-        assert found == ("n", 3)
+
+class TestMemory:
+    """What is kept between transactions is gone as soon as it may be wrong."""
+
+    def test_it_holds_within_a_transaction(self, storage: Storage) -> None:
+        def keep(t: Transaction) -> object:
+            t.memory[TOTALS.name] = 1
+            t.insert(ITEMS, item("a"))
+            return t.memory.get(TOTALS.name)
+
+        assert storage.submit(keep) == 1
+
+    @pytest.mark.parametrize(
+        "write",
+        [
+            lambda t: t.insert(TUPLES, TotalTuple("m", 1)),
+            lambda t: t.replace(TOTALS, Total("n", 1)),
+            lambda t: t.replace_all(TOTALS, [Total("n", 1)]),
+        ],
+    )
+    def test_it_is_gone_when_the_table_is_written(
+        self, storage: Storage, write: Callable[[Transaction], None]
+    ) -> None:
+        def keep_and_write(t: Transaction) -> bool:
+            t.insert(TOTALS, Total("n", 0))
+            t.memory[TOTALS.name] = 1
+            write(t)
+            return TOTALS.name in t.memory
+
+        assert not storage.submit(keep_and_write)
+
+    def test_it_is_gone_when_another_session_has_written(self, new_session: NewSession) -> None:
+        with storage_on(new_session(), [PART]) as one, storage_on(new_session(), [PART]) as two:
+            one.submit(lambda t: t.memory.update({TOTALS.name: 1}))
+            two.submit(lambda t: t.insert(TOTALS, Total("n", 0)))
+            assert one.submit(lambda t: dict(t.memory)) == {}
+
+    def test_it_is_gone_when_something_was_undone(self, storage: Storage) -> None:
+        def fail(t: Transaction) -> None:
+            t.memory[TOTALS.name] = 1
+            raise RuntimeError("undone")
+
+        with pytest.raises(RuntimeError):
+            storage.submit(fail)
+        assert storage.submit(lambda t: dict(t.memory)) == {}
+
+    def test_it_is_gone_when_something_was_undone_in_company(self, new_session: NewSession) -> None:
+        session = new_session()
+        storage_on(session, [PART])
+        session.begin()
+        session.savepoint()
+        session.memory[TOTALS.name] = 1
+        session.undo()
+        assert session.memory == {}
+        session.commit()
+        session.close()
+
+    def test_a_look_has_one_of_its_own(self, storage: Storage) -> None:
+        storage.submit(lambda t: t.memory.update({TOTALS.name: 1}))
+        assert storage.look(lambda t: dict(t.memory)) == {}
 
 
 class TestNamedTuples:

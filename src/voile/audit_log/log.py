@@ -115,8 +115,10 @@ class AuditLog:
         leaf = leaf_hash(content)
         edge, completed = grow(head.size, head.edge, leaf)
         transaction.insert(LEAVES, Leaf(head.size, content, b"".join(completed)))
-        transaction.replace(HEADS, Head(_HEAD, self.origin, head.size + 1, edge))
-        return Appended(head.size, leaf)
+        head = Head(_HEAD, self.origin, head.size + 1, edge)
+        transaction.replace(HEADS, head)
+        transaction.memory[HEADS.name] = head
+        return Appended(head.size - 1, leaf)
 
     def head(self, transaction: Reader) -> TreeHead:
         """Size and root as they are now."""
@@ -155,9 +157,14 @@ class AuditLog:
 
 
 def _head(transaction: Reader) -> Head:
-    head = transaction.get(HEADS, _HEAD)
+    head: Head | None = transaction.memory.get(HEADS.name)
     if head is None:
-        raise InvalidInput("this database holds no audit log yet; make one with `voile audit init`")
+        head = transaction.get(HEADS, _HEAD)
+        if head is None:
+            raise InvalidInput(
+                "this database holds no audit log yet; make one with `voile audit init`"
+            )
+        transaction.memory[HEADS.name] = head
     return head
 
 

@@ -52,30 +52,32 @@ class Tree:
 
     def __init__(self) -> None:
         self._known: dict[bytes, Account] = {}
-        self._nodes: dict[str, Node] = {}
 
     def node(self, t: Reader, name: str) -> Node:
         """One account; `InvalidInput` if there is none of this name."""
+        known = _kept(t)
+        node = known.get(name) if isinstance(name, str) else None
+        if node is None:
+            node = self._read(t, name)
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            known[name] = node
+        return node
+
+    def _read(self, t: Reader, name: str) -> Node:
         balance = t.get(BALANCES, name) if isinstance(name, str) else None
         if balance is None:
             raise InvalidInput(f"there is no account {name!r}; `voile budget show` lists them")
-        known = self._nodes.get(name)
-        if known is not None and known.balance is balance:  # the very object: nothing has changed
-            return known
         account = self._known.get(balance.terms) or self._promised(t, balance)
         return Node(account, balance, Standing.unpack(balance.sums))
 
     def replace(self, t: Transaction, nodes: Sequence[Node]) -> None:
-        """Write where accounts stand.
-
-        A session that remembers what it wrote gives back the same objects; whatever it reads anew,
-        after a rollback or because another process wrote, is another one.
-        """
+        """Write where accounts stand."""
+        known = _kept(t)
         t.replace_all(BALANCES, [node.balance for node in nodes])
-        if len(self._nodes) >= _MOST_KNOWN:
-            self._nodes.clear()
         for node in nodes:
-            self._nodes[node.balance.account] = node
+            known[node.balance.account] = node
+        t.memory[BALANCES.name] = known
 
     def path(self, t: Reader, name: str) -> list[Node]:
         """The account and all accounts above it, the root last."""
@@ -122,6 +124,12 @@ class Tree:
         account = _account(balance, t.get(ACCOUNTS, balance.terms))
         self._known[balance.terms] = account
         return account
+
+
+def _kept(t: Reader) -> dict[str, Node]:
+    """Accounts that were read or written while nobody else wrote."""
+    known: dict[str, Node] = t.memory.setdefault(BALANCES.name, {})
+    return known
 
 
 def _account(balance: Balance, row: AccountRow | None) -> Account:

@@ -42,6 +42,7 @@ class MemorySession:
         self._undo: list[Callable[[], object]] = []
         self._mark = 0
         self._writing = False
+        self.memory: dict[str, Any] = {}
 
     # --- transactions ---
 
@@ -49,6 +50,7 @@ class MemorySession:
         self._database.writer.acquire()
         self._writing = True
         self._undo.clear()
+        self.memory.clear()
 
     def savepoint(self) -> None:
         self._mark = len(self._undo)
@@ -57,6 +59,7 @@ class MemorySession:
         pass
 
     def undo(self) -> None:
+        self.memory.clear()
         while len(self._undo) > self._mark:
             self._undo.pop()()
 
@@ -95,6 +98,7 @@ class MemorySession:
 
     def insert(self, table: Table[Record], record: Record) -> None:
         self._check_writable()
+        self.memory.pop(table.name, None)
         row = table.row(record)
         key = table.key_of(row)
         rows, keys = self._database.rows[table.name], self._database.keys[table.name]
@@ -106,6 +110,7 @@ class MemorySession:
 
     def replace(self, table: Table[Record], record: Record) -> None:
         self._check_writable()
+        self.memory.pop(table.name, None)
         row = table.row(record)
         key = table.key_of(row)
         rows = self._database.rows[table.name]

@@ -73,6 +73,7 @@ class PostgresSession(SqlRecords):
     def begin(self) -> None:
         if self._connection.broken or self._connection.closed:
             self._connect()
+        self.memory.clear()  # others may have written since
         self._define(f"BEGIN; {_WRITER}; SAVEPOINT command")
         self._fresh = True
 
@@ -86,6 +87,7 @@ class PostgresSession(SqlRecords):
         self._pending.append("RELEASE command")
 
     def undo(self) -> None:
+        self.memory.clear()
         self._check_connected()
         self._pending += ["ROLLBACK TO command", "RELEASE command"]
 
@@ -103,6 +105,7 @@ class PostgresSession(SqlRecords):
             raise
 
     def rollback(self) -> None:
+        self.memory.clear()
         self._pending.clear()
         if self._connection.broken or self._connection.closed:
             return  # the server rolls back what a lost connection left open

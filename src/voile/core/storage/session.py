@@ -16,6 +16,11 @@ from voile.core.storage.tables import Record, Table, Value
 class Reader(Protocol):
     """Reading records."""
 
+    memory: dict[str, Any]
+    """What somebody makes of the records of a table, under its name, from one transaction to the
+    next. Gone whenever records may have become others: the table was written (whoever keeps what
+    it wrote keeps it again), another session has written, something was undone."""
+
     def get(self, table: Table[Record], *key: Value) -> Record | None:
         """The record with this key, or None."""
 

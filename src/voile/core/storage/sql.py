@@ -5,7 +5,7 @@ A statement is written once for each table and kept; the drivers keep the prepar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -68,6 +68,7 @@ class SqlRecords:
     """`Migrator` over a driver: a subclass says how to run one statement."""
 
     def __init__(self, dialect: Dialect) -> None:
+        self.memory: dict[str, Any] = {}
         self._dialect = dialect
         self._insert = cache(dialect.insert)
         self._replace = cache(dialect.replace)
@@ -86,33 +87,29 @@ class SqlRecords:
         """Run a statement that returns rows."""
         raise NotImplementedError
 
-    def _replaced(
-        self, table: Table[Record], rows: Iterable[Row], records: Iterable[Record]
-    ) -> None:
-        """Told about all records that were overwritten."""
-
     def _define(self, statement: str) -> None:
         """Run a statement that changes tables."""
         raise NotImplementedError
 
     def insert(self, table: Table[Record], record: Record) -> None:
+        self.memory.pop(table.name, None)
         row = table.row(record)
         if not self._change(self._insert(table), row):
             raise DuplicateRecord(table.name, table.key_of(row))
 
     def replace(self, table: Table[Record], record: Record) -> None:
+        self.memory.pop(table.name, None)
         row = table.row(record)
         if not self._change(self._replace(table), table.replacement(row)):
             raise MissingRecord(table.name, table.key_of(row))
-        self._replaced(table, (row,), (record,))
 
     def replace_all(self, table: Table[Record], records: Sequence[Record]) -> None:
+        self.memory.pop(table.name, None)
         rows = list(map(table.row, records))
         changes = list(map(table.replacement, rows))
         if self._change_each(self._replace(table), changes) != len(rows):
             missing = next(key for key in map(table.key_of, rows) if not self._is_there(table, key))
             raise MissingRecord(table.name, missing)
-        self._replaced(table, rows, records)
 
     def _is_there(self, table: Table[Any], key: Key) -> bool:
         return bool(self._fetch(self._get(table), key))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from voile.core.atomic_file import disk_fault
 from voile.core.errors import (
@@ -20,14 +20,12 @@ from voile.core.errors import (
 )
 from voile.core.storage.session import Reader
 from voile.core.storage.sql import Dialect, SqlRecords
-from voile.core.storage.tables import Key, Record, Row, Table, Value
+from voile.core.storage.tables import Row
 from voile.core.storage.turns import Turns, hung
 
 APPLICATION: Final = 0x766F696C  # "voil": how SQLite files say whose they are
 PATIENCE: Final = 10.0
 """Seconds to wait for another writer before giving up."""
-MOST_REMEMBERED: Final = 1000
-"""Records kept in memory between transactions; beyond that, all are forgotten."""
 
 _DIALECT = Dialect("?", {int: "INTEGER", str: "TEXT", bytes: "BLOB", float: "REAL"})
 _FAULTS: dict[int, type[StorageFault]] = {
@@ -89,16 +87,12 @@ class _Connected(SqlRecords):
 
 
 class SqliteSession(_Connected):
-    """Transactions on one file.
-
-    Records that were read or replaced are remembered (decision 0035).
-    """
+    """Transactions on one file. Its memory lasts while nobody else writes (decision 0035)."""
 
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
         self._turns = _turns(path, patience)
         self._patience = patience
-        self._remembered: dict[tuple[str, Key], Any] = {}
-        self._data_version: object = None
+        self._data_version: list[Row] = []
         try:
             super().__init__(path.absolute(), patience, mode="rwc")
         except StorageFault:
@@ -150,7 +144,7 @@ class SqliteSession(_Connected):
         self._define("RELEASE command")
 
     def undo(self) -> None:
-        self._remembered.clear()
+        self.memory.clear()
         self._define("ROLLBACK TO command")
         self._define("RELEASE command")
 
@@ -165,7 +159,7 @@ class SqliteSession(_Connected):
         self._turns.pause()
 
     def rollback(self) -> None:
-        self._remembered.clear()
+        self.memory.clear()
         try:
             if self._connection.in_transaction:
                 self._define("ROLLBACK")
@@ -182,40 +176,14 @@ class SqliteSession(_Connected):
         finally:
             reader._connection.close()
 
-    # --- records read or written before ---
-
-    def get(self, table: Table[Record], *key: Value) -> Record | None:
-        place = (table.name, table.checked_key(key))
-        known = self._remembered.get(place)
-        if type(known) is table.record:
-            return known
-        found = super().get(table, *key)
-        if found is not None:
-            self._remembered[place] = found
-        return found
-
-    def _replaced(
-        self, table: Table[Record], rows: Iterable[Row], records: Iterable[Record]
-    ) -> None:
-        for key, record in zip(map(table.key_of, rows), records, strict=True):
-            self._remembered[table.name, key] = record
-
-    def drop(self, table: Table[Any]) -> None:
-        self._remembered.clear()
-        super().drop(table)
-
-    def rename(self, table: Table[Any], name: str) -> None:
-        self._remembered.clear()
-        super().rename(table, name)
-
     def _forget_unless_alone(self) -> None:
-        """What was remembered holds as long as no other connection has committed anything.
+        """What is kept holds as long as no other connection has committed anything.
 
         SQLite says so by a number that it changes whenever it has to drop its own copies of pages.
         """
-        version = self._fetch("PRAGMA data_version", ())[0][0]
-        if version != self._data_version or len(self._remembered) > MOST_REMEMBERED:
-            self._remembered.clear()
+        version = self._fetch("PRAGMA data_version", ())
+        if version != self._data_version:
+            self.memory.clear()
             self._data_version = version
 
     def is_blank(self) -> bool:
