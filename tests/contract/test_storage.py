@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from voile.core.errors import (
@@ -127,6 +127,7 @@ class TestRecords:
         weight=st.floats(allow_nan=False) | st.none(),
         payload=st.binary(),
     )
+    @example(name="", number=0, weight=-0.0, payload=b"")
     def test_every_value_comes_back_bit_for_bit(
         self, storage: Storage, name: str, number: int, weight: float | None, payload: bytes
     ) -> None:

@@ -40,7 +40,8 @@ class Standing(NamedTuple):
         return cls._make(unpacked(content, 4))
 
     def pack(self) -> bytes:
-        return packed(*self.spent, *self.direct, *self.peak, *self.carried)
+        spent, direct, peak, carried = self
+        return packed(spent + direct + peak + carried)
 
     def renewed(self, *, carried: bool) -> Standing:
         """After a renewal; what it carried is kept where only this account is renewed."""
@@ -48,8 +49,8 @@ class Standing(NamedTuple):
         return Standing(nothing, nothing, nothing, self.carried if carried else nothing)
 
 
-class Account(Protocol):
-    """One account on the way up: what kind it is, and where it stands."""
+class Kind(Protocol):
+    """What matters of an account here."""
 
     @property
     def is_plan(self) -> bool: ...
@@ -57,19 +58,18 @@ class Account(Protocol):
     @property
     def is_parallel(self) -> bool: ...
 
+
+class Step(Protocol):
+    """One account on the way up."""
+
+    @property
+    def account(self) -> Kind: ...
+
     @property
     def standing(self) -> Standing: ...
 
 
-class Step(NamedTuple):
-    """The same by itself."""
-
-    is_plan: bool
-    is_parallel: bool
-    standing: Standing
-
-
-def charged(path: Sequence[Account], cost: Sums) -> list[Standing]:
+def charged(path: Sequence[Step], cost: Sums) -> list[Standing]:
     """Where all accounts on a path stand after a charge on its first; the last is the root.
 
     An account that is not reached keeps the very object.
@@ -77,15 +77,16 @@ def charged(path: Sequence[Account], cost: Sums) -> list[Standing]:
     after = [step.standing for step in path]
     grown = from_below = cost
     for place, step in enumerate(path):
-        spent, direct, peak, carried = before = step.standing
-        if step.is_parallel:
+        account = step.account
+        spent, direct, peak, carried = before = after[place]
+        if account.is_parallel:
             if place == 0:
                 direct = plus(direct, cost)
                 spent = plus(direct, peak)
             elif (higher := larger(peak, from_below)) != peak:
                 peak, spent = higher, plus(direct, higher)
             grown = growth(before.spent, spent)
-        elif not step.is_plan:  # a plan is paid whole by those above; its bound is its own list
+        elif not account.is_plan:  # a plan is paid whole by those above; its bound is its own list
             spent = plus(spent, grown)
         goes_up = place + 1 < len(path) and any(grown)
         if goes_up:

@@ -128,10 +128,10 @@ def standings_after(path: Sequence[Node], cost: Sums) -> list[Standing]:
     """Steps 2 and 3: where the accounts would stand; `BudgetExceeded` if one cannot afford it."""
     after = charged(path, cost)
     for node, standing in zip(path, after, strict=True):
-        if standing is node.standing or node.account.is_plan:
+        account, _, before = node
+        if standing is before or account.is_plan or fits(standing.spent, account.budgets):
             continue
-        if not fits(standing.spent, node.account.budgets):
-            raise _exceeded(node, standing.spent)
+        raise _exceeded(node, standing.spent)
     return after
 
 
@@ -229,7 +229,7 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
         time,
         int(now < root.time),
         event_text(charge.event),
-        packed(*cost),
+        packed(cost),
         charge.purpose,
         str(charge.part),
         charge.caller,

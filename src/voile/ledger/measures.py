@@ -140,7 +140,7 @@ def consumed(total: Sums, budgets: Sums) -> float:
     return min(1.0, *shares)
 
 
-def packed(*values: float) -> bytes:
+def packed(values: Sums) -> bytes:
     """Sums as bytes, bit for bit."""
     return _layout(len(values)).pack(*values)
 

@@ -104,7 +104,7 @@ def _act(
         time=max(root.time, now),
         clock_back=int(now < root.time),
         event="" if event is None else event_text(event),
-        cost=packed(*cost),
+        cost=packed(cost),
         purpose=purpose,
         part="",
         caller=caller,

@@ -15,7 +15,7 @@ from typing import Final
 from voile.core.errors import InvalidInput
 from voile.core.storage import Reader
 from voile.ledger.accounts import Account
-from voile.ledger.balances import Standing, Step, charged
+from voile.ledger.balances import Standing, charged
 from voile.ledger.charging import charge_name
 from voile.ledger.event_text import event_from, parts_of
 from voile.ledger.measures import Measure, Sums, unpacked
@@ -59,8 +59,8 @@ class Recomputed:
     used: Counter[str] = field(default_factory=Counter)
 
     @property
-    def step(self) -> Step:
-        return Step(self.is_plan, self.is_parallel, self.standing)
+    def account(self) -> Recomputed:
+        return self
 
 
 class Recomputation:
@@ -84,7 +84,7 @@ class Recomputation:
         if movement.act is Act.RENEWED:
             self._renew(movement.account)
         if movement.cost:
-            steps = [self.accounts[name].step for name in path]
+            steps = [self.accounts[name] for name in path]
             for name, standing in zip(path, charged(steps, movement.cost), strict=True):
                 self.accounts[name].standing = standing
         elif movement.act is Act.CHARGED and movement.event:

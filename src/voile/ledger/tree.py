@@ -34,14 +34,6 @@ class Node(NamedTuple):
     balance: Balance
     standing: Standing
 
-    @property
-    def is_plan(self) -> bool:
-        return self.account.is_plan
-
-    @property
-    def is_parallel(self) -> bool:
-        return self.account.is_parallel
-
 
 class Tree:
     """Reads and writes accounts; remembers what they promised, which never changes.

@@ -12,8 +12,9 @@ from tests.unit.ledger.examples import Books
 
 from voile.core.errors import BudgetExceeded
 from voile.ledger import Adaptive, Children
-from voile.ledger.balances import Standing, Step, charged
+from voile.ledger.balances import Standing, charged
 from voile.ledger.measures import fits, packed, plus, read, unpacked, written
+from voile.ledger.recomputing import Recomputed
 from voile.privacy.events import Zcdp
 
 COSTS = st.floats(min_value=1e-6, max_value=0.02)
@@ -113,11 +114,11 @@ def test_the_order_of_charges_does_not_matter_but_for_rounding(
     first = Standing.fresh((0.0,))
     one = two = first
     for cost in costs:
-        (one,) = charged([Step(False, False, one)], (cost,))
+        (one,) = charged([Recomputed(None, False, False, one)], (cost,))
     shuffled = list(costs)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
     for cost in shuffled:
-        (two,) = charged([Step(False, False, two)], (cost,))
+        (two,) = charged([Recomputed(None, False, False, two)], (cost,))
     assert one.spent[0] == pytest.approx(two.spent[0], rel=1e-13)
     assert min(one.spent[0], two.spent[0]) >= math.fsum(costs) * (1 - 1e-16)
 
@@ -125,7 +126,7 @@ def test_the_order_of_charges_does_not_matter_but_for_rounding(
 @given(st.lists(st.floats(0, 1e300), min_size=1, max_size=8))
 def test_sums_are_stored_and_written_bit_for_bit(values: list[float]) -> None:
     sums = tuple(values)
-    assert unpacked(packed(*sums, *sums), 2) == (sums, sums)
+    assert unpacked(packed(sums + sums), 2) == (sums, sums)
     assert read(written(sums)) == sums
 
 

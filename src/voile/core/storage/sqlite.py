@@ -27,7 +27,8 @@ APPLICATION: Final = 0x766F696C  # "voil": how SQLite files say whose they are
 PATIENCE: Final = 10.0
 """Seconds to wait for another writer before giving up."""
 
-_DIALECT = Dialect("?", {int: "INTEGER", str: "TEXT", bytes: "BLOB", float: "REAL"})
+# A column declared REAL forgets the sign of -0.0; one without a type keeps numbers as they are.
+_DIALECT = Dialect("?", {int: "INTEGER", str: "TEXT", bytes: "BLOB", float: ""})
 _FAULTS: dict[int, type[StorageFault]] = {
     sqlite3.SQLITE_BUSY: StorageBusy,
     sqlite3.SQLITE_LOCKED: StorageBusy,
@@ -103,7 +104,6 @@ class SqliteSession(_Connected):
                 self._turns.wait()  # several processes may come to a new file at once
                 self._prepare()
             finally:
-                self._turns.entered()
                 self._turns.pause()
         except BaseException:
             self.close()
@@ -134,8 +134,6 @@ class SqliteSession(_Connected):
         except BaseException:
             self.rollback()
             raise
-        finally:
-            self._turns.entered()
 
     def savepoint(self) -> None:
         self._define("SAVEPOINT command")

@@ -21,9 +21,9 @@ from typing import Final
 
 from voile.core.errors import StorageBusy
 
-TURN: Final = 0.01
-"""Seconds a process may go on working while others wait. Waking another process takes longer than
-a commit, so changing over after every commit would cost most of the throughput."""
+TURN: Final = 0.025
+"""Seconds a process may go on working while others wait. A change costs about a millisecond: the
+other process has to wake up, to read again what has changed, and to warm the processor's caches."""
 IDLE: Final = 0.0005
 """Seconds without new work after which a turn ends early."""
 _NOBODY: Final = 0.0
@@ -35,9 +35,10 @@ class Turns:
     """One advisory file lock, and a notice that all processes can read.
 
     Whoever holds the lock is next in line. It leaves the process at work alone until the notice
-    says that its turn is over or that no more work came, puts its own name on the notice, takes
-    SQLite's lock (`wait`, then BEGIN, then `entered`) and only then lets the next one come up. So
-    nobody is overtaken by more than those already queued.
+    says that its turn is over or that no more work came, puts its own name on the notice, does its
+    first work (`wait`, then BEGIN to COMMIT, then `pause`) and only then lets the next one come up:
+    waking it earlier would slow down what it waits for. So nobody is overtaken by more than those
+    already queued.
 
     During its turn a process looks at the notice and nothing else: no system call.
     """
@@ -58,7 +59,7 @@ class Turns:
         """Wait for our turn, but not for ever: `StorageBusy` after `patience` seconds."""
         if self._notice.goes_on():
             return
-        self._is_next = True  # before we are: whatever happens, `entered` lets go
+        self._is_next = True  # before we are: whatever happens, `pause` lets go
         if not _taken(self._queue):
             self._queue_up()
         latest = time.monotonic() + 2 * TURN  # a notice may be older than the machine's last start
@@ -66,15 +67,15 @@ class Turns:
             time.sleep(rest)
         self._notice.begin()
 
-    def entered(self) -> None:
-        """SQLite's lock is ours, or we gave up waiting: the next in line may come up."""
+    def pause(self) -> None:
+        """The work is done, or we gave up waiting; the next in line may come up.
+
+        For the rest of the turn only we go on, unless no more work comes.
+        """
+        self._notice.pause()
         if self._is_next:
             self._is_next = False
             fcntl.flock(self._queue, fcntl.LOCK_UN)
-
-    def pause(self) -> None:
-        """The work is done; for the rest of the turn only we go on, unless no more work comes."""
-        self._notice.pause()
 
     def close(self) -> None:
         _OPEN.discard(self)

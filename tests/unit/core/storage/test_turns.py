@@ -27,7 +27,6 @@ def arrival(one: Turns) -> threading.Event:
 
     def wait() -> None:
         one.wait()
-        one.entered()
         arrived.set()
         one.pause()
 
@@ -47,7 +46,6 @@ def queued(path: Path, one: Turns) -> threading.Event:
 
 def work(one: Turns) -> None:
     one.wait()
-    one.entered()
     one.pause()
 
 
@@ -56,7 +54,7 @@ def test_whoever_waits_behind_the_next_in_line_gives_up_after_a_while(path: Path
     one.wait()  # next in line, and waiting for SQLite
     with pytest.raises(StorageBusy, match="stopped or hung"):
         two.wait()
-    one.entered()
+    one.pause()
     one.close()
 
 
@@ -65,7 +63,6 @@ def test_whoever_gave_up_lets_others_pass(path: Path) -> None:
     one.wait()
     with pytest.raises(StorageBusy):
         two.wait()
-    one.entered()
     one.pause()
     assert arrival(three).wait(5)
 
@@ -79,8 +76,7 @@ def test_whoever_is_interrupted_in_the_queue_lets_others_pass(
         patch.setattr(turns._Visit, "wait", _interrupt)
         with pytest.raises(KeyboardInterrupt):
             two.wait()
-    two.entered()
-    one.entered()
+    two.pause()
     one.pause()
     assert arrival(three).wait(5)
 
@@ -88,7 +84,10 @@ def test_whoever_is_interrupted_in_the_queue_lets_others_pass(
 def test_whoever_is_interrupted_as_the_next_in_line_lets_others_pass(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(turns, "TURN", 5.0)
     first, second, third = (SqliteSession(path, patience=10) for _ in range(3))
+    first.begin()
+    first.commit()
     first.begin()
     with monkeypatch.context() as patch:
         patch.setattr("voile.core.storage.turns.time.sleep", _interrupt)
@@ -105,6 +104,14 @@ def test_whoever_is_interrupted_as_the_next_in_line_lets_others_pass(
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_the_next_in_line_comes_up_after_the_first_work(path: Path) -> None:
+    one, two = Turns(path, patience=10), Turns(path, patience=10)
+    one.wait()
+    assert not turns._taken(two._queue)
+    one.pause()
+    assert turns._taken(two._queue)
 
 
 def test_a_turn_goes_on_while_others_wait_and_then_ends(
@@ -127,8 +134,8 @@ def test_who_is_at_work_is_left_alone_past_the_end_of_its_turn(
 ) -> None:
     monkeypatch.setattr(turns, "TURN", 0.3)
     one, two = Turns(path, patience=10), Turns(path, patience=10)
+    work(one)
     one.wait()
-    one.entered()
     arrived = queued(path, two)
     assert not arrived.wait(0.4)  # 0.3 s later the turn is over, but it works
     one.pause()
@@ -140,8 +147,8 @@ def test_a_turn_ends_early_when_no_more_work_comes(
 ) -> None:
     monkeypatch.setattr(turns, "TURN", 3600.0)
     one, two = Turns(path, patience=10), Turns(path, patience=10)
+    work(one)
     one.wait()
-    one.entered()
     arrived = queued(path, two)
     one.pause()
     assert arrived.wait(5)
@@ -153,10 +160,10 @@ def test_the_end_of_anothers_work_does_not_end_our_turn(
 ) -> None:
     monkeypatch.setattr(turns, "TURN", 0.2)
     one, two, three = (Turns(path, patience=10) for _ in range(3))
+    work(one)
     one.wait()
-    one.entered()
-    two.wait()  # the first works on and on; its turn is over
-    two.entered()
+    work(two)  # the first works on and on; its turn is over
+    two.wait()
     arrived = queued(path, three)
     one.pause()
     assert not arrived.wait(0.1)
@@ -168,8 +175,8 @@ def test_the_notice_of_a_process_that_died_delays_nobody_for_long(
 ) -> None:
     monkeypatch.setattr(turns, "TURN", 0.5)
     one, two = Turns(path, patience=10), Turns(path, patience=10)
+    work(one)
     one.wait()
-    one.entered()
     arrived = queued(path, two)
     with Path(f"{path}.turn").open("r+b") as stream:
         notice = memoryview(mmap.mmap(stream.fileno(), mmap.PAGESIZE)).cast("d")
