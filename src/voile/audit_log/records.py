@@ -319,10 +319,13 @@ class Draft:
         text = ""
         for name, kinds, before in self._open:
             value = values[name]
-            if type(value) is bytes and bytes in kinds:  # digests are nearly all of it
-                text += f'{before}"{_written(name, value)}"'
+            kind = type(value)
+            if kind not in kinds:
+                raise _wrong_type(name, kind, kinds)
+            if kind is str or kind is int:
+                text += before + canonical.written(value)  # type: ignore[arg-type]
             else:
-                text += before + canonical.written(_plain(name, value, kinds))  # type: ignore[arg-type]
+                text += f'{before}"{_written(name, value)}"'  # type: ignore[arg-type]
         return canonical.utf8(text + self._end)
 
 

@@ -29,7 +29,6 @@ from voile.core.guarantee import ProtectedUnit
 from voile.ledger.accounts import Account
 
 KEY_SIZE: Final = 32
-_BLOCK_SIZE: Final = 64
 _PREFIX: Final = b"voile replay key v1 "
 _ABOUT_A_PERSON: Final = (ProtectedUnit.EXPLAINED_ROW, ProtectedUnit.USER)
 
@@ -167,23 +166,45 @@ class ReplayKey:
         )
 
     def nonce(self, charge: str, name: str) -> bytes:
-        """The nonce of a commitment in the record of a charge: found again without storing it."""
+        """32 bytes that nobody without the key can guess, found again without storing them."""
         return self._digest(b"nonce", f"{name}\n{charge}".encode())
 
+    def nonces(self, charge: str) -> dict[str, bytes]:
+        """What opens the commitments in the record of a charge: the halves of one HMAC-SHA-512."""
+        both = self._long.digest(b"nonces\n" + charge.encode())
+        return {"query": both[:32], "answer": both[32:]}
+
     def _digest(self, purpose: bytes, content: bytes) -> bytes:
-        first, second = self._states
-        inner, outer = first.copy(), second.copy()
-        inner.update(purpose + b"\n" + content)
-        outer.update(inner.digest())
-        return outer.digest()
+        return self._short.digest(purpose + b"\n" + content)
 
     @cached_property
-    def _states(self) -> tuple[hashlib._Hash, hashlib._Hash]:
-        """HMAC-SHA-256 (RFC 2104) with the key hashed in already: half of the work of a digest."""
-        block = self.key.ljust(_BLOCK_SIZE, b"\0")
-        pads = (bytes(byte ^ pad for byte in block) for pad in (0x36, 0x5C))
-        inner, outer = map(hashlib.sha256, pads)
-        return inner, outer
+    def _short(self) -> _Hmac:
+        return _Hmac(self.key, hashlib.sha256())
+
+    @cached_property
+    def _long(self) -> _Hmac:
+        return _Hmac(self.key, hashlib.sha512())
+
+
+class _Hmac:
+    """HMAC (RFC 2104) with the key hashed in once: half of the work of a digest.
+
+    Args:
+        key: at most as long as a block.
+        empty: the hash of nothing.
+    """
+
+    def __init__(self, key: bytes, empty: hashlib._Hash) -> None:
+        block = key.ljust(empty.block_size, b"\0")
+        self._inner, self._outer = empty.copy(), empty.copy()
+        self._inner.update(bytes(byte ^ 0x36 for byte in block))
+        self._outer.update(bytes(byte ^ 0x5C for byte in block))
+
+    def digest(self, content: bytes) -> bytes:
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(content)
+        outer.update(inner.digest())
+        return outer.digest()
 
 
 def _named(about: About) -> list[str]:

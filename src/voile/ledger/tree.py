@@ -73,10 +73,11 @@ class Tree:
 
     def path(self, t: Reader, name: str) -> list[Node]:
         """The account and all accounts above it, the root last."""
+        known = _kept(t)
         path: list[Node] = []
         above: str | None = name
         while above is not None:
-            node = self.node(t, above)
+            node = known.get(above) or self.node(t, above)
             path.append(node)
             above = node.account.parent
         return path

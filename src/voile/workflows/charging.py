@@ -92,11 +92,15 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A request, how the ledger recognises its question, and what it will charge."""
+    """A request, how the ledger recognises its question, and what it will charge.
+
+    `draft` is the record of the charge, but for what is known only then.
+    """
 
     request: Request
     asked: Asked
     charge: Charge
+    draft: Draft
 
 
 @dataclass(frozen=True)
@@ -175,7 +179,11 @@ class Desk:
     def prepare(self, request: Request, account: Account) -> Prepared:
         """What step 1 finds out about a request before it looks for answers and budgets."""
         asked = self.key.asked(request.question, account, request.caller)
-        return Prepared(request, asked, _charge(request, asked))
+        charge = _charge(request, asked)
+        measure = None if account.is_plan else account.measure
+        cost = () if measure is None else measure.cost(request.event)
+        draft = _draft(request.subject, request.guarantees, request.event, cost)
+        return Prepared(request, asked, charge, draft)
 
     def settle(
         self, t: Transaction, prepared: Prepared, drawn: Drawn, *, fresh: bool = False
@@ -184,32 +192,37 @@ class Desk:
 
         A refusal changes nothing in the ledger, so its record can be kept.
         """
-        request = prepared.request
+        try:
+            return self.pay(t, prepared, drawn, fresh=fresh)
+        except BudgetExceeded as refused:
+            return self._refused(t, prepared.request, refused)
+
+    def pay(
+        self, t: Transaction, prepared: Prepared, drawn: Drawn, *, fresh: bool = False
+    ) -> Settled:
+        """Step 3 without the record of a refusal."""
 
         def write_record(grant: Grant) -> int:
-            return self.log.append_encoded(t, self.record(request, grant, drawn)).number
+            return self.log.append_encoded(t, self.record(prepared, grant, drawn)).number
 
-        try:
-            return self.ledger.settle(
-                t,
-                prepared.charge,
-                prepared.asked,
-                drawn.content,
-                fresh=fresh,
-                write_record=write_record,
-            )
-        except BudgetExceeded as refused:
-            return self._refused(t, request, refused)
+        return self.ledger.settle(
+            t,
+            prepared.charge,
+            prepared.asked,
+            drawn.content,
+            fresh=fresh,
+            write_record=write_record,
+        )
 
-    def record(self, request: Request, grant: Grant, drawn: Drawn) -> Encoded:
+    def record(self, prepared: Prepared, grant: Grant, drawn: Drawn) -> Encoded:
         """The record of a charge, as bytes."""
-        nonces = self._nonces(grant.charge)
-        draft = _draft(request.subject, request.guarantees, request.event, grant.cost)
-        return draft.filled(
+        nonces = self.key.nonces(grant.charge)
+        asked = prepared.request.question.canonical_bytes
+        return prepared.draft.filled(
             time=int(grant.time),
             account=grant.account.name,
             charge=grant.charge,
-            query=commitment("query", nonces["query"], request.question.canonical_bytes),
+            query=commitment("query", nonces["query"], asked),
             answer=commitment("answer", nonces["answer"], drawn.committed or drawn.content),
         )
 
@@ -230,13 +243,12 @@ class Desk:
         )
         self.log.append(t, record)
 
-    def _nonces(self, charge: str) -> dict[str, bytes]:
-        """Derived from the key outside the database: a receipt can be issued again."""
-        return {name: self.key.nonce(charge, name) for name in ("query", "answer")}
-
     def leaving(self, settled: Settled) -> Answer:
-        """What goes out, once it is committed."""
-        nonces = self._nonces(settled.charge)
+        """What goes out, once it is committed.
+
+        Nonces come from the key outside the database: a receipt can be issued again.
+        """
+        nonces = self.key.nonces(settled.charge)
         return Answer(settled.answer, settled.charge, settled.record, settled.replayed, nonces)
 
 

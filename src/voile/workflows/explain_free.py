@@ -38,7 +38,7 @@ def record_call(
     """Write one call into the log; the answer leaves after the commit."""
     call = secrets.token_hex(16)
     tree = RowTree.of(explanation_rows(explanation), _seed(desk.key, call))
-    nonces = {name: desk.key.nonce(f"call {call}", name) for name in ("query", "answer")}
+    nonces = desk.key.nonces(f"call {call}")
     promises = explanation.guarantees
     first = promises[0] if promises else None
     record = PostProcessing(

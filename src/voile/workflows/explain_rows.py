@@ -16,13 +16,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.storage import Transaction
-from voile.ledger import Account, Alert, Asked, Charge, Children, Grant, Opening, Settled
+from voile.ledger import Account, Alert, Asked, Children, Opening, Settled
 from voile.ledger.accounts import LONGEST_NAME
 from voile.ledger.balances import Standing
 from voile.ledger.charging import standings_after
@@ -31,7 +31,7 @@ from voile.ledger.tables import BALANCES, CHILDREN
 from voile.ledger.tree import Node
 from voile.privacy.events import Repeated
 from voile.workflows.budget import opened_record
-from voile.workflows.charging import Answer, Desk, Drawn, Request
+from voile.workflows.charging import Answer, Desk, Drawn, Prepared, Request
 
 UNNAMED: Final = "unnamed"
 _SHOWN: Final = 16
@@ -39,7 +39,6 @@ _MARK: Final = 4
 _LONGER: Final = 1 + 2 * (_MARK + _SHOWN)
 _OF_RECORD: Final = re.compile(f"[0-9a-f]{{{2 * (_MARK + _SHOWN)}}}")
 _PAGE: Final = 100
-_LONGEST_REASON: Final = 300
 
 
 def account_of_record(key: ReplayKey, account: Account, identifier: str | None) -> str:
@@ -69,15 +68,6 @@ def check_account_of_records(account: Account) -> None:
         raise Refused(f"account {account.name!r}: its name is too long for accounts of records")
 
 
-@dataclass(frozen=True)
-class _Asking:
-    """One row's request, as the ledger knows it."""
-
-    request: Request
-    asked: Asked
-    charge: Charge
-
-
 def answer_rows(
     desk: Desk,
     account: Account,
@@ -92,7 +82,7 @@ def answer_rows(
         requests: one for each row, to the account of its record.
         draw: makes the answers of the rows with these numbers.
     """
-    asking = [_asking(desk, account, request) for request in requests]
+    asking = [_prepared(desk, account, request) for request in requests]
     found = desk.storage.submit(lambda t: _look(desk, t, account, asking, fresh))
     if isinstance(found, BudgetExceeded):
         raise found
@@ -113,31 +103,19 @@ def answer_rows(
     return tuple(map(desk.leaving, settled))
 
 
-def _asking(desk: Desk, parent: Account, request: Request) -> _Asking:
+def _prepared(desk: Desk, parent: Account, request: Request) -> Prepared:
+    """A row's request; the account of its record need not be there yet."""
     name = request.question.account
     below = name != parent.name
     account = replace(parent, name=name, children=Children.SEQUENTIAL) if below else parent
-    asked = desk.key.asked(request.question, account, request.caller)
-    headline = request.guarantees[0]
-    charge = Charge(
-        account=name,
-        event=request.event,
-        unit=headline.unit,
-        relation=headline.relation,
-        dataset=headline.dataset,
-        purpose=request.purpose,
-        caller=request.caller,
-        query=asked.digest,
-        part=request.part,
-    )
-    return _Asking(request, asked, charge)
+    return desk.prepare(request, account)
 
 
 # --- before anything is computed ------------------------------------------------------------------
 
 
 def _look(
-    desk: Desk, t: Transaction, account: Account, asking: Sequence[_Asking], fresh: bool
+    desk: Desk, t: Transaction, account: Account, asking: Sequence[Prepared], fresh: bool
 ) -> list[Settled | None] | BudgetExceeded:
     """What was answered before, and whether the rest would fit; a refusal is recorded."""
     found = [None if fresh else _answered(desk, t, each.asked) for each in asking]
@@ -209,7 +187,7 @@ def _settle(
     desk: Desk,
     t: Transaction,
     account: Account,
-    asking: Sequence[_Asking],
+    asking: Sequence[Prepared],
     found: Sequence[Settled | None],
     drawn: dict[int, Drawn],
     fresh: bool,
@@ -225,18 +203,12 @@ def _settle(
 
 
 def _settle_one(
-    desk: Desk, t: Transaction, account: Account, asking: _Asking, drawn: Drawn, fresh: bool
+    desk: Desk, t: Transaction, account: Account, asking: Prepared, drawn: Drawn, fresh: bool
 ) -> Settled:
-    name, request = asking.charge.account, asking.request
+    name = asking.charge.account
     if t.get(BALANCES, name) is None:
-        _open(desk, t, account, name, request.caller)
-
-    def write_record(grant: Grant) -> int:
-        return desk.log.append_encoded(t, desk.record(request, grant, drawn)).number
-
-    return desk.ledger.settle(
-        t, asking.charge, asking.asked, drawn.content, fresh=fresh, write_record=write_record
-    )
+        _open(desk, t, account, name, asking.request.caller)
+    return desk.pay(t, asking, drawn, fresh=fresh)
 
 
 def _open(desk: Desk, t: Transaction, account: Account, name: str, caller: str) -> None:

@@ -57,6 +57,14 @@ def test_digests_of_different_things_never_meet() -> None:
     assert len(key.records(["1", "2", "1"], "v1")) == 2
 
 
+def test_the_nonces_of_a_charge_are_the_halves_of_a_plain_hmac() -> None:
+    key = ReplayKey(bytes(range(32)))
+    expected = hmac.digest(key.key, b"nonces\nclinic#7", hashlib.sha512)
+    nonces = key.nonces("clinic#7")
+    assert nonces == {"query": expected[:32], "answer": expected[32:]}
+    assert not set(nonces.values()) & set(key.nonces("clinic#8").values())
+
+
 def test_nonces_are_plain_hmac() -> None:
     key = ReplayKey(bytes(range(32)))
     expected = hmac.digest(key.key, b"nonce\nquery\nclinic#7", hashlib.sha256)

@@ -37,13 +37,13 @@ from voile.audit_log.witness import PART as WITNESS_PART
 from voile.core.errors import BudgetExceeded, InvalidInput, VerificationFailed
 from voile.core.guarantee import ProtectedUnit
 from voile.core.storage import Transaction, open_storage
-from voile.ledger import Adaptive, Alert, Charge, Children, Planned
+from voile.ledger import Adaptive, Alert, Children, Planned
 from voile.ledger.balances import Standing
 from voile.ledger.tables import ANSWERS, BALANCES, ENTRIES
 from voile.privacy.events import Composed, Gaussian, Laplace, Repeated, Zcdp
 from voile.workflows.budget import keep_checkpoint, kept_checkpoint
 from voile.workflows.budget_verification import Evidence, verify
-from voile.workflows.charging import Drawn
+from voile.workflows.charging import Drawn, Prepared
 
 
 @pytest.fixture
@@ -65,9 +65,9 @@ def detail(report: Report, name: str) -> str:
     return next(each.detail for each in report.steps if each.name == name)
 
 
-def charge(house: House, name: str) -> Charge:
+def prepared(house: House, name: str) -> Prepared:
     account = house.storage.look(lambda t: house.desk.ledger.account(t, "clinic"))
-    return house.desk.prepare(request(name), account).charge
+    return house.desk.prepare(request(name), account)
 
 
 class TestTheWalk:
@@ -333,13 +333,12 @@ class TestVerify:
         assert not report.verified
 
     def test_acts_of_one_transaction_may_be_told_in_any_order(self, house: House) -> None:
-        names = ("a", "b")
-        charges = [charge(house, name) for name in names]
+        asked = [prepared(house, name) for name in ("a", "b")]
 
         def two_answers(t: Transaction) -> None:
-            grants = [house.desk.ledger.charge(t, each) for each in charges]
-            for name, grant in reversed(list(zip(names, grants, strict=True))):
-                record = house.desk.record(request(name), grant, Drawn(b"noise"))
+            grants = [house.desk.ledger.charge(t, each.charge) for each in asked]
+            for each, grant in reversed(list(zip(asked, grants, strict=True))):
+                record = house.desk.record(each, grant, Drawn(b"noise"))
                 house.desk.log.append_encoded(t, record)
 
         house.storage.submit(two_answers)

@@ -124,16 +124,22 @@ class SqliteSession(_Connected):
         self._define("PRAGMA synchronous = FULL")
 
     def begin(self) -> None:
+        run = self._connection.execute
         try:
             self._turns.wait()
-            self._define("BEGIN IMMEDIATE")
-            self._forget_unless_alone()
-        except StorageBusy as busy:
+            run("BEGIN IMMEDIATE")
+            version = run("PRAGMA data_version").fetchall()
+        except BaseException as error:
             self.rollback()
-            raise StorageBusy(hung(self._patience)) from busy
-        except BaseException:
-            self.rollback()
-            raise
+            fault = self._fault(error) if isinstance(error, sqlite3.Error) else error
+            if isinstance(fault, StorageBusy):
+                raise StorageBusy(hung(self._patience)) from error
+            raise fault from error
+        # What is kept in memory holds as long as no other connection has committed anything.
+        # SQLite says so by a number that it changes whenever it drops its own copies of pages.
+        if version != self._data_version:
+            self.memory.clear()
+            self._data_version = version
 
     def savepoint(self) -> None:
         self._define("SAVEPOINT command")
@@ -173,16 +179,6 @@ class SqliteSession(_Connected):
             yield reader
         finally:
             reader._connection.close()
-
-    def _forget_unless_alone(self) -> None:
-        """What is kept holds as long as no other connection has committed anything.
-
-        SQLite says so by a number that it changes whenever it has to drop its own copies of pages.
-        """
-        version = self._fetch("PRAGMA data_version", ())
-        if version != self._data_version:
-            self.memory.clear()
-            self._data_version = version
 
     def is_blank(self) -> bool:
         return self._application() == 0 and not self._fetch("SELECT 1 FROM sqlite_master", ())
