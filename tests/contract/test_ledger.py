@@ -182,6 +182,16 @@ class TestBadInput:
         with pytest.raises(InvalidInput, match="no account"):
             books.open("child", parent="nobody")
 
+    def test_a_name_that_is_no_text(self, books: Books) -> None:
+        class Odd(str):
+            pass
+
+        books.open()
+        for odd in (["clinic"], Odd("clinic"), None, 7):
+            for read in (books.ledger.node, books.ledger.path):
+                with pytest.raises(InvalidInput, match="is a text"):
+                    books.storage.submit(lambda t, read=read, odd=odd: read(t, odd))  # type: ignore[misc]
+
     @pytest.mark.parametrize(
         "changes",
         [

@@ -285,6 +285,23 @@ class TestMemory:
         session.commit()
         session.close()
 
+    def test_it_is_gone_when_tables_change(self, new_session: NewSession) -> None:
+        session = new_session()
+        storage_on(session, [PART])
+        session.begin()
+        session.insert(TOTALS, Total("n", 0))
+        changes: list[Callable[[], None]] = [
+            lambda: session.rename(TOTALS, "totals_1"),
+            lambda: session.create(TOTALS),
+            lambda: session.drop(TOTALS),
+        ]
+        for change in changes:
+            session.memory[TOTALS.name] = 1
+            change()
+            assert session.memory == {}
+        session.rollback()
+        session.close()
+
     def test_a_look_has_one_of_its_own(self, storage: Storage) -> None:
         storage.submit(lambda t: t.memory.update({TOTALS.name: 1}))
         assert storage.look(lambda t: dict(t.memory)) == {}

@@ -47,8 +47,10 @@ class Tree:
 
     def node(self, t: Reader, name: str) -> Node:
         """One account; `InvalidInput` if there is none of this name."""
+        if type(name) is not str:
+            raise InvalidInput(f"an account's name is a text, found {name!r:.80}")
         known = _kept(t)
-        node = known.get(name) if isinstance(name, str) else None
+        node = known.get(name)
         if node is None:
             node = self._read(t, name)
             if len(known) >= _MOST_KNOWN:
@@ -57,7 +59,7 @@ class Tree:
         return node
 
     def _read(self, t: Reader, name: str) -> Node:
-        balance = t.get(BALANCES, name) if isinstance(name, str) else None
+        balance = t.get(BALANCES, name)
         if balance is None:
             raise InvalidInput(f"there is no account {name!r}; `voile budget show` lists them")
         account = self._known.get(balance.terms) or self._promised(t, balance)
@@ -73,13 +75,9 @@ class Tree:
 
     def path(self, t: Reader, name: str) -> list[Node]:
         """The account and all accounts above it, the root last."""
-        known = _kept(t)
-        path: list[Node] = []
-        above: str | None = name
-        while above is not None:
-            node = known.get(above) or self.node(t, above)
-            path.append(node)
-            above = node.account.parent
+        path = [self.node(t, name)]
+        while (above := path[-1].account.parent) is not None:
+            path.append(self.node(t, above))
         return path
 
     def below(self, t: Reader, name: str) -> list[Node]:

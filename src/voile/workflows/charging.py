@@ -92,15 +92,11 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A request, how the ledger recognises its question, and what it will charge.
-
-    `draft` is the record of the charge, but for what is known only then.
-    """
+    """A request, how the ledger recognises its question, and what it will charge."""
 
     request: Request
     asked: Asked
     charge: Charge
-    draft: Draft
 
 
 @dataclass(frozen=True)
@@ -179,11 +175,7 @@ class Desk:
     def prepare(self, request: Request, account: Account) -> Prepared:
         """What step 1 finds out about a request before it looks for answers and budgets."""
         asked = self.key.asked(request.question, account, request.caller)
-        charge = _charge(request, asked)
-        measure = None if account.is_plan else account.measure
-        cost = () if measure is None else measure.cost(request.event)
-        draft = _draft(request.subject, request.guarantees, request.event, cost)
-        return Prepared(request, asked, charge, draft)
+        return Prepared(request, asked, _charge(request, asked))
 
     def settle(
         self, t: Transaction, prepared: Prepared, drawn: Drawn, *, fresh: bool = False
@@ -203,7 +195,8 @@ class Desk:
         """Step 3 without the record of a refusal."""
 
         def write_record(grant: Grant) -> int:
-            return self.log.append_encoded(t, self.record(prepared, grant, drawn)).number
+            record = self.record(prepared.request, grant, drawn)
+            return self.log.append_encoded(t, record).number
 
         return self.ledger.settle(
             t,
@@ -214,11 +207,12 @@ class Desk:
             write_record=write_record,
         )
 
-    def record(self, prepared: Prepared, grant: Grant, drawn: Drawn) -> Encoded:
-        """The record of a charge, as bytes."""
+    def record(self, request: Request, grant: Grant, drawn: Drawn) -> Encoded:
+        """The record of a charge, as bytes. It states the cost that was charged."""
         nonces = self.key.nonces(grant.charge)
-        asked = prepared.request.question.canonical_bytes
-        return prepared.draft.filled(
+        asked = request.question.canonical_bytes
+        draft = _draft(request.subject, request.guarantees, request.event, grant.cost)
+        return draft.filled(
             time=int(grant.time),
             account=grant.account.name,
             charge=grant.charge,

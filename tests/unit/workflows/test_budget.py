@@ -26,6 +26,7 @@ from voile.audit_log import (
     SigningKey,
     Witness,
     decode_record,
+    guarantees_digest,
     issue_receipt,
     serve,
     verify_receipt,
@@ -142,7 +143,18 @@ class TestTheWalk:
         refusal = records(house)[-1]
         assert isinstance(refusal, Refusal)
         assert refusal.reason == str(caught.value)
+        assert refusal.account == "clinic"
         assert house.verify().verified
+
+    def test_records_state_what_each_request_promises(self, house: House) -> None:
+        """The same subject, event and cost; another guarantee."""
+        promised = guarantee(epsilon=0.125)
+        house.desk.answer(request("a"), drawn("1"))
+        house.desk.answer(request("b", guarantees=(promised,)), drawn("2"))
+        first, second = records(house)[-2:]
+        assert (first.epsilon, second.epsilon) == (guarantee().epsilon, 0.125)
+        assert first.guarantees == guarantees_digest((guarantee(),))
+        assert second.guarantees == guarantees_digest((promised,))
 
     def test_a_draw_that_fails_costs_nothing(self, house: House) -> None:
         def broken() -> Drawn:
@@ -338,7 +350,7 @@ class TestVerify:
         def two_answers(t: Transaction) -> None:
             grants = [house.desk.ledger.charge(t, each.charge) for each in asked]
             for each, grant in reversed(list(zip(asked, grants, strict=True))):
-                record = house.desk.record(each, grant, Drawn(b"noise"))
+                record = house.desk.record(each.request, grant, Drawn(b"noise"))
                 house.desk.log.append_encoded(t, record)
 
         house.storage.submit(two_answers)

@@ -42,6 +42,7 @@ from voile.audit_log import (
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.ledger import Children, Planned, ReplayKey
+from voile.ledger.event_text import event_from
 from voile.ledger.tables import ENTRIES
 from voile.release import (
     NOT_CHARGED,
@@ -307,7 +308,33 @@ def test_several_rows_are_settled_all_or_none(house: House) -> None:
     with pytest.raises(BudgetExceeded):
         explain(ROWS[:2], identifiers=["bob", "ada"], fresh=True)
     assert balances(house) == before
-    assert isinstance(records(house)[-1], Refusal)
+    refusal = records(house)[-1]
+    assert isinstance(refusal, Refusal)
+    assert refusal.account == "people"  # never the name of a record's account
+    assert house.verify().verified
+
+
+def test_a_record_whose_account_is_a_plan_is_recorded_as_it_was_charged(house: House) -> None:
+    people(house, epsilon=30.0)
+    explain = asking(house, clipped(), "people")
+    explain(ROWS[:1])
+    event = house.storage.submit(lambda t: t.scan(ENTRIES, "people"))[-1].event
+    other = asking(house, clipped(), "people")
+    house.open(
+        "people/planned",
+        parent="people",
+        unit=ProtectedUnit.EXPLAINED_ROW,
+        relation=Relation.REPLACE_ONE,
+        epsilon=20.0,
+        delta=1e-5,
+        spending=Planned((event_from(event),)),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("voile.workflows.explain_rows.UNNAMED", "planned")
+        other(ROWS[1:2])
+    record = records(house)[-1]
+    assert isinstance(record, Release)
+    assert (record.account, record.cost) == ("people/planned", None)
     assert house.verify().verified
 
 
@@ -327,7 +354,9 @@ def test_who_loses_the_race_for_the_budget_is_refused_on_record(house: House) ->
     with pytest.raises(BudgetExceeded):
         late(ROWS[:2], identifiers=["bob", "ada"])
     assert len(balances(house)) == 2  # not even an account for bob
-    assert isinstance(records(house)[-1], Refusal)
+    refusal = records(house)[-1]
+    assert isinstance(refusal, Refusal)
+    assert refusal.account == "people"
     assert house.verify().verified
 
 

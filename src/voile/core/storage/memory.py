@@ -153,15 +153,18 @@ class MemorySession:
     # --- tables ---
 
     def create(self, table: Table[Any]) -> None:
+        self.memory.clear()
         database = self._database
         database.rows[table.name], database.keys[table.name] = {}, []
         self._undo.append(partial(self._forget, table.name))
 
     def drop(self, table: Table[Any]) -> None:
+        self.memory.clear()
         rows, keys = self._forget(table.name)
         self._undo.append(lambda: self._restore(table.name, rows, keys))
 
     def rename(self, table: Table[Any], name: str) -> None:
+        self.memory.clear()
         self._restore(name, *self._forget(table.name))
         self._undo.append(lambda: self._restore(table.name, *self._forget(name)))
 

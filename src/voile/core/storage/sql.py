@@ -133,10 +133,13 @@ class SqlRecords:
         return list(map(table.from_row, self._fetch(statement, parameters)))
 
     def create(self, table: Table[Any]) -> None:
+        self.memory.clear()
         self._define(self._dialect.create(table))
 
     def drop(self, table: Table[Any]) -> None:
+        self.memory.clear()
         self._define(f"DROP TABLE {table.name}")
 
     def rename(self, table: Table[Any], name: str) -> None:
+        self.memory.clear()
         self._define(f"ALTER TABLE {table.name} RENAME TO {name}")

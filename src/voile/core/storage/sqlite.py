@@ -129,12 +129,15 @@ class SqliteSession(_Connected):
             self._turns.wait()
             run("BEGIN IMMEDIATE")
             version = run("PRAGMA data_version").fetchall()
-        except BaseException as error:
+        except sqlite3.Error as error:
             self.rollback()
-            fault = self._fault(error) if isinstance(error, sqlite3.Error) else error
+            fault = self._fault(error)
             if isinstance(fault, StorageBusy):
-                raise StorageBusy(hung(self._patience)) from error
+                fault = StorageBusy(hung(self._patience))
             raise fault from error
+        except BaseException:
+            self.rollback()
+            raise
         # What is kept in memory holds as long as no other connection has committed anything.
         # SQLite says so by a number that it changes whenever it drops its own copies of pages.
         if version != self._data_version:

@@ -74,8 +74,8 @@ class Turns:
         """
         self._notice.pause()
         if self._is_next:
-            self._is_next = False
             fcntl.flock(self._queue, fcntl.LOCK_UN)
+            self._is_next = False
 
     def close(self) -> None:
         _OPEN.discard(self)

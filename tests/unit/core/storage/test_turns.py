@@ -7,13 +7,21 @@ import mmap
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from voile.core.errors import StorageBusy
-from voile.core.storage import turns
+from voile.core.storage import Part, Table, storage_on, turns
 from voile.core.storage.sqlite import SqliteSession
 from voile.core.storage.turns import Turns
+
+
+class Name(NamedTuple):
+    name: str
+
+
+NAMES = Table("names", Name, key=("name",))
 
 
 @pytest.fixture
@@ -183,3 +191,89 @@ def test_the_notice_of_a_process_that_died_delays_nobody_for_long(
         notice[1], notice[2] = numbers
     one.close()  # as the kernel does
     assert arrived.wait(5)
+
+
+def test_what_another_wrote_while_we_waited_is_noticed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether others have written is asked once SQLite's lock is ours, not before."""
+    monkeypatch.setattr(turns, "TURN", 0.2)
+    one, two = SqliteSession(path), SqliteSession(path)
+    for session in (one, two):
+        storage_on(session, [Part("p", (NAMES,))])
+    one.begin()
+    one.memory["names"] = 1
+    one.commit()
+    two.begin()
+    two.commit()
+    two.begin()  # in its turn: the queue is free
+    found: list[object] = []
+    waiting = threading.Event()
+
+    def wait() -> None:
+        waiting.set()
+        one.begin()
+        found.append(dict(one.memory))
+        one.rollback()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    waiting.wait(5)
+    time.sleep(0.6)  # past the turns: it waits in BEGIN
+    two.insert(NAMES, Name("n"))
+    two.commit()
+    thread.join(10)
+    assert found == [{}]
+    one.close()
+    two.close()
+
+
+def test_a_beginning_that_is_interrupted_leaves_nothing_open(path: Path) -> None:
+    session, other = SqliteSession(path), SqliteSession(path, patience=1)
+    storage_on(session, [Part("p", (NAMES,))])
+    session.begin()
+    session.memory["names"] = 1
+    session.commit()
+    connection = session._connection
+
+    class Interrupted:
+        """Ctrl-C right after BEGIN."""
+
+        def execute(self, statement: str) -> object:
+            if statement.startswith("PRAGMA"):
+                raise KeyboardInterrupt
+            return connection.execute(statement)
+
+        in_transaction = True
+
+    session._connection = Interrupted()  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt) as caught:
+        session.begin()
+    assert caught.value.__cause__ is None
+    session._connection = connection
+    assert not connection.in_transaction
+    assert session.memory == {}
+    other.begin()
+    other.commit()
+    session.close()
+    other.close()
+
+
+def test_whoever_is_interrupted_as_its_lock_arrives_lets_others_pass(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two, three = (Turns(path, patience=10) for _ in range(3))
+    one.wait()
+    arrive = turns._Visit.wait
+
+    def interrupt(visit: turns._Visit, seconds: float) -> None:
+        one.pause()
+        arrive(visit, seconds)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(turns._Visit, "wait", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            two.wait()
+    two.pause()
+    assert arrival(three).wait(5)
