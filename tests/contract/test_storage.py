@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -519,6 +520,79 @@ class TestTransactions:
         later.join(20)
         assert done == [True]
         assert [record.name for record in all_items(storage)] == ["kept"]
+
+    @pytest.mark.parametrize("entry", [1, 2])
+    def test_ctrl_c_on_the_way_in_or_out_holds_nobody_up(
+        self, storage: Storage, entry: int
+    ) -> None:
+        gate = InterruptingGate(storage, entry)
+        with pytest.raises(KeyboardInterrupt):
+            storage.submit(add(item("a")))
+        assert gate.entries >= entry
+        done: list[bool] = []
+        later = threading.Thread(target=lambda: done.append(_added(storage, "b")), daemon=True)
+        later.start()
+        later.join(20)
+        assert done == [True]
+
+    @pytest.mark.parametrize("entry", [2, 3])
+    def test_ctrl_c_in_the_thread_that_leads_holds_nobody_up(
+        self, storage: Storage, entry: int
+    ) -> None:
+        """As it takes the queue over, and as it passes the lead on."""
+        inside, go_on = threading.Event(), threading.Event()
+
+        def slow(_: Transaction) -> None:
+            inside.set()
+            go_on.wait(20)
+
+        at_work = threading.Thread(target=lambda: storage.submit(slow))
+        at_work.start()
+        assert inside.wait(20)
+        InterruptingGate(storage, entry)
+        ends: list[object] = []
+
+        def behind() -> None:
+            while not storage._queue:
+                time.sleep(0.001)
+            try:
+                ends.append(_added(storage, "behind"))
+            except StorageFault as fault:
+                ends.append(fault)
+
+        def let_go() -> None:
+            while len(storage._queue) < 2:
+                time.sleep(0.001)
+            go_on.set()
+
+        others = [threading.Thread(target=each, daemon=True) for each in (behind, let_go)]
+        for each in others:
+            each.start()
+        with pytest.raises(KeyboardInterrupt):
+            storage.submit(add(item("leads")))
+        for each in (at_work, *others):
+            each.join(20)
+        assert len(ends) == 1
+        assert _added(storage, "later")
+
+
+class InterruptingGate:
+    """The lock of the queue; Ctrl-C comes as the thread that made this enters for the n-th time."""
+
+    def __init__(self, storage: Storage, entry: int) -> None:
+        self._lock, self._entry, self.entries = storage._gate, entry, 0
+        self._thread = threading.get_ident()
+        storage._gate = self  # type: ignore[assignment]
+
+    def __enter__(self) -> None:
+        if threading.get_ident() == self._thread:
+            self.entries += 1
+            if self.entries == self._entry:
+                raise KeyboardInterrupt
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 def _added(storage: Storage, name: str) -> bool:

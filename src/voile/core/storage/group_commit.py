@@ -10,6 +10,11 @@ Guarantees
     2. A command that raises leaves no effect, and does not disturb the others.
     3. If the commit fails, nothing of any command is kept, and every caller is told.
     4. No answer leaves before the commit, so nobody acts on what may still be undone.
+    5. Ctrl-C in one thread, at whatever moment, leaves no other one and no later command waiting.
+
+For 5: Python delivers Ctrl-C between a call and what follows it, never between two assignments nor
+between an assignment and a call of something written in C. The few steps that must not be torn
+apart are written that way, and what clears up does it again if it was interrupted.
 """
 
 from __future__ import annotations
@@ -30,27 +35,30 @@ Answer = TypeVar("Answer")
 Command: TypeAlias = Callable[[Transaction], Answer]
 """Reads and writes records; must not wait for other threads, nor release anything to the world."""
 
-_LARGEST_BATCH = 256
-
 
 class _Ticket(Generic[Answer]):
     """A command in the queue, and what became of it."""
 
-    __slots__ = ("_woken", "answer", "command", "error", "leads")
+    __slots__ = ("_acquire", "answer", "command", "error", "leads", "owner", "release", "woken")
 
-    def __init__(self, command: Command[Answer]) -> None:
+    def __init__(self, command: Command[Answer], owner: int) -> None:
         self.command = command
+        self.owner = owner
         self.answer: Answer
         self.error: BaseException | None = _interrupted(committing=False)  # until it is served
-        self.leads = False
-        self._woken = threading.Lock()
-        self._woken.acquire()
+        self.leads = self.woken = False
+        lock = threading.Lock()
+        lock.acquire()
+        self._acquire, self.release = lock.acquire, lock.release
 
     def wait(self) -> None:
-        self._woken.acquire()
+        self._acquire()
 
     def wake(self) -> None:
-        self._woken.release()
+        """Once; doing it again does nothing."""
+        if not self.woken:
+            self.woken = True
+            self.release()
 
 
 class Storage:
@@ -60,7 +68,6 @@ class Storage:
         self._session = session
         self._queue: deque[_Ticket[Any]] = deque()
         self._gate = threading.Lock()
-        self._led = False
         self._leader: int | None = None
         self._over: str | None = None
         _OPEN.add(self)
@@ -70,12 +77,15 @@ class Storage:
         if self._over is not None:
             raise StorageFault(self._over)
         ticket: _Ticket[Answer] | None = None
-        alone = False
-        try:  # from here on Ctrl-C may come at any moment, and must leave nobody waiting
+        alone, me = False, threading.get_ident()
+        try:
             with self._gate:
-                alone, self._led = not self._led, True
-                if not alone:
-                    ticket = self._queued(command)
+                if self._leader is None:
+                    self._leader, alone = me, True
+                else:
+                    self._check_outside()
+                    ticket = _Ticket(command, me)
+                    self._queue.append(ticket)
             if ticket is None:
                 return self._run_alone(command)
             ticket.wait()
@@ -87,7 +97,11 @@ class Storage:
             raise
         finally:
             if alone:
-                self._pass_on()
+                try:
+                    self._pass_on()
+                except BaseException:
+                    self._pass_on()
+                    raise
         if ticket.error is not None:
             raise ticket.error
         return ticket.answer
@@ -124,12 +138,6 @@ class Storage:
         if self._leader == threading.get_ident():
             raise InvalidInput("a command cannot submit another command: it is in a transaction")
 
-    def _queued(self, command: Command[Answer]) -> _Ticket[Answer]:
-        self._check_outside()
-        ticket = _Ticket(command)
-        self._queue.append(ticket)
-        return ticket
-
     def _withdraw(self, ticket: _Ticket[Any]) -> None:
         """Whoever waits no longer must not be the one to lead."""
         with self._gate:
@@ -141,7 +149,6 @@ class Storage:
 
     def _run_alone(self, command: Command[Answer]) -> Answer:
         """Nobody to share with: no ticket, no savepoint; if anything fails, everything goes."""
-        self._leader = threading.get_ident()
         try:
             self._session.begin()
             answer = command(self._session)
@@ -154,27 +161,38 @@ class Storage:
 
     def _lead(self) -> None:
         """Run one batch, pass the lead on, and wake those who were served."""
-        batch: list[_Ticket[Any]] = []
+        batch: deque[_Ticket[Any]] = deque()
         try:
             with self._gate:
-                while self._queue and len(batch) < _LARGEST_BATCH:
-                    batch.append(self._queue.popleft())
-            self._leader = threading.get_ident()
+                batch, self._queue = self._queue, batch
             self._run(batch)
         finally:
-            self._pass_on()
-            for ticket in batch:
-                ticket.wake()
+            try:
+                self._end(batch)
+            except BaseException:
+                self._end(batch)
+                raise
+
+    def _end(self, batch: deque[_Ticket[Any]]) -> None:
+        self._pass_on()
+        for ticket in batch:
+            ticket.wake()
 
     def _pass_on(self) -> None:
-        self._leader = None
+        """Let the first in the queue lead; nothing, if that was done already."""
         with self._gate:
-            self._led = bool(self._queue)
-            if self._queue:
-                self._queue[0].leads = True
-                self._queue[0].wake()
+            if self._leader != threading.get_ident():
+                return
+            if not self._queue:
+                self._leader = None
+                return
+            first = self._queue[0]
+            release = first.release
+            first.leads = first.woken = True
+            self._leader = first.owner
+            release()
 
-    def _run(self, batch: list[_Ticket[Any]]) -> None:
+    def _run(self, batch: deque[_Ticket[Any]]) -> None:
         committing = False
         try:
             self._session.begin()
@@ -195,7 +213,7 @@ class Storage:
         except StorageFault as fault:
             raise (error if isinstance(error, StorageFault) else fault) from fault
 
-    def _fail(self, batch: list[_Ticket[Any]], fault: StorageFault) -> None:
+    def _fail(self, batch: deque[_Ticket[Any]], fault: StorageFault) -> None:
         for ticket in batch:
             ticket.error = type(fault)(*fault.args)  # each thread raises one of its own
             ticket.error.__cause__ = fault
