@@ -148,9 +148,12 @@ def packed(values: Sums) -> bytes:
 def unpacked(content: bytes, parts: int) -> tuple[Sums, ...]:
     """The inverse of `packed` for this many sums."""
     try:
-        return tuple(_layout(len(content) // (8 * parts)).iter_unpack(content))
-    except (struct.error, TypeError):  # somebody wrote into the database
-        raise InvalidInput(f"expected {parts} sums, found {content!r:.80}") from None
+        found = tuple(_layout(len(content) // (8 * parts)).iter_unpack(content))
+    except struct.error:
+        found = ()
+    if len(found) != parts:  # somebody wrote into the database
+        raise InvalidInput(f"expected {parts} sums, found {content!r:.80}")
+    return found
 
 
 @lru_cache(maxsize=256)

@@ -128,7 +128,10 @@ def _account(balance: Balance, row: AccountRow | None) -> Account:
         raise InvalidInput(f"account {balance.account!r} has lost its terms")
     if row.name != balance.account:  # somebody changed the database by hand
         raise InvalidInput(f"account {balance.account!r} has the terms of {row.name!r}")
-    return account_from(row)
+    try:
+        return account_from(row)
+    except ValueError as error:
+        raise InvalidInput(f"the terms of account {row.name!r} cannot be read: {error}") from None
 
 
 def check_depth(path: list[Node]) -> None:

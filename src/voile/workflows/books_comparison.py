@@ -159,7 +159,11 @@ class Comparison:
 
     def _read_on(self, root: str) -> bool:
         """One more entry of a journal; false if there is none."""
-        entry = next(self._journals[root], None)
+        try:
+            entry = next(self._journals[root], None)
+        except InvalidInput as error:
+            self._check.problems.append(f"{root}: the journal cannot be read: {error}")
+            return False
         if entry is None:
             return False
         self.entries += 1

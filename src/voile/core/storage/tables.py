@@ -111,18 +111,24 @@ class Table(Generic[Record]):
 
     @cached_property
     def from_row(self) -> Callable[[Row], Record]:
-        """The record behind a row."""
+        """The record behind a row. Whoever changed the database by hand may have left anything."""
+        checked = self._checked_row
         if self._is_tuple:
-            return partial(tuple.__new__, self.record)  # type: ignore[type-var]
-        return lambda row: self.record(*row)
+            new = partial(tuple.__new__, self.record)  # type: ignore[type-var]
+            return lambda row: new(checked(row))
+        return lambda row: self.record(*checked(row))
 
     @cached_property
     def row(self) -> Callable[[Record], Row]:
         """The record as a checked tuple."""
-        checked = _checking(f"a row of table {self.name!r}", self.columns)
+        checked = self._checked_row
         if self._is_tuple:
             return checked  # type: ignore[return-value]
         return lambda record: checked(tuple(getattr(record, name) for name in self.column_names))
+
+    @cached_property
+    def _checked_row(self) -> Callable[[Row], Row]:
+        return _checking(f"a row of table {self.name!r}", self.columns)
 
     @cached_property
     def key_positions(self) -> tuple[int, ...]:
