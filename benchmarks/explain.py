@@ -43,7 +43,7 @@ from voile.training import Plan
 from voile.workflows.budget import open_budget
 from voile.workflows.charging import PARTS, Desk, Drawn
 from voile.workflows.explain import Explainer, _settled_notes
-from voile.workflows.explain_rows import _asking, _look, _settle
+from voile.workflows.explain_rows import _look, _prepared, _settle
 
 SEED = 0
 DATASET = "clinic v1"
@@ -152,7 +152,7 @@ class Parts:
         paying = asking._paying
         assert paying is not None
         desk = asking.desk
-        one = [_asking(desk, paying, asking._record_request(paying, name))]
+        one = [_prepared(desk, paying, asking._record_request(paying, name))]
         found: list[Any] = []
         times["look"] = clocked(
             lambda: found.append(
