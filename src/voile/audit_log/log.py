@@ -115,10 +115,10 @@ class AuditLog:
         leaf = leaf_hash(content)
         edge, completed = grow(head.size, head.edge, leaf)
         transaction.insert(LEAVES, Leaf(head.size, content, b"".join(completed)))
-        head = Head(_HEAD, self.origin, head.size + 1, edge)
-        transaction.replace(HEADS, head)
-        transaction.memory[HEADS.name] = head
-        return Appended(head.size - 1, leaf)
+        grown = Head(_HEAD, self.origin, head.size + 1, edge)
+        transaction.replace(HEADS, grown)
+        transaction.memory[HEADS.name] = grown
+        return Appended(head.size, leaf)
 
     def head(self, transaction: Reader) -> TreeHead:
         """Size and root as they are now."""

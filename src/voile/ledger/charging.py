@@ -129,9 +129,9 @@ def standings_after(path: Sequence[Node], cost: Sums) -> list[Standing]:
     after = charged(path, cost)
     for node, standing in zip(path, after, strict=True):
         account, _, before = node
-        if standing is before or account.is_plan or fits(standing.spent, account.budgets):
-            continue
-        raise _exceeded(node, standing.spent)
+        moved = standing is not before and not account.is_plan
+        if moved and not fits(standing.spent, account.budgets):
+            raise _exceeded(node, standing.spent)
     return after
 
 

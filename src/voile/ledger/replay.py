@@ -165,9 +165,10 @@ class ReplayKey:
             self._digest(b"record", f"{label}{json.dumps(each)}".encode()) for each in identifiers
         )
 
-    def nonce(self, charge: str, name: str) -> bytes:
-        """32 bytes that nobody without the key can guess, found again without storing them."""
-        return self._digest(b"nonce", f"{name}\n{charge}".encode())
+    def nonce(self, of: str, name: str) -> bytes:
+        """32 bytes for other purposes than a charge's commitments (`nonces`): nobody without the
+        key can guess them, and they are found again without storing them."""
+        return self._digest(b"nonce", f"{name}\n{of}".encode())
 
     def nonces(self, charge: str) -> dict[str, bytes]:
         """What opens the commitments in the record of a charge: the halves of one HMAC-SHA-512."""
