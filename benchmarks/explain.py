@@ -35,7 +35,7 @@ from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
 from voile.core.randomness import Seeded
 from voile.core.storage import open_storage
 from voile.datasets import clinic_federation
-from voile.ledger import Children, Ledger, Opening, ReplayKey
+from voile.ledger import Children, Ledger, NamedRecord, Opening, ReplayKey
 from voile.ledger.tables import BALANCES
 from voile.models import Box, Rows, wrap
 from voile.release import PUBLIC, ClippedRelease, PostProcessed, trained_privately
@@ -152,7 +152,8 @@ class Parts:
         paying = asking._paying
         assert paying is not None
         desk = asking.desk
-        one = [_prepared(desk, paying, asking._record_request(paying, name))]
+        record = NamedRecord(name, paying.dataset)
+        one = [_prepared(desk, paying, asking._record_request(paying, record))]
         found: list[Any] = []
         times["look"] = clocked(
             lambda: found.append(

@@ -306,14 +306,14 @@ def _check_apart(protect: Protect, data: str, background: str | None) -> None:
         )
 
 
-def _identifiers(table: dict[str, Any], column: str | None) -> list[str | None] | None:
+def _identifiers(table: dict[str, Any], column: str | None) -> list[Any] | None:
     from voile.core.errors import InvalidInput
 
     if column is None:
         return None
     if column not in table:
         raise InvalidInput(f"there is no column {column!r} with identifiers")
-    return [None if cell is None or cell != cell else str(cell) for cell in table[column]]
+    return list(table[column])
 
 
 def _model(

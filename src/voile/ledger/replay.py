@@ -26,6 +26,7 @@ from typing import Final, Self, TypeAlias
 from voile.core.atomic_file import disk_fault
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.guarantee import ProtectedUnit
+from voile.core.identifiers import canonical_identifier
 from voile.ledger.accounts import Account
 
 KEY_SIZE: Final = 32
@@ -35,10 +36,20 @@ _ABOUT_A_PERSON: Final = (ProtectedUnit.EXPLAINED_ROW, ProtectedUnit.USER)
 
 @dataclass(frozen=True)
 class NamedRecord:
-    """The record a question is about, by its name in a version of the data set."""
+    """The record a question is about, by its name in a version of the data set.
+
+    Whatever spelling it is given in, the identifier becomes the canonical one
+    (`voile.core.identifiers`): two spellings of one name would be two budgets.
+    """
 
     identifier: str
     dataset: str
+
+    def __post_init__(self) -> None:
+        identifier = canonical_identifier(self.identifier)
+        if identifier is None:
+            raise InvalidInput("a named record needs an identifier, found none")
+        object.__setattr__(self, "identifier", identifier)
 
 
 @dataclass(frozen=True)
@@ -160,10 +171,12 @@ class ReplayKey:
 
     def records(self, identifiers: Iterable[str], dataset: str) -> frozenset[bytes]:
         """Keyed digests of the records of a population, for the reconstruction watch."""
-        label = json.dumps(dataset)
-        return frozenset(
-            self._digest(b"record", f"{label}{json.dumps(each)}".encode()) for each in identifiers
-        )
+        return frozenset(self.record(NamedRecord(each, dataset)) for each in identifiers)
+
+    def record(self, named: NamedRecord) -> bytes:
+        """Keyed digest of a record's name."""
+        name = f"{json.dumps(named.dataset)}{json.dumps(named.identifier)}"
+        return self._digest(b"record", name.encode())
 
     def nonce(self, of: str, name: str) -> bytes:
         """32 bytes for other purposes than a charge's commitments (`nonces`): nobody without the

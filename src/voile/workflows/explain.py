@@ -21,14 +21,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from voile.audit_log import Receipt, RowReceipt, RowTree, explanation_bytes, issue_receipt
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
-from voile.ledger import Account, NamedRecord, Question
+from voile.ledger import Account, Question
 from voile.ledger.replay import About
 from voile.privacy.events import PrivacyEvent
 from voile.release import NOT_CHARGED, Identity, Preview, Release, RowsAre
@@ -45,12 +45,16 @@ from voile.workflows.explain_question import (
     row_count,
 )
 from voile.workflows.explain_rows import (
+    Named,
     account_of_record,
     answer_rows,
     check_account_of_records,
-    identifiers_for,
+    named_records,
+    watched_records,
 )
 
+Identifier: TypeAlias = str | int | float | None
+"""As files and tables hold them; `voile.core.identifiers` says what they mean."""
 NOTHING_TO_CHARGE: Final = "post-processing: nothing to charge"
 _SHOWN: Final = 12
 
@@ -159,7 +163,7 @@ class Explainer:
         self,
         rows: Any,
         *,
-        identifiers: Sequence[str | None] | None = None,
+        identifiers: Sequence[Identifier] | None = None,
         population: str | None = None,
         fresh: bool = False,
     ) -> Explained:
@@ -167,8 +171,10 @@ class Explainer:
 
         Args:
             rows: what the release takes.
-            identifiers: names of the rows. Of protected records: each pays for itself, and asking
-                again is free. Of a population: for the watch against reconstruction.
+            identifiers: names of the rows: integers or text (`voile.core.identifiers`). Of
+                protected records: each pays for itself, and asking again is free; a row without a
+                name may be anybody's, so everybody pays for it. Of a population: for the watch
+                against reconstruction.
             population: its name; by default the label of the data set.
             fresh: pay again for new noise, even if the question was answered before.
         """
@@ -178,7 +184,8 @@ class Explainer:
         if self._paying is None:
             return self._free(rows)
         if self.release.rows_are is RowsAre.RECORD:
-            return self._records(rows, identifiers_for(identifiers, count), self._paying, fresh)
+            named = named_records(identifiers, count, self._paying.dataset)
+            return self._records(rows, named, self._paying, fresh)
         about: About
         if self.release.rows_are is RowsAre.POPULATION:
             size = part_sizes(rows) or count
@@ -221,15 +228,13 @@ class Explainer:
         rows: Any,
         count: int,
         about: About,
-        identifiers: Sequence[str | None] | None,
+        identifiers: Sequence[Identifier] | None,
         paying: Account,
         fresh: bool,
     ) -> Explained:
-        named = () if identifiers is None else [str(each) for each in identifiers if each]
-        request = replace(
-            self._request(count, paying.name, about),
-            population=self.desk.key.records(named, paying.dataset),
-        )
+        names = () if identifiers is None else identifiers
+        watched = watched_records(self.desk.key, names, paying.dataset)
+        request = replace(self._request(count, paying.name, about), population=watched)
         made: list[Explanation] = []
 
         def draw() -> Drawn:
@@ -241,9 +246,9 @@ class Explainer:
         return Explained(explanation, (_entry(explanation, request.question, answer),))
 
     def _records(
-        self, rows: Any, identifiers: tuple[str | None, ...], paying: Account, fresh: bool
+        self, rows: Any, named: Sequence[Named], paying: Account, fresh: bool
     ) -> Explained:
-        requests = [self._record_request(paying, identifier) for identifier in identifiers]
+        requests = [self._record_request(paying, record) for record in named]
         made: dict[int, Explanation] = {}
 
         def draw(places: Sequence[int]) -> list[Drawn]:
@@ -276,10 +281,9 @@ class Explainer:
         assert self._paying is not None
         return self._request(1, self._paying.name, None)
 
-    def _record_request(self, paying: Account, identifier: str | None) -> Request:
-        about = None if identifier is None else NamedRecord(identifier, paying.dataset)
-        name = account_of_record(self.desk.key, paying, identifier)
-        return replace(self._of_one_row, question=question(self._identity, name, about))
+    def _record_request(self, paying: Account, record: Named) -> Request:
+        name = account_of_record(self.desk.key, paying, record)
+        return replace(self._of_one_row, question=question(self._identity, name, record))
 
     def _request(self, rows: int, account: str, about: About) -> Request:
         event: PrivacyEvent | None = self.release.cost(rows)

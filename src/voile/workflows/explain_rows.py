@@ -2,8 +2,11 @@
 
 The account is a parallel parent. Each named record has an account below it, with the promise of the
 parent, opened in the very transaction that first charges it and called by a keyed digest of the
-record's identifier: the ledger does not say who was explained. Rows without an identifier are all
-charged to one common account, as if they were one record; that is dear, and safe.
+record's identifier: the ledger does not say who was explained.
+
+A row without an identifier may be anybody's, also that of somebody who was named before. So it is
+charged to the parent itself and adds to what every record has met: what a record can have met is
+what the unnamed rows cost, plus what its own account holds. That is dear, and safe.
 
 Under another key every record would look like a new one, with a budget of its own. So these names
 begin with a mark of the key, and a key that did not name the records of an account is refused.
@@ -14,26 +17,27 @@ All rows of a call are settled in one transaction, or none of them.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
+from voile.core.identifiers import canonical_identifier
 from voile.core.storage import Transaction
-from voile.ledger import Account, Alert, Asked, Children, Opening, Settled
+from voile.ledger import Account, Alert, Asked, Charge, Children, Opening, Settled
 from voile.ledger.accounts import LONGEST_NAME
 from voile.ledger.balances import Standing
 from voile.ledger.charging import standings_after
-from voile.ledger.replay import ReplayKey
+from voile.ledger.replay import NamedRecord, ReplayKey
 from voile.ledger.tables import BALANCES, CHILDREN
 from voile.ledger.tree import Node
-from voile.privacy.events import Repeated
 from voile.workflows.budget import opened_record
 from voile.workflows.charging import Answer, Desk, Drawn, Prepared, Request
 
-UNNAMED: Final = "unnamed"
+Named: TypeAlias = NamedRecord | None
+"""The record behind a row; None where nobody said whose row it is."""
 _SHOWN: Final = 16
 _MARK: Final = 4
 _LONGER: Final = 1 + 2 * (_MARK + _SHOWN)
@@ -41,14 +45,11 @@ _OF_RECORD: Final = re.compile(f"[0-9a-f]{{{2 * (_MARK + _SHOWN)}}}")
 _PAGE: Final = 100
 
 
-def account_of_record(key: ReplayKey, account: Account, identifier: str | None) -> str:
-    """The account that pays for one record."""
-    if not account.is_parallel:
+def account_of_record(key: ReplayKey, account: Account, record: NamedRecord | None) -> str:
+    """The account that pays for one record; the parent itself for one without a name."""
+    if record is None or not account.is_parallel:
         return account.name
-    if identifier is None:
-        return f"{account.name}/{UNNAMED}"
-    (digest,) = key.records([identifier], account.dataset)
-    return f"{account.name}/{key_mark(key)}{digest[:_SHOWN].hex()}"
+    return f"{account.name}/{key_mark(key)}{key.record(record)[:_SHOWN].hex()}"
 
 
 @lru_cache(maxsize=16)
@@ -120,21 +121,30 @@ def _look(
     """What was answered before, and whether the rest would fit; a refusal is recorded."""
     found = [None if fresh else _answered(desk, t, each.asked) for each in asking]
     new = {  # a record that is named twice in one call is answered once
-        (each.charge.account, each.charge.event, number if fresh else each.asked.digest)
+        number if fresh else each.asked.digest: each.charge
         for number, (each, stored) in enumerate(zip(asking, found, strict=True))
         if stored is None
     }
-    wanted = Counter((name, event) for name, event, _ in new)
     try:
-        for (name, event), times in wanted.items():
-            path = _path(desk, t, account, name)
-            measure = account.measure
-            assert measure is not None
-            standings_after(path, measure.cost(event if times == 1 else Repeated(event, times)))
+        _check_fits(desk, t, account, new.values())
     except BudgetExceeded as refused:
         desk.record_refusal(t, account.name, asking[0].request.guarantees[0], refused)
         return refused
     return found
+
+
+def _check_fits(desk: Desk, t: Transaction, account: Account, charges: Iterable[Charge]) -> None:
+    """Whether all of them fit one after the other: unnamed rows leave less for every record."""
+    assert account.measure is not None
+    standing: dict[str, Standing] = {}
+    for charge in charges:
+        path = [
+            node._replace(standing=standing.get(node.account.name, node.standing))
+            for node in _path(desk, t, account, charge.account)
+        ]
+        if not path[0].account.is_plan:  # its parts are counted when it is charged
+            after = standings_after(path, account.measure.cost(charge.event))
+            standing.update(zip((node.account.name for node in path), after, strict=True))
 
 
 def _answered(desk: Desk, t: Transaction, asked: Asked) -> Settled | None:
@@ -225,10 +235,30 @@ def _open(desk: Desk, t: Transaction, account: Account, name: str, caller: str) 
     desk.log.append(t, opened_record(desk.ledger.open(t, opening, caller=caller)))
 
 
-def identifiers_for(given: Sequence[str | None] | None, rows: int) -> tuple[str | None, ...]:
-    """One identifier, or None, for each row."""
+def named_records(given: Sequence[object] | None, rows: int, dataset: str) -> list[Named]:
+    """For each row the record that its identifier names, or None."""
     if given is None:
-        return (None,) * rows
+        return [None] * rows
     if isinstance(given, str) or len(given) != rows:
         raise InvalidInput(f"expected one identifier for each of {rows} rows, found {given!r:.80}")
-    return tuple(None if each is None or each == "" else str(each) for each in given)
+    return [_named(number, each, dataset) for number, each in enumerate(given, start=1)]
+
+
+def _named(row: int, identifier: object, dataset: str) -> Named:
+    try:
+        name = canonical_identifier(identifier)
+    except InvalidInput as error:
+        raise InvalidInput(f"row {row}: {error}") from None
+    return None if name is None else NamedRecord(name, dataset)
+
+
+def watched_records(key: ReplayKey, given: Sequence[object], dataset: str) -> frozenset[bytes]:
+    """Keyed digests of a population's records, for the watch against reconstruction.
+
+    The records are protected: a name that cannot be read is left out, and nobody is told.
+    """
+    found = set()
+    for identifier in given:
+        with suppress(InvalidInput):
+            found.add(key.record(NamedRecord(identifier, dataset)))  # type: ignore[arg-type]
+    return frozenset(found)

@@ -344,6 +344,21 @@ def test_two_classes_are_one_number(run: Any, monkeypatch: pytest.MonkeyPatch) -
     assert "declared range" in error["error"]["message"]
 
 
+def test_one_person_has_one_budget_in_whatever_file(run: Any) -> None:
+    """A column of integers becomes floats where one is missing; a CSV file keeps blanks."""
+    columns: dict[str, list[Any]] = {"income": [3, 9], "debt": [6, 1], "employed": ["no", "yes"]}
+    for name, ids in (("all.parquet", [7, 8]), ("some.parquet", [7, None])):
+        pyarrow.parquet.write_table(pyarrow.table({"id": ids, **columns}), name)
+    Path("typed.csv").write_text("id,income,debt,employed\n 7,3,6,no\n")
+    Path("floats.csv").write_text("id,income,debt,employed\n7.0,3,6,no\n")
+    first = run(*asked("all.parquet", *ROW, "--top", "1"))["charges"][0]
+    for data in ("some.parquet", "typed.csv", "floats.csv"):
+        assert run(*asked(data, *ROW, "--top", "1"))["charges"][0] == first
+    Path("fraction.csv").write_text("id,income,debt,employed\n7.5e+00,3,6,no\n")
+    said = run(*asked("fraction.csv", *ROW), code=2)
+    assert "row 1: an identifier is an integer or a text" in said["error"]["message"]
+
+
 # --- protected rows never raise ------------------------------------------------------------------
 
 STRANGE = ["nan,inf,perhaps", ",,", "abc,-1e999,NO"]

@@ -41,7 +41,7 @@ from voile.audit_log import (
 )
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import ProtectedUnit, Relation
-from voile.ledger import Children, Planned, ReplayKey
+from voile.ledger import Children, NamedRecord, Planned, ReplayKey
 from voile.ledger.event_text import event_from
 from voile.ledger.tables import ENTRIES
 from voile.release import (
@@ -67,7 +67,7 @@ from voile.workflows.explain_question import (
     row_count,
     rows_digest,
 )
-from voile.workflows.explain_rows import UNNAMED
+from voile.workflows.explain_rows import account_of_record
 
 
 @pytest.fixture
@@ -84,6 +84,12 @@ def checked(house: House, explain: Explainer, explained: Explained) -> None:
         assert report.verified, report.failed
         opened = [step for step in report.steps if step.name in ("query", "answer")]
         assert [step.outcome for step in opened] == [Outcome.CHECKED] * 2
+
+
+def record_account(house: House, identifier: str) -> str:
+    """The account of a record of "people"."""
+    account = house.storage.submit(lambda t: house.desk.ledger.account(t, "people"))
+    return account_of_record(house.desk.key, account, NamedRecord(identifier, DATASET))
 
 
 # --- free ----------------------------------------------------------------------------------------
@@ -275,19 +281,18 @@ def test_some_rows_of_a_call_can_be_known_already(house: House) -> None:
     checked(house, explain, both)
 
 
-def test_rows_without_a_name_are_charged_as_one_record(house: House) -> None:
+def test_rows_without_a_name_are_charged_to_everybody(house: House) -> None:
     people(house)
     release = Costly(clipped())
     explain = asking(house, release, "people")
     explained = explain(ROWS[:2])
     again = explain(ROWS[:2], identifiers=[None, ""])
     assert not again.replayed
-    assert list(balances(house)) == ["people", f"people/{UNNAMED}"]
+    assert list(balances(house)) == ["people"]
     assert len(explained.charges) == len(again.charges) == 2
     with pytest.raises(BudgetExceeded):
         explain(np.repeat(ROWS, 5, axis=0))
     assert release.drawn == 2  # all of them together were too much, and that was known before
-    assert not explain(ROWS[:1], identifiers=["ada"]).replayed  # nobody else has to suffer
     checked(house, explain, explained)
 
 
@@ -319,9 +324,9 @@ def test_a_record_whose_account_is_a_plan_is_recorded_as_it_was_charged(house: H
     explain = asking(house, clipped(), "people")
     explain(ROWS[:1])
     event = house.storage.submit(lambda t: t.scan(ENTRIES, "people"))[-1].event
-    other = asking(house, clipped(), "people")
+    planned = record_account(house, "ada")
     house.open(
-        "people/planned",
+        planned,
         parent="people",
         unit=ProtectedUnit.EXPLAINED_ROW,
         relation=Relation.REPLACE_ONE,
@@ -329,12 +334,10 @@ def test_a_record_whose_account_is_a_plan_is_recorded_as_it_was_charged(house: H
         delta=1e-5,
         spending=Planned((event_from(event),)),
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("voile.workflows.explain_rows.UNNAMED", "planned")
-        other(ROWS[1:2])
+    explain(ROWS[1:2], identifiers=["ada"])
     record = records(house)[-1]
     assert isinstance(record, Release)
-    assert (record.account, record.cost) == ("people/planned", None)
+    assert (record.account, record.cost) == (planned, None)
     assert house.verify().verified
 
 
@@ -446,13 +449,13 @@ def test_other_refusals(house: House) -> None:
 def test_an_account_that_is_elsewhere_is_not_taken_for_a_record(house: House) -> None:
     people(house)
     house.open(
-        f"people/{UNNAMED}",
+        record_account(house, "ada"),
         unit=ProtectedUnit.USER,
         dataset=DATASET,
         relation=Relation.REPLACE_ONE,
     )
     with pytest.raises(Refused, match="not below 'people'"):
-        asking(house, clipped(), "people")(ROWS[:1])
+        asking(house, clipped(), "people")(ROWS[:1], identifiers=["ada"])
 
 
 def test_another_key_cannot_give_records_a_second_budget(house: House) -> None:

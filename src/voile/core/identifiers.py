@@ -1,0 +1,109 @@
+"""Who a record is: one spelling of an identifier, wherever it comes from.
+
+A person's budget hangs on the identifier, so two spellings of one identifier would be two budgets.
+Files spell alike things differently: a column of integers becomes floats as soon as one cell is
+empty, a CSV file keeps blanks, two keyboards write the same letter in two ways. Everything that
+names a record goes through `canonical_identifier`:
+
+- integers, and floats and decimals that are whole numbers, become the digits of the integer;
+- text is freed of characters that cannot be seen, normalised (Unicode NFC), and its blanks become
+  single ones, none at the ends; what reads `7.0` is the integer 7, as programs write it that had to
+  make room for a missing value;
+- nothing, NaN and the words that programs write for a missing value mean: no identifier;
+- anything else is refused: a float with a fraction, one so large that digits are lost, a truth
+  value, bytes, a date.
+
+Case counts, and so do leading zeros of text: give identifiers in the same form everywhere. Where in
+doubt two spellings become one: then two people share a budget, which is dear and safe.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import re
+import unicodedata
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+
+from voile.core.errors import InvalidInput
+
+LONGEST: Final = 500
+"""Characters of an identifier."""
+_MISSING_TYPES: Final = frozenset({"NoneType", "NAType", "NaTType"})
+_MISSING_WORDS: Final = frozenset(
+    {"", "nan", "NaN", "NAN", "None", "null", "NULL", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaT"}
+)
+_WHOLE: Final = re.compile(r"(-?[0-9]+)\.0*")
+_SCIENTIFIC: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?[eE][+-][0-9]+")
+_UNSEEN: Final = frozenset({"Cc", "Cf"})
+_TOO_LARGE: Final = 10**LONGEST
+
+
+def canonical_identifier(value: Any) -> str | None:
+    """The one spelling of an identifier; None for a record without one.
+
+    Guarantees
+        1. A canonical identifier is its own canonical form.
+        2. One integer has one form, as an integer of any type, as a float, as a decimal and as text
+           with or without a decimal point, in whatever file.
+    """
+    if type(value).__name__ in _MISSING_TYPES:
+        return None
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Number):
+        raise _refusal(f"found a value of the type {type(value).__name__}")
+    return _number(value)
+
+
+def _text(value: str) -> str | None:
+    seen = "".join(
+        each for each in value if each.isspace() or unicodedata.category(each) not in _UNSEEN
+    )
+    text = " ".join(unicodedata.normalize("NFC", seen).split())
+    if text in _MISSING_WORDS:
+        return None
+    if len(text) > LONGEST:
+        raise _refusal(f"found a text of {len(text)} characters, more than {LONGEST}")
+    if any(unicodedata.category(each) == "Cs" for each in text):
+        raise _refusal("found text with unpaired surrogates")
+    if _SCIENTIFIC.fullmatch(text):
+        raise _refusal("found text that was written as a float, which may have lost digits")
+    whole = _WHOLE.fullmatch(text)
+    return text if whole is None else whole[1]
+
+
+def _number(value: Any) -> str | None:
+    if isinstance(value, numbers.Integral):
+        return _digits(int(value))
+    if not isinstance(value, Decimal | float | np.floating):
+        raise _refusal(f"found a value of the type {type(value).__name__}")
+    if value.is_nan() if isinstance(value, Decimal) else math.isnan(value):
+        return None
+    number: Any = value
+    if not math.isfinite(number) or abs(number) >= _first_inexact(number) or number != int(number):
+        raise _refusal("found a float with a fraction, or too large to have kept its digits")
+    return _digits(int(number))
+
+
+def _first_inexact(value: Any) -> int:
+    """From here on two integers may have become one float; decimals keep theirs."""
+    if isinstance(value, Decimal):
+        return _TOO_LARGE
+    digits = np.finfo(type(value)).nmant + 1
+    return 1 << int(digits)
+
+
+def _digits(number: int) -> str:
+    if abs(number) >= _TOO_LARGE:
+        raise _refusal(f"found an integer of more than {LONGEST} digits")
+    return str(number)
+
+
+def _refusal(found: str) -> InvalidInput:
+    return InvalidInput(
+        f"an identifier is an integer or a text, {found}; give identifiers as text everywhere"
+    )
