@@ -44,6 +44,7 @@ from voile.federation.network_task import NetworkTask, Training
 from voile.federation.tables import NetworkModel, TableRecords
 from voile.federation.task import Unprotected
 from voile.models import Model
+from voile.release.origin import Origin, joint_guarantees, stated, trained_privately
 from voile.training import Plan, Progress, arrays_of, with_arrays
 
 __all__ = [
@@ -161,12 +162,20 @@ class PrivateExplainer:
             found = sampled(self.surrogate, X, orders=orders, seed=seed)
         return self._promised(found, BLACK_BOX, SURROGATE)
 
-    def of_black_box(self, X: Any, reference: Any) -> Explanation:  # noqa: N803
-        """Interventional Shapley values of the black box over *public* reference rows.
+    def of_black_box(self, X: Any, reference: Any, *, origin: Origin) -> Explanation:  # noqa: N803
+        """Interventional Shapley values of the black box over reference rows.
 
         Another game than the surrogate's: absent features are taken from reference rows, whatever
         goes with what. With a black box of your own the promise is yours to make: none is attached.
+
+        Args:
+            X: the rows to explain.
+            reference: public rows, or rows that were made with differential privacy.
+            origin: what the reference rows were made from; refused if that has no guarantee. What
+                it promises about the clients' own data is added to what training promised.
         """
+        (origin,) = stated([origin])
+        joint_guarantees([origin])  # rows without a guarantee are refused before they are used
         settings: dict[str, Any] = {
             "schema": self.plan.facts.schema,
             "groups": self.plan.facts.groups,
@@ -174,7 +183,11 @@ class PrivateExplainer:
         kind: Callable[..., Any] = (
             ExactShapley if self.surrogate.players.count <= EXACT_UP_TO else KernelShapley
         )
-        return self._promised(kind(self.black_box, reference, **settings)(X), BLACK_BOX)
+        found = self._promised(kind(self.black_box, reference, **settings)(X), BLACK_BOX)
+        if not found.guarantees:
+            return found
+        both = joint_guarantees([trained_privately(*found.guarantees), origin])
+        return replace(found, guarantees=both)
 
     def distilled(
         self,

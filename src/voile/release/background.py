@@ -40,7 +40,7 @@ from voile.release.intervals import (
     sampling_error,
     standard_error,
 )
-from voile.release.origin import Origin, origins_digest, refuse_unprotected
+from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
 from voile.release.others import not_promised, promised
 from voile.release.output_sets import SAME_ANSWER, STEADY, BoundedModel
 from voile.release.quiet import UNHEARD
@@ -100,7 +100,7 @@ class PrivateBackgroundShapley:
     noise: Gaussian = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "origins", tuple(self.origins))
+        object.__setattr__(self, "origins", stated(self.origins))
         object.__setattr__(self, "relation", Relation(self.relation))
         refuse_unprotected(self.dataset, self.origins, role="background")
         bounded = BoundedModel.of(self.model, self.schema)

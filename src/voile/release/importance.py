@@ -25,7 +25,7 @@ from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import positive
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
 from voile.release.intervals import NO_SAMPLING, half_width
-from voile.release.origin import Origin, origins_digest, refuse_unprotected
+from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
 from voile.release.others import not_promised, promised
 from voile.release.population import Importance
 from voile.release.quiet import UNHEARD
@@ -74,7 +74,7 @@ class PrivateGlobalImportance:
     level: str = "detailed"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "origins", tuple(self.origins))
+        object.__setattr__(self, "origins", stated(self.origins))
         object.__setattr__(self, "relation", Relation(self.relation))
         if isinstance(self.parts, str) or len(set(self.parts)) != len(tuple(self.parts)):
             raise InvalidInput(f"parts are different names, found {self.parts!r}")

@@ -74,6 +74,17 @@ def trained_privately(*guarantees: Guarantee) -> Origin:
     return Origin(frozenset(guarantee.dataset for guarantee in guarantees), tuple(guarantees))
 
 
+def stated(origins: Iterable[Origin]) -> tuple[Origin, ...]:
+    """Origins as they were given; refused if none was: nobody said "public"."""
+    given = tuple(origins)
+    if not given or not all(isinstance(origin, Origin) for origin in given):
+        raise InvalidInput(
+            "say what every artefact was made from: origins=[PUBLIC], trained_on(label) or "
+            f"trained_privately(guarantee), at least one; found {list(given)}"
+        )
+    return given
+
+
 def refuse_unprotected(dataset: str, origins: Iterable[Origin], *, role: str) -> None:
     """Refuse protected rows that an artefact was made from without differential privacy.
 

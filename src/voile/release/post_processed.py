@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
-from voile.release.origin import Origin, joint_guarantees, origins_digest
+from voile.release.origin import Origin, joint_guarantees, origins_digest, stated
 
 Explainer: TypeAlias = Callable[[Any], Explanation]
 """Any explainer of `voile.attribution`: rows in, an explanation without guarantee out."""
@@ -42,7 +42,7 @@ class PostProcessed:
     _promised: tuple[Guarantee, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "origins", tuple(self.origins))
+        object.__setattr__(self, "origins", stated(self.origins))
         object.__setattr__(self, "_promised", joint_guarantees(self.origins))
 
     @property

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.core.errors import Refused
 from voile.core.guarantee import Adversary, Guarantee, Relation
 from voile.core.schema import Categories, Domain, FeatureValues, Numbers, Rows, Schema
 from voile.privacy.accounting.conversion import zcdp_budget, zcdp_to_epsilon
@@ -39,15 +40,24 @@ class SyntheticBackground:
         histograms: the published counts with noise, one array for each feature.
         event: what publishing them costs, once.
         guarantee: what it promises.
+        charge: the ledger's name for the charge that paid for `event`
+            (`voile.workflows.explain_artefacts.paid_synthetic_background` sets it).
     """
 
     rows: Rows
     histograms: tuple[NDArray[np.int64], ...]
     event: Zcdp
     guarantee: Guarantee
+    charge: str | None = None
 
     @property
     def origin(self) -> Origin:
+        """Refused for rows that nobody paid for: what is made from them would pass as free."""
+        if not self.charge:
+            raise Refused(
+                "these rows were made from protected records and nobody was charged for them: "
+                "voile.workflows.explain_artefacts.paid_synthetic_background makes and charges them"
+            )
         return trained_privately(self.guarantee)
 
 
@@ -63,7 +73,10 @@ def synthetic_background(
     bins: int = BINS,
     seed: int | None = None,
 ) -> SyntheticBackground:
-    """Publish noisy histograms of protected records and draw rows from them.
+    """Noisy histograms of protected records, and rows drawn from them.
+
+    Nothing is charged here, so no release takes them yet: `paid_synthetic_background` of
+    `voile.workflows.explain_artefacts` does both.
 
     Args:
         records: a table or an array.

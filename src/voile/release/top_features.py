@@ -31,7 +31,7 @@ from voile.privacy.sensitivity import (
 from voile.privacy.sensitivity.bound import positive
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
 from voile.release.one_by_one import OneByOne
-from voile.release.origin import Origin, origins_digest, refuse_unprotected
+from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
 from voile.release.others import not_promised, promised
 from voile.release.post_processed import Explainer
 from voile.release.quiet import UNHEARD
@@ -81,7 +81,7 @@ class PrivateTopFeatures:
     _inner: OneByOne = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "origins", tuple(self.origins))
+        object.__setattr__(self, "origins", stated(self.origins))
         refuse_unprotected(self.dataset, self.origins, role="population")
         checked_target(self.epsilon, self.delta, pure=True)
         self.sensitivity(1)

@@ -23,7 +23,7 @@ from voile.privacy.sensitivity.bound import positive
 from voile.release.clipped import OF_ONE_ROW
 from voile.release.contract import Identity, Preview, RowsAre, parameters
 from voile.release.one_by_one import OneByOne
-from voile.release.origin import Origin, origins_digest, refuse_unprotected
+from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
 from voile.release.others import carried_forward, not_promised
 from voile.release.post_processed import Explainer
 from voile.release.top_features import check_one_output, names_only
@@ -70,7 +70,7 @@ class TopFeaturesOfRow:
     _response: SubsetSelection = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "origins", tuple(self.origins))
+        object.__setattr__(self, "origins", stated(self.origins))
         refuse_unprotected(self.dataset, self.origins, role="data set of the explained rows")
         inner = OneByOne(self.explainer, self.schema)
         check_one_output(inner)

@@ -78,7 +78,8 @@ def paid_synthetic_background(
         part=RowPart.BACKGROUND,
     )
     answer = desk.answer(request, lambda: Drawn(_packed(made)))
-    return _unpacked(answer.content, made) if answer.replayed else made
+    kept = _unpacked(answer.content, made) if answer.replayed else made
+    return replace(kept, charge=answer.charge)
 
 
 def paid_clusters(

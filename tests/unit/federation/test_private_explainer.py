@@ -46,6 +46,7 @@ from voile.federation.private_explainer import (
 )
 from voile.models import Box, wrap
 from voile.privacy.events import Composed, Gaussian, PoissonSampled, Repeated
+from voile.release import PUBLIC, trained_on, trained_privately
 from voile.training import arrays_of, with_arrays
 
 torch = pytest.importorskip("torch")
@@ -278,11 +279,31 @@ def test_interventional_values_need_the_black_box_alone(
     trained: PrivateExplainer, clinic: ClinicFederation
 ) -> None:
     """But whoever sees them has seen the surrogate's rounds as well: the joint figure counts."""
-    found = trained.of_black_box(clinic.reference[:2], clinic.reference)
+    found = trained.of_black_box(clinic.reference[:2], clinic.reference, origin=PUBLIC)
     (promise,) = found.guarantees
     assert promise.epsilon == trained.plan.figures.joint.epsilon
     sums = found.values.sum(axis=1) + found.base_values
     np.testing.assert_allclose(sums, trained.black_box.predict(clinic.reference[:2]), atol=1e-6)
+
+
+def test_reference_rows_say_where_they_come_from(
+    trained: PrivateExplainer, clinic: ClinicFederation
+) -> None:
+    """Private rows as reference would be published under a guarantee about others."""
+    rows = clinic.reference[:2]
+    with pytest.raises(TypeError, match="origin"):
+        trained.of_black_box(rows, rows)  # type: ignore[call-arg]
+    with pytest.raises(InvalidInput, match="made from"):
+        trained.of_black_box(rows, rows, origin=None)  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="nothing can be promised about"):
+        trained.of_black_box(rows, rows, origin=trained_on("clinic v1"))
+    (plain,) = trained.of_black_box(rows, rows, origin=PUBLIC).guarantees
+    elsewhere = replace(plain, dataset="elsewhere", epsilon=0.5)
+    both = trained.of_black_box(rows, rows, origin=trained_privately(elsewhere)).guarantees
+    assert both == (plain, elsewhere)
+    here = replace(plain, epsilon=0.5)
+    (added,) = trained.of_black_box(rows, rows, origin=trained_privately(here)).guarantees
+    assert added.epsilon == plain.epsilon + 0.5
 
 
 def perceptron_like(explainer: FastShap) -> Any:
@@ -351,7 +372,7 @@ def test_settings_of_the_paper(
     if setting is Setting.FULL_PRIVATE:
         assert explanation.guarantees[0].epsilon == pytest.approx(plan.figures.joint.epsilon)
     # The black box is private in every setting; against a server only if all stages were.
-    (promise,) = found.of_black_box(rows, clinic.reference).guarantees
+    (promise,) = found.of_black_box(rows, clinic.reference, origin=PUBLIC).guarantees
     assert (Adversary.SERVER_SEEING_UPDATES in promise.against) is promised
 
 
@@ -428,7 +449,9 @@ def test_any_trained_black_box_is_explained_and_the_gap_is_stated(
     assert 0.99 < promise.epsilon <= 1.0
     assert FOREIGN_BOX in promise.assumptions
     # Whether a foreign box is private is not ours to say.
-    assert found.of_black_box(clinic.reference[:1], clinic.reference).guarantees == ()
+    assert (
+        found.of_black_box(clinic.reference[:1], clinic.reference, origin=PUBLIC).guarantees == ()
+    )
 
 
 def test_a_box_without_a_declared_range_is_refused(records: dict[str, TableRecords]) -> None:
@@ -461,7 +484,7 @@ def test_groups_play_together(records: dict[str, TableRecords], clinic: ClinicFe
     plan = split_total(facts(records, groups=groups), epsilon=2.0, delta=1e-5, training=QUICK)
     found = run(plan, records)
     assert found.of_surrogate(clinic.reference[:1]).shape[1] == 3
-    assert found.of_black_box(clinic.reference[:1], clinic.reference).shape[1] == 3
+    assert found.of_black_box(clinic.reference[:1], clinic.reference, origin=PUBLIC).shape[1] == 3
 
 
 def test_the_proximal_term_holds_clients_near_the_global_arrays(

@@ -264,7 +264,9 @@ def test_what_was_declared_and_known_is_part_of_the_identity() -> None:
         people(model=named(1, "risk"), origins=[trained_on("elsewhere")]),
     ]
     assert len({one.identity for one in questions}) == len(questions)
-    assert questions[0].identity == people(model=named(1, "risk"), origins=[]).identity
+    assert (
+        questions[0].identity == people(model=named(1, "risk"), origins=[PUBLIC, PUBLIC]).identity
+    )
 
 
 @pytest.mark.parametrize(

@@ -175,9 +175,16 @@ def test_what_a_row_becomes_depends_on_no_other_row() -> None:
     assert np.array_equal(inner.vectors(ROWS)[:, :, 0], ROWS)
 
 
-def test_null_records_are_zeros() -> None:
-    given = np.vstack([ROWS[:1], np.full((1, 3), np.nan)])
-    assert np.array_equal(OneByOne(itself, SCHEMA).vectors(given)[1], np.zeros((3, 1)))
+def shifted(rows: Array) -> Any:
+    """No row is explained by zeros, that of the defaults neither."""
+    return itself(rows + 1)
+
+
+def test_null_records_are_zeros_and_not_the_defaults() -> None:
+    given = np.vstack([ROWS[:1], np.full((1, 3), np.nan), SCHEMA.null_row])
+    _, blank, defaults = OneByOne(shifted, SCHEMA).vectors(given)
+    assert np.array_equal(blank, np.zeros((3, 1)))
+    assert np.array_equal(defaults, np.ones((3, 1)))
 
 
 def test_the_other_public_row_differs_everywhere_it_can_and_lies_inside() -> None:

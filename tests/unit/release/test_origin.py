@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,16 @@ from voile.release.origin import joint_guarantees, origins_digest, refuse_unprot
 def test_public_artefacts_depend_on_nothing_private() -> None:
     assert PUBLIC.unprotected == frozenset()
     assert joint_guarantees([PUBLIC, PUBLIC]) == ()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_saying_nothing_is_not_saying_public(name: str) -> None:
+    release: Any = CASES[name].build()
+    if not hasattr(release, "origins"):
+        return
+    for nothing in ([], ["public"]):
+        with pytest.raises(InvalidInput, match="at least one"):
+            replace(release, origins=nothing)
 
 
 def test_what_was_trained_without_privacy_is_unprotected() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import math
-import threading
-import warnings
 from typing import Any
 
 import numpy as np
@@ -98,52 +95,3 @@ def test_declared_sets() -> None:
         declared_set(Simplex(), 2)
     with pytest.raises(Refused, match="finite width"):
         declared_set(Simplex(), 1)
-
-
-# --- Silence --------------------------------------------------------------------------------------
-
-
-def test_nothing_is_heard_inside_and_everything_again_outside() -> None:
-    before = list(warnings.filters)
-    with quietly():
-        warnings.warn("inside", stacklevel=1)
-        np.log(np.zeros(1))
-    assert warnings.filters == before
-    with pytest.warns(UserWarning, match="outside"):
-        warnings.warn("outside", stacklevel=1)
-
-
-def test_silences_that_overlap_leave_the_filters_as_they_were() -> None:
-    """The first to enter leaves first: one saved state per thread would keep the silence."""
-    before = list(warnings.filters)
-    entered, leave = threading.Event(), threading.Event()
-
-    def second() -> None:
-        with quietly():
-            entered.set()
-            leave.wait(5)
-
-    thread = threading.Thread(target=second)
-    with quietly():
-        thread.start()
-        entered.wait(5)
-    leave.set()
-    thread.join()
-    assert warnings.filters == before
-
-
-def test_nothing_is_logged_inside_and_the_threshold_comes_back(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    logging.disable(logging.DEBUG)
-    try:
-        with quietly():
-            with quietly():
-                logging.getLogger("model").critical("a protected value is above two")
-            logging.getLogger("model").log(1000, "louder")
-        assert not caplog.records
-        assert logging.root.manager.disable == logging.DEBUG
-    finally:
-        logging.disable(logging.NOTSET)
-    logging.getLogger("model").warning("outside")
-    assert caplog.messages == ["outside"]

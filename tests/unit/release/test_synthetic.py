@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from tests.contract.releases import MODEL, SCHEMA
 from voile.attribution import ExactShapley
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Relation
 from voile.privacy.accounting.conversion import zcdp_to_epsilon
 from voile.privacy.events import Zcdp
@@ -101,7 +102,7 @@ def test_more_records_than_noise_are_published_nearly_as_they_are() -> None:
 
 
 def test_what_is_made_from_it_is_post_processing() -> None:
-    background = made(size=20)
+    background = replace(made(size=20), charge="charge 1")
     release: Release = PostProcessed(
         ExactShapley(MODEL, background.rows, schema=SCHEMA),
         [background.origin],
@@ -110,6 +111,11 @@ def test_what_is_made_from_it_is_post_processing() -> None:
     )
     assert release.cost(10**6) is None
     assert release.draw(MANY[:2]).guarantees == (background.guarantee,)
+
+
+def test_rows_that_nobody_paid_for_are_not_taken() -> None:
+    with pytest.raises(Refused, match="nobody was charged"):
+        _ = made(size=20).origin
 
 
 def test_the_same_histograms_give_the_same_rows_for_the_same_seed_only() -> None:

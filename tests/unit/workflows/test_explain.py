@@ -595,6 +595,8 @@ def test_a_synthetic_background_is_paid_for_once(house: House) -> None:
         for _ in range(2)
     )
     assert np.array_equal(first.rows, again.rows)
+    assert first.charge
+    assert first.charge == again.charge
     assert all(map(np.array_equal, first.histograms, again.histograms))
     charged = [each for each in records(house) if isinstance(each, Release)]
     assert len(charged) == 1

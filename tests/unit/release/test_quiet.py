@@ -1,0 +1,182 @@
+"""Silence: nothing is heard of the thread that looks at protected rows, all of the others."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from voile.release.quiet import quietly
+
+LOGGER = logging.getLogger("model")
+
+
+def meanwhile(act: Callable[[], Any]) -> Any:
+    """What `act` gives in another thread while this one is silent; it began before."""
+    begin, done, found = threading.Event(), threading.Event(), []
+
+    def other() -> None:
+        begin.wait(5)
+        found.append(act())
+        done.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with quietly():
+        begin.set()
+        assert done.wait(5)
+    thread.join()
+    return found[0]
+
+
+def heard_warning(text: str) -> bool:
+    """Whether a warning that is an error is one."""
+    try:
+        warnings.warn(text, stacklevel=1)
+    except UserWarning:
+        return True
+    return False
+
+
+def test_nothing_is_heard_inside_and_everything_again_outside() -> None:
+    with quietly():
+        assert not heard_warning("inside")  # pytest makes errors of warnings
+        np.log(np.zeros(1))
+    assert heard_warning("outside")
+
+
+def test_nothing_is_logged_inside_and_everything_again_outside(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with quietly():
+        with quietly():
+            LOGGER.critical("a protected value is above two")
+        LOGGER.log(1000, "louder")
+        LOGGER.handle(LOGGER.makeRecord("model", 50, "f", 1, "straight", (), None))
+    assert not caplog.records
+    LOGGER.warning("outside")
+    assert caplog.messages == ["outside"]
+
+
+def test_other_threads_are_heard(caplog: pytest.LogCaptureFixture) -> None:
+    def act() -> bool:
+        LOGGER.error("from elsewhere")
+        return heard_warning("from elsewhere")
+
+    assert meanwhile(act)
+    assert caplog.messages == ["from elsewhere"]
+
+
+def test_filters_that_another_thread_keeps_beyond_a_silence_silence_nothing() -> None:
+    """Old: what it saved in the middle of a silence was "ignore everything", and it came back."""
+    kept = meanwhile(lambda: (saved := warnings.catch_warnings(), saved.__enter__())[0])
+    kept.__exit__(None, None, None)
+    assert heard_warning("afterwards")
+
+
+@pytest.mark.parametrize("action", ["error", "always"])
+def test_filters_that_another_thread_changes_in_a_silence_do_not_break_it(action: Any) -> None:
+    begin, changed, end = threading.Event(), threading.Event(), threading.Event()
+
+    def other() -> None:
+        begin.wait(5)
+        with warnings.catch_warnings():
+            warnings.resetwarnings()
+            warnings.simplefilter(action)
+            changed.set()
+            end.wait(5)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with warnings.catch_warnings(record=True) as heard:
+        with quietly():
+            begin.set()
+            assert changed.wait(5)
+            assert not heard_warning("while filters are another thread's")
+            end.set()
+            thread.join()
+            assert not heard_warning("after it brought back its own")
+        assert not heard
+
+
+def test_a_list_from_before_the_first_silence_does_not_break_it() -> None:
+    """Another thread leaves its `catch_warnings`, and brings back a list without our filter."""
+    program = """if True:
+        import threading, warnings
+        from voile.release.quiet import quietly
+        warnings.simplefilter("error")
+        began, end = threading.Event(), threading.Event()
+        def other():
+            with warnings.catch_warnings():
+                began.set(); end.wait(5)
+        thread = threading.Thread(target=other); thread.start(); began.wait(5)
+        with quietly():
+            end.set(); thread.join()
+            warnings.warn("inside")
+    """
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_many_filters_do_not_pile_up() -> None:
+    with warnings.catch_warnings():
+        for _ in range(3):
+            with quietly():
+                warnings.simplefilter("ignore")
+        length = len(warnings.filters)
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore")
+        assert len(warnings.filters) <= length + 1
+
+
+def test_a_process_that_another_thread_forks_in_a_silence_is_heard() -> None:
+    def act() -> int:
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:  # nothing of pytest may run in here
+            said = os.fdopen(write, "w")
+            LOGGER.addHandler(logging.StreamHandler(said))
+            LOGGER.error("from the child")
+            said.flush()
+            os._exit(0 if heard_warning("from the child") else 1)
+        os.close(write)
+        with os.fdopen(read) as heard:
+            assert heard.read() == "from the child\n"
+        return os.waitpid(child, 0)[1]
+
+    assert meanwhile(act) == 0
+
+
+def test_threads_that_a_model_starts_are_silent_with_it(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> bool:
+        LOGGER.error("a protected value")
+        return heard_warning("a protected value")
+
+    def die() -> None:
+        raise RuntimeError("a protected value")
+
+    with quietly():
+        with ThreadPoolExecutor(1) as pool:
+            assert not pool.submit(work).result()
+        dying = threading.Thread(target=die)
+        dying.start()
+        dying.join()
+    assert not caplog.records
+    assert capsys.readouterr() == ("", "")
+
+
+def test_threads_that_a_model_keeps_are_heard_once_the_silence_is_over() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        with quietly():
+            assert not pool.submit(heard_warning, "inside").result()
+        assert pool.submit(heard_warning, "outside").result()
