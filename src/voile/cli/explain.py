@@ -157,22 +157,22 @@ def explain(
     Says whose rows are protected first. Explanations of a model that was trained with differential
     privacy protect its training rows at no cost (--protect training). Anything else is charged.
     """
-    from voile.datasets.tables import read_table
     from voile.release.levels import Level, Role
     from voile.workflows.explain import Explainer
     from voile.workflows.explain_choice import Protect, Wish, release_for
+    from voile.workflows.explain_question import row_count
 
     made = _artefact(model)
-    described, table = _schema(made, schema), read_table(data)
-    rows, names = _features(table, described, data), _identifiers(table, id_column)
-    protected = _member(Protect, protect)
+    described, protected = _schema(made, schema), _member(Protect, protect)
+    given = _given(data, described, id_column, protected=protected.of_data)
     _check_apart(protected, data, background)
+    behind = _background(background, described, made, protected=protected is Protect.BACKGROUND)
     wish = Wish(
         protect=protected,
         model=_model(model if made is None else made.model, described, of, between),
         schema=described,
         model_origin=_origin(made, model_origin),
-        background=_background(background, described, made),
+        background=behind.rows,
         background_origin=_background_origin(background_origin, background, protected, made),
         learned=_learned(explainer),
         level=_member(Level, level),
@@ -185,15 +185,15 @@ def explain(
         bound=bound,
         speed=_speed(),
     )
-    count = len(next(iter(rows.values())))
+    count, noted = row_count(given.rows), (*wish.notes, *given.notes, *behind.notes)
     with _open(database) as storage:
         desk = _desk(storage, replay_key)
         release = release_for(_with_clusters(wish), _account(desk, account), count)
-        asking = Explainer(release, desk, account, caller=by, purpose=purpose, notes=wish.notes)
+        asking = Explainer(release, desk, account, caller=by, purpose=purpose, notes=noted)
         if preview:
             _print_preview(asking.preview(count), count, as_json=as_json)
             return
-        explained = asking(rows, identifiers=names, fresh=fresh)
+        explained = asking(given.rows, identifiers=given.names, fresh=fresh)
         kept = _keep(storage, desk.log, key, policy)
         files = _Files(output, receipt, row_receipts, plot, signed=key.exists() and policy.exists())
         written = files.write(asking, explained)
@@ -203,8 +203,30 @@ def explain(
 # --- what is read ---------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Given:
+    """Rows as the release takes them, their identifiers, and what is to be said about them."""
+
+    rows: Any
+    names: list[str | None] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def _given(source: str, schema: Schema, id_column: str | None, *, protected: bool) -> _Given:
+    """Rows of a file. What stands in protected ones is for the release to read, and never told."""
+    from voile.datasets.tables import read_protected_table, read_table
+    from voile.workflows.explain_public_rows import public_rows
+
+    table = (read_protected_table if protected else read_table)(source)
+    features, names = _features(table, schema, source), _identifiers(table, id_column)
+    if protected:
+        return _Given(features, names)
+    read = public_rows(features, schema, source=source)
+    return _Given(read.rows, names, read.notes)
+
+
 def _features(table: dict[str, Any], schema: Schema, source: str) -> dict[str, Any]:
-    """The columns of the schema; whatever stands in them is for the release to read."""
+    """The columns of the schema, all of which must be there."""
     from voile.core.errors import InvalidInput
 
     missing = [name for name in schema.feature_names if name not in table]
@@ -259,13 +281,14 @@ def _origin(made: Artefact | None, text: str | None) -> Origin:
     return made.origin
 
 
-def _background(source: str | None, schema: Schema, made: Artefact | None) -> Any:
+def _background(
+    source: str | None, schema: Schema, made: Artefact | None, *, protected: bool
+) -> _Given:
     """Rows of a file, or the public reference rows of an artefact."""
-    from voile.datasets.tables import read_table
-
     if source is None:
-        return None if made is None else made.reference
-    return _features(read_table(source), schema, source)
+        return _Given(None if made is None else made.reference)
+    found = _given(source, schema, None, protected=protected)
+    return replace(found, notes=tuple(f"background: {note}" for note in found.notes))
 
 
 def _background_origin(
@@ -536,7 +559,7 @@ def _table(explanation: Explanation, top: int | None) -> Table:
 
 def _head(explanation: Explanation, row: int, output: int) -> str:
     name = explanation.output_names[output]
-    return name if len(explanation) == 1 else f"row {row}: {name}"
+    return name if len(explanation) == 1 else f"row {row + 1}: {name}"
 
 
 def _cell(explanation: Explanation, row: int, place: int, output: int) -> str:

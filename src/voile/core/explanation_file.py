@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.atomic_file import replace_file
-from voile.core.errors import InvalidInput, UnreadableFile, VoileError
+from voile.core.errors import InvalidInput, UnreadableFile
+from voile.core.input_file import read_file
 
 FORMAT = "voile explanation"
 VERSION = 1
@@ -54,11 +55,7 @@ def pack(labels: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read what `write` wrote; `UnreadableFile` says what is wrong with anything else."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
-    return unpack(content, path)
+    return unpack(read_file(path), path)
 
 
 def unpack(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -79,13 +76,14 @@ def unpack(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, NDArra
 
 @contextmanager
 def damaged(path: Path) -> Iterator[None]:
-    """Whatever goes wrong inside while decoding is the file's fault, and is said so."""
+    """Whatever goes wrong inside while decoding is the file's fault, and is said so.
+
+    Everything, because what numpy, zipfile and others raise about damaged bytes is no part of what
+    they promise.
+    """
     try:
         yield
-    except (
-        VoileError, ValueError, KeyError, TypeError, EOFError, OSError, NotImplementedError,
-        MemoryError, OverflowError, SyntaxError, RuntimeError, zipfile.BadZipFile,
-    ) as error:  # fmt: skip
+    except Exception as error:
         raise UnreadableFile(f"{path}: damaged: {error}") from error
 
 

@@ -1,7 +1,8 @@
 """Data: files of your own, invented hospitals, public data sets, and how to spread rows.
 
 Read a file:
-    `read_table` gives raw values by column; a `voile.core.schema.Schema` reads them.
+    `read_table` gives raw values by column; a `voile.core.schema.Schema` reads them. Of protected
+    records `read_protected_table` does so without ever telling what one of them holds.
 
 Invent data whose truth is known:
     `clinic_federation` gives a `ClinicFederation` with its `risk` and public reference rows.
@@ -49,7 +50,7 @@ from voile.datasets.partitions import (
     by_label,
     evenly_by_label,
 )
-from voile.datasets.tables import read_table
+from voile.datasets.tables import read_protected_table, read_table
 
 __all__ = [
     "SOURCES",
@@ -75,6 +76,7 @@ __all__ = [
     "mnist_by_writer",
     "movielens_1m",
     "movielens_100k",
+    "read_protected_table",
     "read_table",
     "risk",
     "schema_of",

@@ -16,7 +16,7 @@ from voile.core.optional import optional
 from voile.core.schema import Categories, Feature, Label, Numbers, RawColumn, Schema
 from voile.datasets.catalogue import SOURCES, Source
 from voile.datasets.dataset import Dataset
-from voile.datasets.tables import parquet_columns
+from voile.datasets.parquet_files import parquet_columns
 
 
 def schema_of(name: str) -> Schema:

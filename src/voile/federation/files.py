@@ -14,6 +14,7 @@ import numpy as np
 
 from voile.core.atomic_file import replace_file
 from voile.core.errors import UnreadableFile
+from voile.core.input_file import read_file
 from voile.core.optional import optional
 from voile.federation.arrays import Array, Arrays
 
@@ -34,16 +35,14 @@ def write_arrays(path: Path, kind: str, arrays: Arrays, label: Mapping[str, Any]
 
 def read_arrays(path: Path, kind: str) -> tuple[dict[str, Array], dict[str, Any]]:
     """The inverse of `write_arrays`; anything else is an `UnreadableFile`."""
-    safetensors = optional("safetensors", extra="torch")
+    safetensors = optional("safetensors.numpy", extra="torch")
+    content = read_file(path)
     try:
-        content = path.read_bytes()
-        arrays: dict[str, Array] = optional("safetensors.numpy", extra="torch").load(content)
+        arrays: dict[str, Array] = safetensors.load(content)
         # The loader drops the metadata. Header: its length in 8 bytes, then JSON.
         head = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         label = json.loads(head["__metadata__"]["voile"])
-    except OSError as error:
-        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, RecursionError, safetensors.SafetensorError) as error:
+    except Exception as error:  # whatever goes wrong while decoding is the file's fault
         raise UnreadableFile(f"{path}: damaged, cut short or foreign: {error}") from error
     found = (label.get("format"), label.get("version")) if isinstance(label, dict) else None
     if found != (kind, VERSION):

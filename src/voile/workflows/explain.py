@@ -191,7 +191,7 @@ class Explainer:
             size = part_sizes(rows) or count
             about = about_population(population or self._paying.dataset, size)
         else:
-            about = about_public(rows)
+            about = about_public(rows, self.notes)
         return self._one_question(rows, count, about, identifiers, self._paying, fresh)
 
     # --- proofs ---------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ class Explainer:
 
     def _free(self, rows: Any) -> Explained:
         explanation = _settled_notes(self.release.draw(rows), *self.notes, NOTHING_TO_CHARGE)
-        asked = question(self._identity, "", about_public(rows))
+        asked = question(self._identity, "", about_public(rows, self.notes))
         answer, tree = record_call(self.desk, asked, self._subject, explanation)
         return Explained(explanation, (_entry(explanation, asked, answer),), tree)
 

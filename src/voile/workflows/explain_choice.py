@@ -68,6 +68,11 @@ class Protect(StrEnum):
     POPULATION = "population"
     EXPLAINED_ROW = "explained-row"
 
+    @property
+    def of_data(self) -> bool:
+        """Whether the rows that are handed in to be explained are what is protected."""
+        return self in (Protect.POPULATION, Protect.EXPLAINED_ROW)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:

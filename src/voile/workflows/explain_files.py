@@ -11,6 +11,7 @@ from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
+from voile.core.input_file import read_json
 from voile.core.optional import optional
 from voile.release import PUBLIC, Origin, trained_on, trained_privately
 from voile.workflows.explain import Explained, Explainer
@@ -100,10 +101,7 @@ def origin_from(text: str) -> Origin:
 
 
 def _guarantees(path: Path) -> list[Guarantee]:
-    try:
-        stored = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise UnreadableFile(f"{path}: expected JSON: {error}") from error
+    stored = read_json(path)
     found = stored.get("guarantees") if isinstance(stored, dict) else stored
     if not isinstance(found, list) or not found:
         raise UnreadableFile(f"{path}: expected a list of guarantees")

@@ -43,9 +43,14 @@ def question(identity: Identity, account: str, about: About) -> Question:
     )
 
 
-def about_public(rows: Any) -> PublicInput:
-    """Rows that are not protected: their values name them."""
-    return PublicInput(rows_digest(rows))
+def about_public(rows: Any, notes: Sequence[str] = ()) -> PublicInput:
+    """Rows that are not protected: their values name them.
+
+    And what is noted about them: a stored answer carries its notes, so rows of which a cell was
+    filled in are not asked about by rows that hold the default.
+    """
+    said = json.dumps(list(notes)).encode() if notes else b""
+    return PublicInput(rows_digest(rows) + said)
 
 
 def about_population(name: str, size: int | Sequence[tuple[str, int]]) -> PublicInput:

@@ -1,12 +1,14 @@
 """From a config and people's files to a `Job`.
 
-A client's file is read on the client's side of the line. What stands in its cells raises nothing:
-it is clamped to the schema, and what cannot be read becomes the default. Only public facts can be
-wrong: columns, and the declared number of rows.
+A client's file is read on the client's side of the line. What stands in its records raises nothing:
+it is clamped to the schema, what cannot be read becomes the default, and a damaged record is the
+null record. Only public facts can be wrong: the container (`read_protected_table`), columns, and
+the declared number of rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,13 +18,16 @@ from voile.attribution.fastshap import EXPLAINER_PLAN
 from voile.attribution.fastshap.draws import draw_rows
 from voile.core.errors import InvalidInput, Refused
 from voile.core.randomness import StreamCipher
-from voile.core.schema import Rows, Schema
-from voile.datasets.tables import read_table
+from voile.core.schema import RawColumn, Rows, Schema
+from voile.datasets.tables import read_protected_table, read_table
 from voile.federation.tables import TableRecords
 from voile.workflows.federate import Job
 from voile.workflows.federation_config import Client, FederationConfig
 
 REFERENCE_ROWS = 50
+
+Read = Callable[[Path], dict[str, RawColumn]]
+"""How a file is read: its records are protected, or not."""
 
 
 def job_from(config: FederationConfig) -> Job:
@@ -31,7 +36,7 @@ def job_from(config: FederationConfig) -> Job:
     if schema.label is None:
         raise InvalidInput(f"{config.schema_file}: a federation learns a label; declare one")
     _check_files(config)
-    held_out = [_records(schema, party.data) for party in config.held_out]
+    held_out = [_records(schema, party.data, read_table) for party in config.held_out]
     return Job(
         name=config.name,
         schema=schema,
@@ -78,7 +83,7 @@ def _check_files(config: FederationConfig) -> None:
 
 
 def _client(schema: Schema, client: Client) -> TableRecords:
-    found = _records(schema, client.data)
+    found = _records(schema, client.data, read_protected_table)
     if len(found) != client.rows:
         raise InvalidInput(
             f"{client.data}: {client.name!r} declares {client.rows} rows, the file has "
@@ -87,8 +92,8 @@ def _client(schema: Schema, client: Client) -> TableRecords:
     return found
 
 
-def _records(schema: Schema, path: Path) -> TableRecords:
-    table = read_table(path)
+def _records(schema: Schema, path: Path, read: Read) -> TableRecords:
+    table = read(path)
     assert schema.label is not None
     missing = [n for n in (*schema.feature_names, schema.label.name) if n not in table]
     if missing:

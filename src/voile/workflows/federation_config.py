@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.guarantee import Relation
+from voile.core.input_file import read_text
 from voile.core.schema.locate import dotted, line_of
 
 Count = Annotated[int, Field(ge=1)]
@@ -125,12 +126,10 @@ class FederationConfig(_Section):
 
 def read_config(path: Path) -> FederationConfig:
     """Read and check a config; an error names the line and the field."""
+    text = read_text(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
         content = tomllib.loads(text)
-    except OSError as error:
-        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableFile(f"{path}: not TOML: {error}") from error
     try:
         config = FederationConfig.model_validate(content)

@@ -359,9 +359,63 @@ def test_one_person_has_one_budget_in_whatever_file(run: Any) -> None:
     assert "row 1: an identifier is an integer or a text" in said["error"]["message"]
 
 
+# --- rows that are not protected -----------------------------------------------------------------
+
+
+def test_people_with_missing_values_are_explained_and_told_so(run: Any) -> None:
+    people = "income,debt,employed\n3,,no\n9,1,\n,nan,yes\n"
+    Path("people.csv").write_text(people)
+    Path("known.csv").write_text(people.replace("3,,no", "3,1,no"))
+    said = run(*asked("people.csv", *FREE), "--output", "e.voile")
+    notes = [note for note in said["notes"] if note.startswith("filled in")]
+    assert notes == [
+        "filled in with the schema's default: 'income' = 4.0 in row 3",
+        "filled in with the schema's default: 'debt' = 1.0 in rows 1, 3",
+        "filled in with the schema's default: 'employed' = yes in row 2",
+    ]
+    assert set(notes) <= set(Explanation.load("e.voile").notes)
+    assert "filled in" in run(*asked("people.csv", *FREE), as_json=False)
+    charged = run(*asked("people.csv", *BACKGROUND))
+    other = run(*asked("known.csv", *BACKGROUND))
+    assert not other["replayed"]  # the stored answer would be told with somebody else's notes
+    assert "filled in with the schema's default: 'debt' = 1.0 in row 3" in other["notes"]
+    assert run(*asked("people.csv", *BACKGROUND))["notes"] == charged["notes"]
+    Path("background.csv").write_text("income,debt,employed\n2,1,yes\n5,,no\n")
+    more = ("--background", "background.csv", "--background-origin", "public")
+    told = run(*asked("applicants.csv", *more))["notes"]
+    assert "background: filled in with the schema's default: 'debt' = 1.0 in row 2" in told
+
+
+def test_nothing_is_said_about_missing_values_of_protected_rows(run: Any) -> None:
+    Path("applicants.csv").write_text("id,income,debt,employed\nada,3,,no\n")
+    assert "filled in" not in json.dumps(run(*asked("applicants.csv", *ROW)))
+
+
+@pytest.mark.parametrize(
+    ("line", "where"),
+    [
+        ("3,many,no", "row 2, column 'debt': 'many' (unreadable)"),
+        ("3,11,no", "row 2, column 'debt': '11' (above)"),
+        ("3,1,maybe", "row 2, column 'employed': 'maybe' (unknown category)"),
+    ],
+)
+def test_what_is_wrong_with_public_rows_is_told_with_its_place(
+    run: Any, line: str, where: str
+) -> None:
+    Path("people.csv").write_text(f"income,debt,employed\n2,1,yes\n{line}\n")
+    message = run(*asked("people.csv", *FREE), code=2)["error"]["message"]
+    assert message.startswith("people.csv: ")
+    assert where in message
+    more = ("--background", "people.csv", "--background-origin", "public")
+    message = run(*asked("applicants.csv", *more), code=2)["error"]["message"]
+    assert message.startswith("people.csv: ")
+    assert where in message
+
+
 # --- protected rows never raise ------------------------------------------------------------------
 
-STRANGE = ["nan,inf,perhaps", ",,", "abc,-1e999,NO"]
+STRANGE = [b"nan,inf,perhaps", b",,", b"abc,-1e999,NO", b"caf\xe9,1\x00,yes"]
+DAMAGED = [b"", b'"1,2,yes', b"1,2,yes,4", b"\xff\xfe\r"]
 
 
 def observed(said: dict[str, Any]) -> dict[str, Any]:
@@ -385,12 +439,13 @@ def test_neighbouring_files_look_alike_from_outside(
     run: Any, prepared: Path, tmp_path: Path, protected: str, data: str, more: tuple[str, ...]
 ) -> None:
     """One protected row is replaced by strange ones: exit code, text, log and ledger stay alike."""
-    header, first, *others = Path(protected).read_text().splitlines()
-    named = f"{first.split(',')[0]}," if protected.startswith("applicants") else ""
+    header, first, *others = Path(protected).read_bytes().splitlines()
+    # Who is explained is said beside what is protected; a line that falls apart is nobody's.
+    named = first.split(b",")[0] + b"," if protected.startswith("applicants") else b""
     seen = []
-    for line in [first, *(named + each for each in STRANGE)]:
+    for line in [first, *(named + each for each in STRANGE), *([] if named else DAMAGED)]:
         copied(prepared, tmp_path)
-        Path(protected).write_text("\n".join([header, line, *others]) + "\n")
+        Path(protected).write_bytes(b"\n".join([header, line, *others]) + b"\n")
         said = observed(run(*asked(data, *more)))
         log = run("audit", "show", "log.db")["records"]
         told = [{k: v for k, v in each.items() if k not in UNPREDICTABLE} for each in log]

@@ -292,6 +292,11 @@ def test_only_public_facts_about_files_can_be_wrong(tmp_path: Path) -> None:
     broken = ["nan"] * (lines[0].count(",") + 1)
     city.write_text("\n".join([lines[0], ",".join(broken), *lines[2:]]) + "\n")
     assert len(job_from(read_config(config)).clients["city"]) == len(CLINIC.hospitals["city"])
+    whole = job_from(read_config(config)).clients["city"].rows
+    for damage in (b"", b"\xff", b'"', lines[1].encode() + b",1"):  # of one record, not of the file
+        others = [line.encode() for line in lines[2:]]
+        city.write_bytes(b"\n".join([lines[0].encode(), damage, *others]) + b"\n")
+        assert np.array_equal(job_from(read_config(config)).clients["city"].rows[1:], whole[1:])
     city.write_text("\n".join(lines[:-1]) + "\n")
     with pytest.raises(InvalidInput, match="declares 102 rows, the file has 101"):
         job_from(read_config(config))

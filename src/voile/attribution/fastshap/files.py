@@ -23,6 +23,7 @@ from voile.attribution.fastshap.surrogate import Surrogate
 from voile.attribution.players import Players
 from voile.core.atomic_file import replace_file
 from voile.core.errors import UnreadableFile
+from voile.core.input_file import read_file
 from voile.core.optional import optional
 from voile.core.schema import Schema
 from voile.training import Head, Identity, Sigmoid, Softmax, arrays_of, with_arrays
@@ -129,13 +130,10 @@ def _agree(
 
 
 def _read(file: Path) -> tuple[dict[str, Any], Arrays]:
-    safetensors = optional("safetensors", extra="torch")
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise UnreadableFile(f"{file}: cannot be read: {error.strerror}") from error
-    with _damaged(file, safetensors.SafetensorError):
-        arrays: Arrays = optional("safetensors.numpy", extra="torch").load(content)
+    safetensors = optional("safetensors.numpy", extra="torch")
+    content = read_file(file)
+    with _damaged(file):
+        arrays: Arrays = safetensors.load(content)
         # The loader drops the metadata. Header: its length in 8 bytes, then JSON.
         head = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     try:
@@ -154,11 +152,11 @@ def _read(file: Path) -> tuple[dict[str, Any], Arrays]:
 
 
 @contextmanager
-def _damaged(file: Path, further: type[Exception] = ValueError) -> Iterator[None]:
+def _damaged(file: Path) -> Iterator[None]:
     """Whatever goes wrong inside while decoding is the file's fault, and is said so."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError, further) as error:
+    except Exception as error:
         raise UnreadableFile(f"{file}: damaged, cut short or foreign: {error}") from error
 
 

@@ -15,7 +15,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from voile.core.errors import SchemaError
+from voile.core.errors import SchemaError, UnreadableFile
+from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.core.schema.domains import Categories, Domain, Numbers, shown
 from voile.core.schema.features import Feature, Label
 from voile.core.schema.locate import DOCUMENT, dotted, field_at, line_of
@@ -43,11 +44,10 @@ class Parts:
 def read_text(path: Path) -> str:
     """The text of a schema file."""
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise SchemaError(
-            f"cannot be read: {error.strerror or error}", field=DOCUMENT, file=path
-        ) from error
+        data = read_file(path, LARGEST_TEXT)
+    except UnreadableFile as error:
+        problem = str(error).removeprefix(f"{path}: ")
+        raise SchemaError(problem, field=DOCUMENT, file=path) from error
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,0 +1,147 @@
+"""CSV in UTF-8 with commas and a header, read in two ways; columns are text (dtype object).
+
+*Open* files are read exactly, and whatever is wrong is told with its line.
+
+*Protected* files are read record by record, and nothing that a record holds is told. Every line
+after the first is one record, whatever stands in it: a line end (LF or CRLF) always ends a record,
+so a stray quote cannot reach its neighbours, and a line break inside a cell is not supported. A
+cell that is not UTF-8 is empty. A line that is blank, that has not one cell for each column, or
+whose quotes do not match is a record of empty cells, the null record. Hence changing one record,
+in whatever way, changes one record of what is read, and never how many there are. Only the
+container is told: a file that cannot be read or is too large, and a first line that is no header.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from voile.core.errors import InvalidInput
+from voile.core.schema import RawColumn
+
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+def csv_columns(data: bytes, source: str) -> dict[str, RawColumn]:
+    """The columns of an open file; blank lines are skipped, `InvalidInput` names file and line."""
+    records = _records(_decoded(data, source), source)
+    line, header = next(records, (0, []))
+    if not header:
+        raise InvalidInput(f"{source}: empty; expected a header line with the column names")
+    check_names(header, f"{source}: line {line}")
+    return _columns(header, _of_one_width(records, len(header), source))
+
+
+def protected_csv_columns(data: bytes, source: str) -> dict[str, RawColumn]:
+    """The columns of a protected file: one record for each line after the header."""
+    head, *lines = data.removeprefix(_BOM).split(b"\n")
+    if lines and not lines[-1]:
+        lines.pop()  # after the last line end there is no further record
+    header = _header(head, source)
+    return _columns(header, (_record(line, len(header)) for line in lines))
+
+
+def check_names(names: list[str], place: str) -> None:
+    """`InvalidInput` if two columns have one name."""
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise InvalidInput(
+            f"{place}: column names must differ, found more than once: "
+            + ", ".join(repr(name) for name in repeated)
+        )
+
+
+def _columns(header: list[str], records: Iterator[list[str]]) -> dict[str, RawColumn]:
+    columns: list[list[str]] = [[] for _ in header]
+    for record in records:
+        for column, value in zip(columns, record, strict=True):
+            column.append(value)
+    # Text of fixed width would give every row the room of the longest value.
+    return {
+        name: np.array(column, dtype=object) for name, column in zip(header, columns, strict=True)
+    }
+
+
+# --- open files -----------------------------------------------------------------------------------
+
+
+def _decoded(data: bytes, source: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InvalidInput(f"{source}: line {line}: not UTF-8; save the file as UTF-8") from error
+
+
+def _records(text: str, source: str) -> Iterator[tuple[int, list[str]]]:
+    """Each record with the line on which it begins."""
+    # Strict, because a quote that is never closed would otherwise swallow the rest of the file.
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            record = next(reader, None)
+        except csv.Error as error:
+            raise InvalidInput(f"{source}: line {line}: not valid CSV: {error}") from error
+        if record is None:
+            return
+        if record:
+            yield line, record
+
+
+def _of_one_width(
+    records: Iterator[tuple[int, list[str]]], width: int, source: str
+) -> Iterator[list[str]]:
+    for line, record in records:
+        if len(record) != width:
+            raise InvalidInput(
+                f"{source}: line {line}: expected {width} values, as in the header, "
+                f"found {len(record)}"
+            )
+        yield record
+
+
+# --- protected files ------------------------------------------------------------------------------
+
+
+def _header(line: bytes, source: str) -> list[str]:
+    try:
+        (header,) = csv.reader([line.removesuffix(b"\r").decode()], strict=True)
+    except (ValueError, csv.Error):
+        header = []
+    if not header:
+        raise InvalidInput(
+            f"{source}: expected the column names on the first line, in UTF-8, each line ended by "
+            "LF or CRLF"
+        )
+    check_names(header, f"{source}: line 1")
+    return header
+
+
+def _record(line: bytes, width: int) -> list[str]:
+    """One cell for each column, whatever the line holds."""
+    line = line.removesuffix(b"\r")
+    try:
+        return _cells(line.decode(), width)
+    except UnicodeDecodeError:
+        cells = _cells(line.decode(errors="surrogateescape"), width)
+        return [cell if _is_text(cell) else "" for cell in cells]
+
+
+def _cells(text: str, width: int) -> list[str]:
+    try:
+        cells = next(csv.reader([text], strict=True)) if '"' in text else text.split(",")
+    except csv.Error:
+        cells = []
+    while len(cells) > width and not cells[-1]:
+        cells.pop()  # some programs end every line with a comma
+    return cells if len(cells) == width else [""] * width
+
+
+def _is_text(cell: str) -> bool:
+    """Whether every byte of it was UTF-8."""
+    return not any("\udc80" <= character <= "\udcff" for character in cell)

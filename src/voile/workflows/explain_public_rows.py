@@ -1,0 +1,81 @@
+"""Rows that are not protected: missing values are filled in and named, anything else is told.
+
+Training takes rows with missing values, so people who have some can be explained: with the schema's
+defaults, as in training. Whoever reads the explanation is told which cells were nobody's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from voile.core.errors import InvalidInput
+from voile.core.schema import Feature, Problem, Rows, Schema, SchemaReport, Table
+from voile.core.schema.cells import raw_column
+
+_SHOWN: Final = 5
+_STRETCHES: Final = 100
+
+
+@dataclass(frozen=True, eq=False)
+class PublicRows:
+    """Rows inside a schema.
+
+    Args:
+        rows: shape (n, d).
+        notes: for each column with cells that were filled in, which; rows are counted from 1.
+    """
+
+    rows: Rows
+    notes: tuple[str, ...]
+
+
+def public_rows(table: Table, schema: Schema, *, source: str = "") -> PublicRows:
+    """Read rows that anybody may see; `InvalidInput` names `source`, row, column and value."""
+    report = schema.check(table)
+    _check(report, schema, source)
+    notes = (_note(feature, table[feature.name]) for feature in schema.features)
+    return PublicRows(schema.rows(table), tuple(note for note in notes if note))
+
+
+def _check(report: SchemaReport, schema: Schema, source: str) -> None:
+    place = f"{source}: " if source else ""
+    if report.missing_columns:
+        raise InvalidInput(
+            f"{place}the schema {schema.name!r} needs columns that are not there: "
+            + ", ".join(map(repr, report.missing_columns))
+        )
+    wrong = [
+        f"row {example.row}, column {column.name!r}: {example.value} ({finding.problem})"
+        for column in report.features
+        for finding in column.findings
+        if finding.problem is not Problem.MISSING
+        for example in finding.examples
+    ]
+    if wrong:
+        more = "; and more" if len(wrong) > _SHOWN else ""
+        raise InvalidInput(
+            f"{place}values outside the schema {schema.name!r}: {'; '.join(wrong[:_SHOWN])}{more}; "
+            "correct them, or leave them empty for the schema's default"
+        )
+
+
+def _note(feature: Feature, column: Any) -> str:
+    cells = raw_column(column, feature.name)
+    missing = np.flatnonzero(feature.domain.problems(feature.domain.read(cells))[Problem.MISSING])
+    if not len(missing):
+        return ""
+    return (
+        f"filled in with the schema's default: {feature.name!r} = {feature.default} in"
+        f" row{'s' if len(missing) > 1 else ''} {_stretches(missing + 1)}"
+    )
+
+
+def _stretches(numbers: Any) -> str:
+    """2, 3, 4 and 9 as "2-4, 9"; a note stays a note, however many there are."""
+    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    shown = [f"{p[0]}-{p[-1]}" if len(p) > 1 else f"{p[0]}" for p in parts[:_STRETCHES]]
+    rest = sum(map(len, parts[_STRETCHES:]))
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")
