@@ -17,6 +17,7 @@ from voile.attribution.fastshap import FastShap, KernelRegression, Surrogate
 from voile.attribution.fastshap.encoding import Encoding
 from voile.attribution.fastshap.objectives import answers
 from voile.attribution.players import Groups, Players
+from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.core.schema import Schema
 from voile.federation.arrays import Arrays
@@ -234,7 +235,14 @@ class LearnShapley:
 
 
 def _alike(found: Tensor, wanted: Tensor, name: str) -> dict[str, float]:
-    """The share of rows with the same class; of single outputs, the share of variance met."""
+    """The share of rows with the same class; of single outputs, the share of variance met.
+
+    Rows of which it is not known what is wanted are left out.
+    """
+    known = ~wanted.isnan().any(1)
+    if not known.any():
+        raise InvalidInput(f"no row to measure {name} on has anything to compare with")
+    found, wanted = found[known], wanted[known]
     if found.shape[1] > 1:
         return {name: float((found.argmax(1) == wanted.argmax(1)).double().mean())}
     missed = (found - wanted).double().square().sum()

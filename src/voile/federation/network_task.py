@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.optional import optional
@@ -20,7 +22,14 @@ from voile.federation.tables import TableRecords
 from voile.federation.task import Fitted, Unprotected
 from voile.privacy.events import PrivacyEvent
 from voile.training import arrays_of, with_arrays
-from voile.training.private import Adam, AdaptedNorm, PrivateSteps, Proximal, fit_privately
+from voile.training.private import (
+    Adam,
+    AdaptedNorm,
+    PrivateSteps,
+    Proximal,
+    blank_records,
+    fit_privately,
+)
 
 if TYPE_CHECKING:
     from torch import nn
@@ -144,7 +153,7 @@ class NetworkTask:
         if not isinstance(records, TableRecords):
             raise InvalidInput(f"expected TableRecords to look at, found {type(records).__name__}")
         with one_thread():
-            return self.lesson.judge(with_arrays(arrays), given, records)
+            return self.lesson.judge(with_arrays(arrays), given, records.readable())
 
 
 _LOCK = threading.Lock()
@@ -193,9 +202,10 @@ def _fit_plainly(
     start = [value.detach().clone() for value in network.parameters()]
     values: list[Any] = list(network.parameters())
     batch = max(1, round(training.sampling_rate * size))
+    readable = np.flatnonzero(~blank_records(material.records))
     network.train()
-    for _ in range(training.steps):
-        places = torch.from_numpy(draw.integers(0, len(material.records[0]), batch))
+    for _ in range(training.steps if len(readable) else 0):
+        places = torch.from_numpy(draw.choice(readable, batch))
         drawn = material.prepare(tuple(part[places] for part in material.records))
         optimiser.zero_grad(set_to_none=True)
         material.loss(network, drawn).mean().backward()  # type: ignore[no-untyped-call]

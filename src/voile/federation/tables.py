@@ -6,16 +6,18 @@ client and tell nothing about anybody's rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voile.attribution.fastshap.encoding import Encoding
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
-from voile.core.schema import Categories, FeatureValues, Numbers, Rows, Schema
+from voile.core.schema import Categories, FeatureValues, Numbers, Rows, Schema, Table
 from voile.datasets import Dataset
 from voile.federation.arrays import Arrays
 from voile.models import Box, Model, Outputs, OutputSet, Simplex, digest_of
@@ -29,36 +31,75 @@ CHUNK = 4096
 
 @dataclass(frozen=True, eq=False)
 class TableRecords:
-    """Rows and labels of one client; what lies outside the schema is clamped, nothing raises."""
+    """Rows and labels of one client; what lies outside the schema is clamped, nothing raises.
+
+    A null record (`Schema.null_records`) is NaN in `columns`, a record whose label cannot be read
+    NaN in `targets`; training adds nothing for a record with a NaN. So a null record adds nothing
+    in any stage, and one without a label nothing where the label is learned.
+
+    Args:
+        schema: public.
+        rows: shape (n, d), inside the schema; defaults stand for null records.
+        labels: shape (n,); NaN where none can be read.
+        null: which records are null, shape (n,).
+    """
 
     schema: Schema
     rows: Rows = field(repr=False)
     labels: FeatureValues = field(repr=False)
+    null: NDArray[np.bool_] = field(repr=False)
 
     @classmethod
     def of(cls, data: Dataset) -> TableRecords:
-        return cls(data.schema, data.schema.clamp(data.rows), data.labels)
+        schema = data.schema
+        return cls(schema, schema.clamp(data.rows), data.labels, schema.null_records(data.rows))
+
+    @classmethod
+    def read(cls, schema: Schema, table: Table) -> TableRecords:
+        """From raw values; only a missing column raises, or columns of different lengths."""
+        return cls(schema, schema.rows(table), schema.labels(table), schema.null_records(table))
+
+    @classmethod
+    def joined(cls, parts: Sequence[TableRecords]) -> TableRecords:
+        """All records of several, which share a schema."""
+        return cls(
+            parts[0].schema,
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.labels for part in parts]),
+            np.concatenate([part.null for part in parts]),
+        )
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    def readable(self) -> TableRecords:
+        """Without null records: to measure on, where the number of rows need not be kept."""
+        kept = ~self.null
+        return TableRecords(self.schema, self.rows[kept], self.labels[kept], self.null[kept])
+
     @cached_property
     def columns(self) -> Tensor:
         """Encoded rows, (n, columns)."""
-        return Encoding.around_defaults(self.schema).tensor(self.rows)
+        found = Encoding.around_defaults(self.schema).columns(self.rows)
+        found[self.null] = np.nan
+        return _tensor(found)
 
     @cached_property
     def targets(self) -> Tensor:
         """Labels as a network's outputs: one-hot, or the number itself, (n, outputs)."""
-        torch: Any = optional("torch", extra="torch")
         label = Outlook.of_label(self.schema)
-        given = np.asarray(self.labels, dtype=np.float64)
-        if isinstance(label.head, Softmax):
-            wanted = given[:, np.newaxis] == np.arange(len(label.names))
-        else:
-            wanted = given[:, np.newaxis]
-        found: Tensor = torch.from_numpy(wanted.astype(np.float32))
-        return found
+        given = np.asarray(self.labels, dtype=np.float32)[:, np.newaxis]
+        if not isinstance(label.head, Softmax):
+            return _tensor(given.copy())
+        wanted = (given == np.arange(len(label.names))).astype(np.float32)
+        wanted[np.isnan(given[:, 0])] = np.nan
+        return _tensor(wanted)
+
+
+def _tensor(array: NDArray[np.float32]) -> Tensor:
+    torch: Any = optional("torch", extra="torch")
+    found: Tensor = torch.from_numpy(array)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,12 +30,8 @@ class Records:
     @classmethod
     def read(cls, given: Any, schema: Schema, what: str) -> Records:
         """From a table of raw values or an array of rows; only their public structure raises."""
-        if hasattr(given, "keys") and hasattr(given, "__getitem__"):
-            found = cls(schema.rows(given), schema.null_records(given))
-        else:
-            rows = schema.clamp(given)
-            unread: NDArray[np.bool_] = np.isnan(np.asarray(given, dtype=np.float64))
-            found = cls(rows, np.logical_and.reduce(unread, axis=1))
+        rows = schema.rows(given) if hasattr(given, "keys") else schema.clamp(given)
+        found = cls(rows, schema.null_records(given))
         if not len(found.rows):
             raise InvalidInput(f"{what} must have at least one record, found none")
         return found

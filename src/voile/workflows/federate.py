@@ -292,7 +292,7 @@ def _statement(trained: PrivateExplainer, notes: tuple[str, ...]) -> dict[str, A
 
 def _figures(job: Job, trained: PrivateExplainer, explainer: Any) -> dict[str, Any]:
     """Exact figures; all rows behind them are listed as unprotected."""
-    rows = job.held_out.rows[:_EXPLAINED]
+    rows = job.held_out.readable().rows[:_EXPLAINED]
     exact, quick = exact_values(trained.surrogate, rows), explainer(rows)
     agreement = float(np.mean(cosine_similarity(quick.values[..., -1], exact.values[..., -1])))
     return {

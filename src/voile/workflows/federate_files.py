@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from voile.attribution.fastshap import EXPLAINER_PLAN
 from voile.attribution.fastshap.draws import draw_rows
 from voile.core.errors import InvalidInput, Refused
@@ -41,11 +39,7 @@ def job_from(config: FederationConfig) -> Job:
         name=config.name,
         schema=schema,
         clients={client.name: _client(schema, client) for client in config.clients},
-        held_out=TableRecords(
-            schema,
-            np.concatenate([each.rows for each in held_out]),
-            np.concatenate([each.labels for each in held_out]),
-        ),
+        held_out=TableRecords.joined(held_out),
         reference=_reference(schema, config.reference),
         epsilon=config.privacy.epsilon,
         delta=config.privacy.delta,
@@ -101,7 +95,7 @@ def _records(schema: Schema, path: Path, read: Read) -> TableRecords:
             f"{path}: the schema {schema.name!r} needs columns that are not there: "
             + ", ".join(map(repr, missing))
         )
-    return TableRecords(schema, schema.clamp(schema.rows(table)), schema.labels(table))
+    return TableRecords.read(schema, table)
 
 
 def _reference(schema: Schema, path: Path | None) -> Rows:

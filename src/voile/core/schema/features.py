@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -79,7 +80,7 @@ class Feature:
 
 @dataclass(frozen=True)
 class Label:
-    """What a model predicts. Bad values become the middle of the bounds or the first category."""
+    """What a model predicts. It has no default: a label that cannot be read is no label."""
 
     name: str
     domain: Domain
@@ -90,8 +91,8 @@ class Label:
             raise SchemaError("numeric labels are continuous; leave out `whole`", field="bounds")
 
     def read(self, column: RawColumn) -> FeatureValues:
-        """Raw labels as numbers or as index into the categories, all inside the domain."""
-        return Feature(self.name, self.domain).read(column)
+        """Raw labels inside the domain, as numbers or as index into the categories; else NaN."""
+        return self.domain.settle(self.domain.read(column).values, math.nan)
 
     def declaration(self) -> dict[str, Any]:
         """What a schema file says about the label."""

@@ -32,9 +32,9 @@ class Schema:
 
     Guarantees:
         Protected rows never raise. Whatever the values are, `rows`, `labels` and `check` give a
-        result without error or warning, and what `rows` and `labels` give lies inside the declared
-        domains. Only public structure raises: a missing column, unequal lengths, a wrong shape or
-        dtype.
+        result without error or warning. What `rows` gives lies inside the declared domains, and so
+        does a label, unless it is NaN. Only public structure raises: a missing column, unequal
+        lengths, a wrong shape or dtype.
 
         Each row is read by itself: what it becomes depends on no other row.
 
@@ -143,19 +143,27 @@ class Schema:
                 [feature.read(columns[feature.name]) for feature in self.features]
             )
 
-    def null_records(self, table: Table) -> Mask:
-        """Which records of raw data hold nothing that can be read, shape (n,): null records."""
-        columns = self._columns(table, self.feature_names)
+    def null_records(self, given: Any) -> Mask:
+        """Which records of a table of raw data, or of an array of rows, are null, shape (n,).
+
+        A record is null if no feature of it can be read: every value is missing, unreadable or in
+        no list, so that defaults stand for all of it. A label makes no difference. This is the one
+        place where it is decided; whoever trains on or explains a null record adds nothing for it.
+        """
+        if not hasattr(given, "keys"):
+            read = _matrix(given, len(self.features), "rows")
+        else:
+            columns = self._columns(given, self.feature_names)
+            with np.errstate(all="ignore"):
+                read = np.column_stack(
+                    [feature.domain.read(columns[feature.name]).values for feature in self.features]
+                )
         with np.errstate(all="ignore"):
-            unread = [
-                np.isnan(feature.domain.read(columns[feature.name]).values)
-                for feature in self.features
-            ]
-        blank: Mask = np.logical_and.reduce(unread)
-        return blank
+            null: Mask = np.logical_and.reduce(self._limits.lost(read), axis=1)
+        return null
 
     def labels(self, table: Table) -> FeatureValues:
-        """The labels of raw data, shape (n,): numbers, or index into the categories."""
+        """The labels of raw data, shape (n,): numbers, or index into the categories; else NaN."""
         if self.label is None:
             raise InvalidInput(f"the schema {self.name!r} declares no label")
         column = self._columns(table, (self.label.name,))[self.label.name]
@@ -268,11 +276,21 @@ class _Limits:
         return cls(lower, upper, whole, listed, default)
 
     def settle(self, given: NDArray[np.float64]) -> Rows:
-        moved = np.where(self.whole, np.rint(given), given)
-        inside = np.minimum(np.maximum(moved, self.lower), self.upper)
-        lost = np.isnan(inside) | (self.listed & (inside != given))
-        found: Rows = np.where(lost, self.default, inside)
+        inside = self._inside(given)
+        found: Rows = np.where(self._lost(given, inside), self.default, inside)
         return found
+
+    def lost(self, given: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which values say nothing, so that the default stands for them."""
+        return self._lost(given, self._inside(given))
+
+    def _inside(self, given: NDArray[np.float64]) -> NDArray[np.float64]:
+        moved = np.where(self.whole, np.rint(given), given)
+        return np.minimum(np.maximum(moved, self.lower), self.upper)
+
+    def _lost(self, given: NDArray[np.float64], inside: NDArray[np.float64]) -> NDArray[np.bool_]:
+        lost: NDArray[np.bool_] = np.isnan(inside) | (self.listed & (inside != given))
+        return lost
 
 
 def _check_distinct(features: tuple[Feature, ...]) -> None:

@@ -9,10 +9,13 @@ Choose the clipping norm: a number, or `AdaptedNorm`, which follows the records'
 price that is part of the event; `classifier_norm` and `surrogate_norm` choose, from the declared
 rows of a client.
 
+A record with a NaN is the null record of "blank one" and adds nothing: `blank_records`.
+
 Perceptrons take the fast way (`PerceptronSum`), all other networks `ModuleSum`; both are a
 `ClippedSum`, and what they promise is written there.
 """
 
+from voile.training.private.blanks import blank_records
 from voile.training.private.clipping import ClippedSum, FlatParameters
 from voile.training.private.loop import Prepare, fit_privately
 from voile.training.private.modules import ModuleSum
@@ -35,6 +38,7 @@ __all__ = [
     "Proximal",
     "Sgd",
     "Speed",
+    "blank_records",
     "classifier_norm",
     "fit_privately",
     "surrogate_norm",

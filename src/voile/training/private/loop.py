@@ -14,6 +14,7 @@ from voile.core.optional import optional
 from voile.core.randomness import GeneratorSource, StreamCipher
 from voile.training.loop import Batch, Loss
 from voile.training.plan import Progress
+from voile.training.private.blanks import blank_records
 from voile.training.private.clipping import ClippedSum, FlatParameters, centred_count
 from voile.training.private.modules import ModuleSum
 from voile.training.private.optimisers import Optimiser, Proximal
@@ -57,7 +58,9 @@ def fit_privately(
     Args:
         network: a perceptron is fastest; any other network is trained as well, unless its layers
             mix records. It is changed when the run is complete, not before.
-        records: tensors whose first axis is the record. A record with a NaN is a blank one.
+        records: tensors whose first axis is the record. A record with a NaN anywhere is a blank
+            one: it is drawn like any other and adds nothing, not even to the count of a norm that
+            is adapted; `prepare` and `loss` never see it.
         loss: one figure for each record; of the network it may only use the answers, and what one
             record gives must not depend on others.
         privacy: what is promised.
@@ -75,9 +78,10 @@ def fit_privately(
     noise = _Noise(source.generator(), len(flat.values))
     move, start = optimiser.over(flat.values), flat.values.clone()
     norm, deviation = privacy.first_norm, privacy.gradient_noise() * (1 + ROUNDING_MARGIN)
+    blank = blank_records(records)
     samples = poisson_samples(noise.draw, rows, privacy.sampling_rate, privacy.steps)
     for step, drawn in enumerate(samples, start=1):
-        norms = _add_up(sums, records, drawn, loss, prepare, norm)
+        norms = _add_up(sums, records, drawn[~blank[drawn]], loss, prepare, norm)
         # Noise whatever was drawn, nothing too: else an empty step would show.
         noise.add_to(sums.total, deviation * norm)
         gradient = sums.total.div_(privacy.expected_batch)
@@ -124,7 +128,7 @@ def _add_up(
     prepare: Prepare | None,
     norm: float,
 ) -> Tensor:
-    """The clipped sum over drawn records, in `sums.total`; their gradient norms."""
+    """The clipped sum over these records, in `sums.total`; their gradient norms."""
     torch: Any = optional("torch", extra="torch")
     if not len(drawn):
         sums.total.zero_()

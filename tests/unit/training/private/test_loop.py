@@ -251,6 +251,33 @@ def test_a_blank_record_is_like_none() -> None:
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-7)
 
 
+def test_a_blank_record_is_blank_whatever_is_made_of_it() -> None:
+    """Also if coalitions hide the NaN, or the loss never looks at the tensor that holds it."""
+    data = (*records(), torch.zeros(ROWS))
+    data[2][3:] = float("nan")
+    seen: list[int] = []
+
+    def prepare(batch: Batch) -> Batch:
+        seen.append(len(batch[0]))
+        return batch[0].nan_to_num(0.7), batch[1]
+
+    shown = Showing()
+    every = promise(sampling_rate=1.0)
+    fit_privately(
+        network(),
+        data,
+        lines_loss,
+        every,
+        optimiser=shown,
+        source=KnownSource(Known(normal=0.0)),
+        prepare=prepare,
+    )
+    assert set(seen) == {3}
+    exact = gradients(network(), lines_loss, tuple(tensor[:3] for tensor in records()))
+    wanted = clipped(exact, NORM) / ROWS
+    torch.testing.assert_close(shown.gradients[0].double(), wanted, rtol=0, atol=1e-6)
+
+
 def test_the_pull_is_added_after_noise() -> None:
     made, seen, still = network(), Showing(), Showing()
 
