@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -553,7 +554,7 @@ class TestTransactions:
         ends: list[object] = []
 
         def behind() -> None:
-            while not storage._queue:
+            while not storage._commits._queue:
                 time.sleep(0.001)
             try:
                 ends.append(_added(storage, "behind"))
@@ -561,7 +562,7 @@ class TestTransactions:
                 ends.append(fault)
 
         def let_go() -> None:
-            while len(storage._queue) < 2:
+            while len(storage._commits._queue) < 2:
                 time.sleep(0.001)
             go_on.set()
 
@@ -580,9 +581,9 @@ class InterruptingGate:
     """The lock of the queue; Ctrl-C comes as the thread that made this enters for the n-th time."""
 
     def __init__(self, storage: Storage, entry: int) -> None:
-        self._lock, self._entry, self.entries = storage._gate, entry, 0
+        self._lock, self._entry, self.entries = storage._commits._gate, entry, 0
         self._thread = threading.get_ident()
-        storage._gate = self  # type: ignore[assignment]
+        storage._commits._gate = self  # type: ignore[assignment]
 
     def __enter__(self) -> None:
         if threading.get_ident() == self._thread:
@@ -680,6 +681,121 @@ class TestLooking:
     def test_inside_a_command_it_is_refused(self, storage: Storage) -> None:
         with pytest.raises(InvalidInput, match="in a transaction"):
             storage.submit(lambda _: storage.look(lambda t: t.scan(ITEMS)))
+
+
+class TestClosing:
+    """Closing is one more turn in the queue."""
+
+    def test_it_waits_for_commands_that_came_before_and_refuses_later_ones(
+        self, new_session: NewSession
+    ) -> None:
+        storage = storage_on(new_session(), [PART])
+        inside, go_on = threading.Event(), threading.Event()
+
+        def slow(t: Transaction) -> None:
+            inside.set()
+            assert go_on.wait(20)
+            t.insert(ITEMS, item("slow"))
+
+        def later() -> None:
+            with pytest.raises(StorageFault, match="closed"):
+                storage.submit(add(item("late")))
+            refused.set()
+
+        refused = threading.Event()
+        at_work = threading.Thread(target=lambda: storage.submit(slow))
+        queued = [
+            threading.Thread(target=lambda n=n: storage.submit(add(item("queued", n))))
+            for n in range(4)
+        ]
+        closing = threading.Thread(target=storage.close)
+        at_work.start()
+        assert inside.wait(20)
+        for thread in queued:
+            thread.start()
+        while len(storage._commits._queue) < len(queued):
+            time.sleep(0.001)
+        closing.start()
+        while len(storage._commits._queue) <= len(queued):
+            time.sleep(0.001)
+        threading.Thread(target=later).start()
+        assert refused.wait(20)
+        assert closing.is_alive()
+        go_on.set()
+        for thread in (at_work, *queued, closing):
+            thread.join(20)
+        with storage_on(new_session(), [PART]) as again:
+            assert [found.name for found in all_items(again)] == ["queued"] * 4 + ["slow"]
+
+    def test_a_look_under_way_goes_on(self, new_session: NewSession) -> None:
+        storage = storage_on(new_session(), [PART])
+        storage.submit(add(item()))
+
+        def question(t: Reader) -> list[Item]:
+            storage.close()
+            return t.scan(ITEMS)
+
+        assert storage.look(question) == [item()]
+        with pytest.raises(StorageFault, match="closed"):
+            storage.look(lambda t: t.scan(ITEMS))
+
+    def test_a_command_cannot_close_what_it_uses(self, storage: Storage) -> None:
+        with pytest.raises(InvalidInput, match="in a transaction"):
+            storage.submit(lambda _: storage.close())
+        storage.submit(add(item()))
+
+    def test_an_interrupted_command_does_not_hold_it_up(self, new_session: NewSession) -> None:
+        storage = storage_on(new_session(), [PART])
+        with pytest.raises(KeyboardInterrupt):
+            storage.submit(_interrupt)
+        storage.close()
+        storage_on(new_session(), [PART]).close()
+
+
+def _interrupt(_: Transaction) -> None:
+    raise KeyboardInterrupt
+
+
+class TestOutsideATransaction:
+    """Where nothing would undo it, nothing is written."""
+
+    STATEMENTS: ClassVar[dict[str, Callable[[Session], object]]] = {
+        "insert": lambda s: s.insert(ITEMS, item()),
+        "replace": lambda s: s.replace(ITEMS, item()),
+        "replace_all": lambda s: s.replace_all(ITEMS, [item()]),
+        "get": lambda s: s.get(ITEMS, "a", 1),
+        "scan": lambda s: s.scan(ITEMS),
+        "create": lambda s: s.create(Table("more", Seat, key=("row",))),
+        "drop": lambda s: s.drop(SEATS),
+        "rename": lambda s: s.rename(SEATS, "chairs"),
+    }
+
+    @pytest.mark.parametrize("name", STATEMENTS)
+    def test_every_statement_is_refused(self, new_session: NewSession, name: str) -> None:
+        session = new_session()
+        with storage_on(session, [PART]) as storage:
+            with pytest.raises(StorageFault, match="outside a transaction"):
+                self.STATEMENTS[name](session)
+            assert all_items(storage) == []
+
+    def test_a_command_that_goes_on_after_the_transaction_was_undone_keeps_nothing(
+        self, new_session: NewSession
+    ) -> None:
+        """As after a full disk, when SQLite undoes everything by itself."""
+        session = new_session()
+        with storage_on(session, [PART]) as storage:
+
+            def stubborn(t: Transaction) -> str:
+                t.insert(ITEMS, item("charge"))
+                session.rollback()
+                with suppress(StorageFault):
+                    t.insert(ITEMS, item("answer"))
+                return "released"
+
+            with pytest.raises(StorageFault):
+                storage.submit(stubborn)
+            assert all_items(storage) == []
+            storage.submit(add(item("next")))
 
 
 class TestCommitFailure:

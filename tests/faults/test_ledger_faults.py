@@ -326,8 +326,8 @@ def test_a_full_disk_charges_nothing_and_recovers(tmp_path: Path) -> None:
     with storage_on(session, [PART]) as storage:
         books = Books.on(storage)
         books.open("clinic", epsilon=100.0)
-        pages = int(str(session._fetch("PRAGMA page_count", ())[0][0]))
-        session._define(f"PRAGMA max_page_count = {pages}")
+        pages = int(str(session._ask("PRAGMA page_count")[0][0]))
+        session._ask(f"PRAGMA max_page_count = {pages}")
 
         def charge_on() -> None:
             while True:
@@ -337,7 +337,7 @@ def test_a_full_disk_charges_nothing_and_recovers(tmp_path: Path) -> None:
             charge_on()
         done = len(storage.submit(lambda t: t.scan(ENTRIES, "clinic")))
         assert books.problems() == []
-        session._define("PRAGMA max_page_count = 1000000")
+        session._ask("PRAGMA max_page_count = 1000000")
         books.charge()
         assert len(storage.submit(lambda t: t.scan(ENTRIES, "clinic"))) == done + 1
         assert books.problems() == []
@@ -379,12 +379,13 @@ def test_a_disk_that_stops_taking_bytes_never_leaves_half_a_charge(tmp_path: Pat
 
 def test_a_read_only_database(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
-    with open_storage(path, [PART]) as storage:
+    session = SqliteSession(path)
+    with storage_on(session, [PART]) as storage:
         Books.on(storage).open()
-        storage._session._define("PRAGMA query_only = 1")  # type: ignore[attr-defined]
+        session._ask("PRAGMA query_only = 1")
         with pytest.raises(StorageReadOnly):
             tried(storage)
-        storage._session._define("PRAGMA query_only = 0")  # type: ignore[attr-defined]
+        session._ask("PRAGMA query_only = 0")
         assert not any(Books.on(storage).spent("clinic"))
 
 

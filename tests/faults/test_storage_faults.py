@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,15 @@ from voile.core.errors import (
     StorageFull,
     StorageReadOnly,
 )
-from voile.core.storage import Part, Storage, Table, Transaction, open_storage, storage_on
+from voile.core.storage import (
+    Part,
+    Reader,
+    Storage,
+    Table,
+    Transaction,
+    open_storage,
+    storage_on,
+)
 from voile.core.storage.postgres import PostgresSession
 from voile.core.storage.sqlite import SqliteSession
 
@@ -164,6 +173,25 @@ def test_a_storage_is_not_carried_over_a_fork(place: str) -> None:
         assert storage.submit(append()) == 0
 
 
+def test_a_file_that_was_open_before_a_fork_is_not_opened_again_in_the_child(
+    tmp_path: Path,
+) -> None:
+    """SQLite would rely on locks that only the parent holds."""
+    path = tmp_path / "test.db"
+
+    def use(pipe: int) -> None:
+        with pytest.raises(StorageFault, match="was open when this process was forked"):
+            open_storage(path, [PART])
+        os.write(pipe, b"refused\n")
+
+    with open_storage(path, [PART]) as storage:
+        with child(use) as (_, pipe):
+            assert lines(pipe) == ["refused"]
+        assert storage.submit(append()) == 0
+    with child(append_times(str(path), 1)) as (_, pipe):
+        assert lines(pipe) == ["1"]
+
+
 class TestSqlite:
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
@@ -195,14 +223,18 @@ class TestSqlite:
             assert storage.submit(append()) == 0
 
     def test_a_stopped_process_makes_others_busy_and_its_death_frees_them(self, path: Path) -> None:
+        go_on, go = os.pipe()
+
         def stop_inside(pipe: int) -> None:
             def command(_: Transaction) -> None:
                 os.write(pipe, b"inside\n")
                 os.kill(os.getpid(), signal.SIGSTOP)
 
+            os.read(go_on, 1)
             open_storage(path, [PART]).submit(command)
 
-        with self.impatient(path) as storage, child(stop_inside) as (process, pipe):
+        with child(stop_inside) as (process, pipe), self.impatient(path) as storage:
+            os.write(go, b"!")
             assert select.select([pipe], [], [], 10)[0]
             with pytest.raises(StorageBusy, match="stopped or hung"):
                 storage.submit(append())
@@ -236,12 +268,12 @@ class TestSqlite:
         session = SqliteSession(path)
         with storage_on(session, [PART]) as storage:
             storage.submit(append())
-            pages = int(str(session._fetch("PRAGMA page_count", ())[0][0]))
-            session._define(f"PRAGMA max_page_count = {pages}")
+            pages = int(str(session._ask("PRAGMA page_count")[0][0]))
+            session._ask(f"PRAGMA max_page_count = {pages}")
             with pytest.raises(StorageFull):
                 storage.submit(append(b"x" * 100_000))
             assert check_consistent(storage) == 1
-            session._define("PRAGMA max_page_count = 1000000")
+            session._ask("PRAGMA max_page_count = 1000000")
             storage.submit(append(b"x" * 100_000))
             assert check_consistent(storage) == 2
 
@@ -362,6 +394,63 @@ class TestPostgres:
             other.rollback()
             other.close()
             assert storage.submit(append()) == 0
+
+    @pytest.mark.parametrize("level", ["repeatable%20read", "serializable"])
+    def test_nobody_starves_where_the_server_asks_for_a_stricter_isolation(
+        self, postgres_url: str, level: str
+    ) -> None:
+        place = (
+            f"{postgres_url}%20-cdefault_transaction_isolation%3D{level.replace('%20', '%5C%20')}"
+        )
+        open_storage(place, [PART]).close()
+        with ExitStack() as stack:
+            pipes = [stack.enter_context(child(append_times(place, 25)))[1] for _ in range(4)]
+            said = [int(number) for pipe in pipes for number in lines(pipe)]
+        assert sorted(said) == list(range(100))
+
+    def test_a_writer_that_stopped_in_the_middle_is_cut_off(self, postgres_url: str) -> None:
+        stopped = PostgresSession(postgres_url, patience=0.2)
+        with open_storage(postgres_url, [PART]) as storage:
+            stopped.begin()
+            assert storage.submit(append()) == 0  # it waited for the server to end the other one
+            with pytest.raises(StorageFault):
+                stopped.commit()
+            stopped.begin()  # and that one may come again
+            stopped.rollback()
+        stopped.close()
+
+    def test_whoever_looks_may_take_as_long_as_it_likes(self, postgres_url: str) -> None:
+        with storage_on(PostgresSession(postgres_url, patience=0.1), [PART]) as storage:
+            storage.submit(append())
+
+            def slow(t: Reader) -> int:
+                time.sleep(0.5)  # a writer would have been cut off
+                return len(t.scan(ENTRIES))
+
+            assert storage.look(slow) == 1
+
+    def test_a_statement_that_never_ends_is_given_up(self, postgres_url: str) -> None:
+        session = PostgresSession(postgres_url, patience=0.1)
+        with storage_on(session, [PART]) as storage:
+            with pytest.raises(StorageBusy):
+                storage.submit(lambda _: session._fetch("SELECT pg_sleep(20)", ()))
+            assert storage.submit(append()) == 0
+
+    def test_a_command_that_goes_on_after_an_error_is_not_told_that_it_was_kept(
+        self, postgres_url: str
+    ) -> None:
+        session = PostgresSession(postgres_url)
+        with storage_on(session, [PART]) as storage:
+
+            def stubborn(t: Transaction) -> int:
+                number = append()(t)
+                with suppress(StorageFault):
+                    session._fetch("SELECT 1 / 0", ())
+                return number
+
+            with pytest.raises(StorageFault, match="nothing was kept"):
+                storage.submit(stubborn)
+            assert check_consistent(storage) == 0
 
     def test_a_server_that_is_not_there_is_a_clear_fault(self, tmp_path: Path) -> None:
         with pytest.raises(StorageFault, match="PostgreSQL"):

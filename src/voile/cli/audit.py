@@ -299,10 +299,10 @@ def _open(database: str) -> Storage:
     """Open a log that is there; a mistyped path must not become an empty database."""
     from voile.audit_log import PART
     from voile.core.errors import InvalidInput
-    from voile.core.storage import open_storage
+    from voile.core.storage import file_of, open_storage
 
-    path = database.removeprefix("sqlite:")
-    if "://" not in database and not Path(path).exists():
+    path = file_of(database)
+    if path is not None and not path.exists():
         raise InvalidInput(f"{path}: there is no such database; `voile audit init` makes one")
     return open_storage(database, [PART])
 

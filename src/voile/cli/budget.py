@@ -262,11 +262,11 @@ def _compared(done: int, size: int) -> None:
 def _open(database: str) -> Storage:
     """Open a database that is there; a mistyped path must not become an empty one."""
     from voile.core.errors import InvalidInput
-    from voile.core.storage import open_storage
+    from voile.core.storage import file_of, open_storage
     from voile.workflows.charging import PARTS
 
-    path = database.removeprefix("sqlite:")
-    if "://" not in database and not Path(path).exists():
+    path = file_of(database)
+    if path is not None and not path.exists():
         raise InvalidInput(f"{path}: there is no such database; `voile audit init` makes one")
     return open_storage(database, PARTS)
 

@@ -1,15 +1,15 @@
 """Durable records: many threads and processes, one writer at a time, nothing half done.
 
 - say what is stored: `Table`, `Part`
-- open it: `open_storage`
+- open it: `open_storage`; which file that would be: `file_of`
 - change it: `Storage.submit(command)`, where a command is any function of a `Transaction`
 - read much of it without making writers wait: `Storage.look(question)`, a function of a `Reader`
 """
 
-from voile.core.storage.group_commit import Command, Storage
-from voile.core.storage.opening import open_storage, storage_on
+from voile.core.storage.opening import file_of, open_storage, storage_on
 from voile.core.storage.parts import Part
 from voile.core.storage.session import Migrator, Reader, Session, Transaction
+from voile.core.storage.storage import Command, Storage
 from voile.core.storage.tables import Table
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Storage",
     "Table",
     "Transaction",
+    "file_of",
     "open_storage",
     "storage_on",
 ]

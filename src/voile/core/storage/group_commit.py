@@ -11,6 +11,8 @@ Guarantees
     3. If the commit fails, nothing of any command is kept, and every caller is told.
     4. No answer leaves before the commit, so nobody acts on what may still be undone.
     5. Ctrl-C in one thread, at whatever moment, leaves no other one and no later command waiting.
+    6. Closing waits for the commands that came before it, and refuses those that come after it: no
+       two threads ever use the session at once.
 
 For 5: Python delivers Ctrl-C between a call and what follows it, never between two assignments nor
 between an assignment and a call of something written in C. The few steps that must not be torn
@@ -25,15 +27,13 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
-from typing import Any, Generic, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from voile.core.errors import InvalidInput, OutcomeUnknown, StorageFault
-from voile.core.storage.session import Reader, Session, Transaction
+from voile.core.storage.session import Reader, Session
 
 Answer = TypeVar("Answer")
-Command: TypeAlias = Callable[[Transaction], Answer]
-"""Reads and writes records; must not wait for other threads, nor release anything to the world."""
+CLOSED: Final = "this storage was closed; open it again"
 
 
 class _Ticket(Generic[Answer]):
@@ -41,7 +41,7 @@ class _Ticket(Generic[Answer]):
 
     __slots__ = ("_acquire", "answer", "command", "error", "leads", "owner", "release", "woken")
 
-    def __init__(self, command: Command[Answer], owner: int) -> None:
+    def __init__(self, command: Callable[[Session], Answer], owner: int) -> None:
         self.command = command
         self.owner = owner
         self.answer: Answer
@@ -61,8 +61,8 @@ class _Ticket(Generic[Answer]):
             self.release()
 
 
-class Storage:
-    """A database that many threads may use at once."""
+class GroupCommit:
+    """The only user of a session, for all that hold a `Storage` on it."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -70,9 +70,35 @@ class Storage:
         self._gate = threading.Lock()
         self._leader: int | None = None
         self._over: str | None = None
+        self._holders: weakref.WeakSet[Any] = weakref.WeakSet()
         _OPEN.add(self)
 
-    def submit(self, command: Command[Answer]) -> Answer:
+    def join(self, holder: object) -> bool:
+        """Keep the session open for one more; false if it is closed already."""
+        with self._gate:
+            if self._over is None:
+                self._holders.add(holder)
+            return self._over is None
+
+    def leave(self, holder: object) -> None:
+        """One fewer; the last one closes the session, when its turn comes."""
+        if self._over is not None:
+            return
+        with self._gate:
+            self._check_outside("close its storage")
+            self._holders.discard(holder)
+            if self._over is not None or self._holders:
+                return
+            self._over, last = CLOSED, None
+            if self._leader is not None:
+                last = _Ticket(lambda _: None, threading.get_ident())
+                self._queue.append(last)
+        # Nobody comes after us any more: once we lead or were served, nobody uses the session.
+        if last is not None:
+            last.wait()
+        self._session.close()
+
+    def submit(self, command: Callable[[Session], Answer]) -> Answer:
         """Run `command` in a transaction; its answer, once its effects are durable."""
         if self._over is not None:
             raise StorageFault(self._over)
@@ -80,10 +106,12 @@ class Storage:
         alone, me = False, threading.get_ident()
         try:
             with self._gate:
+                if self._over is not None:
+                    raise StorageFault(self._over)
                 if self._leader is None:
                     self._leader, alone = me, True
                 else:
-                    self._check_outside()
+                    self._check_outside("submit another command")
                     ticket = _Ticket(command, me)
                     self._queue.append(ticket)
             if ticket is None:
@@ -107,36 +135,16 @@ class Storage:
         return ticket.answer
 
     def look(self, question: Callable[[Reader], Answer]) -> Answer:
-        """Read what was committed up to one moment, for as long as it takes: nobody waits for it.
-
-        For whatever reads more than a few records. What changes something is submitted.
-        """
+        """Read what was committed up to one moment, on a connection of its own."""
         if self._over is not None:
             raise StorageFault(self._over)
-        self._check_outside()
+        self._check_outside("look")
         with self._session.snapshot() as reader:
             return question(reader)
 
-    def close(self) -> None:
-        """Let go of the database; harmless if repeated."""
-        if self._over is None:
-            self._over = "this storage was closed; open it again"
-            self._session.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _check_outside(self) -> None:
+    def _check_outside(self, act: str) -> None:
         if self._leader == threading.get_ident():
-            raise InvalidInput("a command cannot submit another command: it is in a transaction")
+            raise InvalidInput(f"a command cannot {act}: it is in a transaction")
 
     def _withdraw(self, ticket: _Ticket[Any]) -> None:
         """Whoever waits no longer must not be the one to lead."""
@@ -147,7 +155,7 @@ class Storage:
         if ticket.leads:
             self._pass_on()
 
-    def _run_alone(self, command: Command[Answer]) -> Answer:
+    def _run_alone(self, command: Callable[[Session], Answer]) -> Answer:
         """Nobody to share with: no ticket, no savepoint; if anything fails, everything goes."""
         try:
             self._session.begin()
@@ -238,13 +246,13 @@ def _interrupted(committing: bool) -> StorageFault:
     return StorageFault("the writing thread was interrupted; nothing was kept")
 
 
-_OPEN: weakref.WeakSet[Storage] = weakref.WeakSet()
+_OPEN: weakref.WeakSet[GroupCommit] = weakref.WeakSet()
 
 
 def _end_in_child() -> None:
     """A connection belongs to the process that opened it."""
-    for storage in _OPEN:
-        storage._over = "this storage was opened before a fork; open it again in the child"
+    for commits in _OPEN:
+        commits._over = "this storage was opened before a fork; open it again in the child"
 
 
 os.register_at_fork(after_in_child=_end_in_child)

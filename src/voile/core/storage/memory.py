@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from voile.core.errors import DuplicateRecord, MissingRecord, StorageReadOnly
+from voile.core.errors import DuplicateRecord, MissingRecord, StorageFault, StorageReadOnly
 from voile.core.storage.session import Reader
 from voile.core.storage.tables import Key, Record, Row, Table, Value
 
@@ -53,6 +53,7 @@ class MemorySession:
         self.memory.clear()
 
     def savepoint(self) -> None:
+        self._check_inside()
         self._mark = len(self._undo)
 
     def release(self) -> None:
@@ -64,6 +65,7 @@ class MemorySession:
             self._undo.pop()()
 
     def commit(self) -> None:
+        self._check_inside()
         self._undo.clear()
         self._end()
 
@@ -124,6 +126,7 @@ class MemorySession:
             self.replace(table, record)
 
     def get(self, table: Table[Record], *key: Value) -> Record | None:
+        self._check_inside()
         row = self._database.rows[table.name].get(table.checked_key(key))
         return None if row is None else table.from_row(row)
 
@@ -135,6 +138,7 @@ class MemorySession:
         limit: int | None = None,
         descending: bool = False,
     ) -> list[Record]:
+        self._check_inside()
         rows, keys = self._database.rows[table.name], self._database.keys[table.name]
         depth = len(table.checked_prefix(prefix))
         first = bisect_left(keys, prefix, key=lambda key: key[:depth])
@@ -149,21 +153,29 @@ class MemorySession:
     def _check_writable(self) -> None:
         if self._database.frozen:
             raise StorageReadOnly("a snapshot can only be read")
+        self._check_inside()
+
+    def _check_inside(self) -> None:
+        if not (self._writing or self._database.frozen):
+            raise StorageFault("outside a transaction, or it was undone; try again")
 
     # --- tables ---
 
     def create(self, table: Table[Any]) -> None:
+        self._check_writable()
         self.memory.clear()
         database = self._database
         database.rows[table.name], database.keys[table.name] = {}, []
         self._undo.append(partial(self._forget, table.name))
 
     def drop(self, table: Table[Any]) -> None:
+        self._check_writable()
         self.memory.clear()
         rows, keys = self._forget(table.name)
         self._undo.append(lambda: self._restore(table.name, rows, keys))
 
     def rename(self, table: Table[Any], name: str) -> None:
+        self._check_writable()
         self.memory.clear()
         self._restore(name, *self._forget(table.name))
         self._undo.append(lambda: self._restore(table.name, *self._forget(name)))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import re
+import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from voile.core.errors import ForeignDatabase, InvalidInput, NewerDatabase
-from voile.core.storage.group_commit import Storage
+from voile.core.storage.files import Identity
+from voile.core.storage.group_commit import GroupCommit
 from voile.core.storage.memory import MemoryDatabase, MemorySession
 from voile.core.storage.parts import Part
 from voile.core.storage.postgres import PostgresSession
 from voile.core.storage.session import Session
 from voile.core.storage.sqlite import SqliteSession
+from voile.core.storage.storage import Storage
 from voile.core.storage.tables import Table
 
 
@@ -41,38 +47,78 @@ def open_storage(place: str | Path, parts: Sequence[Part]) -> Storage:
         NewerDatabase: a newer voile wrote it.
         StorageFault: it cannot be opened, read or written.
     """
-    return storage_on(_session(place), parts)
+    return _up_to_date(_opened(place), parts)
 
 
 def storage_on(session: Session, parts: Sequence[Part]) -> Storage:
     """The same on a session that is open already."""
-    try:
-        session.begin()
+    return _up_to_date(Storage(GroupCommit(session)), parts)
+
+
+def _up_to_date(storage: Storage, parts: Sequence[Part]) -> Storage:
+    def command(session: Session) -> None:
         _claim(session)
         for part in parts:
             _bring_up_to_date(session, part)
-        session.commit()
+
+    try:
+        storage._commits.submit(command)
     except BaseException:
-        session.close()
+        storage.close()
         raise
-    return Storage(session)
+    return storage
 
 
-def _session(place: str | Path) -> Session:
-    text = str(place)
+def file_of(place: str | Path) -> Path | None:
+    """The SQLite file that a place names; None if it names something else."""
     if isinstance(place, Path):
-        return SqliteSession(place)
-    if text == "memory:":
-        return MemorySession(MemoryDatabase())
-    if text.startswith(("postgresql://", "postgres://")):
-        return PostgresSession(text)
-    if text.startswith("sqlite:"):
-        return SqliteSession(Path(text.removeprefix("sqlite:")))
-    if "://" in text or not text:
+        return place
+    if place.startswith("sqlite:"):
+        return Path(place.removeprefix("sqlite:"))
+    if place == "memory:" or place.startswith(_POSTGRES):
+        return None
+    if not place or _ADDRESS.match(place):
+        scheme, colon, _ = place.partition(":")  # what follows may hold a password
         raise InvalidInput(
-            f"expected a path, sqlite:PATH, postgresql://... or memory:, found {text!r}"
+            "expected a path, sqlite:PATH, postgresql://... or memory:, found "
+            f"{scheme + colon + '...' if place else 'nothing'}"
         )
-    return SqliteSession(Path(text))
+    return Path(place)
+
+
+def _opened(place: str | Path) -> Storage:
+    path = file_of(place)
+    if path is not None:
+        return _on_file(path)
+    if place == "memory:":
+        return Storage(GroupCommit(MemorySession(MemoryDatabase())))
+    return Storage(GroupCommit(PostgresSession(str(place))))
+
+
+_POSTGRES = ("postgresql://", "postgres://")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_FILES: weakref.WeakValueDictionary[Identity | None, GroupCommit] = weakref.WeakValueDictionary()
+_OPENING = threading.Lock()
+
+
+def _on_file(path: Path) -> Storage:
+    """One connection for each file of a process, however often and under whatever name it opens."""
+    with _OPENING:
+        commits = _FILES.get(Identity.of(path))
+        if commits is not None and not (storage := Storage(commits)).is_closed:
+            return storage
+        session = SqliteSession(path)
+        commits = _FILES[session.file] = GroupCommit(session)
+        return Storage(commits)
+
+
+def _forget_in_child() -> None:
+    global _OPENING
+    _OPENING = threading.Lock()  # another thread may have been opening something
+    _FILES.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def _claim(session: Session) -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from voile.core.errors import (
+    InvalidInput,
     OutcomeUnknown,
     StorageBusy,
     StorageFault,
@@ -26,12 +27,25 @@ _DIALECT = Dialect(
     "%s", {int: "bigint", str: 'text COLLATE "C"', bytes: "bytea", float: "double precision"}
 )
 _MARK = "voile_storage"
-# One writer at a time, in the order of asking; the lock ends with the transaction.
+# One writer at a time, in the order of asking; the lock ends with the transaction. Each statement
+# sees what was committed before it, whatever the server's default is: under a stricter level the
+# transaction would see what was there before it waited, and fail.
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _WRITER = "SELECT pg_advisory_xact_lock(hashtextextended('voile ' || current_schema(), 0))"
 _RELATIONS = (
     "SELECT 1 FROM pg_class WHERE relnamespace = "
     "(SELECT oid FROM pg_namespace WHERE nspname = current_schema())"
 )
+# A connection to a machine that is gone is given up after about half a minute. An address may say
+# otherwise.
+_CONNECTION: dict[str, str | int] = {
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,
+}
 _FAULTS: dict[str, type[StorageFault]] = {
     "55P03": StorageBusy,  # lock not available
     "57014": StorageBusy,  # cancelled, by a time limit or an administrator
@@ -44,7 +58,7 @@ _FAULTS: dict[str, type[StorageFault]] = {
 class PostgresSession(SqlRecords):
     """One connection. Control statements wait for the next statement that needs an answer."""
 
-    def __init__(self, url: str, *, patience: float = PATIENCE) -> None:
+    def __init__(self, url: str, *, patience: float = PATIENCE, read_only: bool = False) -> None:
         super().__init__(_DIALECT)
         self._psycopg = optional("psycopg", extra="serve")
         self._url = url
@@ -52,16 +66,16 @@ class PostgresSession(SqlRecords):
         self._pending: list[str] = []
         self._fresh = False
         self._connection: Any = None
-        self._connect()
+        self._connect(read_only)
 
-    def _connect(self) -> None:
+    def _connect(self, read_only: bool = False) -> None:
+        address = _address(self._url, self._psycopg)
         try:
-            self._connection = self._psycopg.connect(self._url, autocommit=True)
-            self._run(
-                "SET synchronous_commit = on; SET client_min_messages = error; "
-                f"SET lock_timeout = {int(self._patience * 1000)}"
-            )
-            durable = self._fetch("SHOW fsync", ())
+            self._connection = self._psycopg.connect(address, autocommit=True)
+            self._run("SET synchronous_commit = on; SET client_min_messages = error")
+            if not read_only:
+                self._run(_time_limits(self._patience))
+            durable = self._ask("SHOW fsync", ())
         except self._psycopg.Error as error:
             raise self._fault(error) from error
         if durable != [("on",)]:
@@ -74,7 +88,7 @@ class PostgresSession(SqlRecords):
         if self._connection.broken or self._connection.closed:
             self._connect()
         self.memory.clear()  # others may have written since
-        self._define(f"BEGIN; {_WRITER}; SAVEPOINT command")
+        self._control(f"{_BEGIN}; {_WRITER}; SAVEPOINT command")
         self._fresh = True
 
     def savepoint(self) -> None:
@@ -93,30 +107,33 @@ class PostgresSession(SqlRecords):
 
     def commit(self) -> None:
         self._check_connected()
-        self._pending.append("COMMIT")
+        self._check_inside()
+        statements, self._pending = "; ".join([*self._pending, "COMMIT"]), []
         try:
-            self._flush()
-        except StorageFault as error:
+            kept = self._run(statements) == "COMMIT"
+        except self._psycopg.Error as error:
             if self._connection.broken:
                 raise OutcomeUnknown(
                     "the connection to PostgreSQL broke while committing: the commands may or may "
                     "not be stored; look before you repeat them"
                 ) from error
-            raise
+            raise self._fault(error) from error
+        if not kept:  # a command went on after an error: PostgreSQL calls its refusal "ROLLBACK"
+            raise StorageFault("PostgreSQL: the transaction had failed; nothing was kept")
 
     def rollback(self) -> None:
         self.memory.clear()
         self._pending.clear()
         if self._connection.broken or self._connection.closed:
             return  # the server rolls back what a lost connection left open
-        if self._connection.info.transaction_status != self._psycopg.pq.TransactionStatus.IDLE:
-            self._define("ROLLBACK")
+        if not self._is_idle():
+            self._control("ROLLBACK")
 
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
-        reader = PostgresSession(self._url, patience=self._patience)
+        reader = PostgresSession(self._url, patience=self._patience, read_only=True)
         try:
-            reader._define("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            reader._control("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield reader
         finally:
             reader.close()
@@ -137,14 +154,23 @@ class PostgresSession(SqlRecords):
         if self._connection.broken:
             raise StorageFault("PostgreSQL: the connection was lost; nothing was kept")
 
+    def _is_idle(self) -> bool:
+        idle = self._psycopg.pq.TransactionStatus.IDLE
+        return bool(self._connection.pgconn.transaction_status == idle)
+
     def _flush(self) -> None:
         """Send the control statements that wait, in one round trip."""
         if self._pending:
             statements, self._pending = "; ".join(self._pending), []
-            self._define(statements)
+            self._control(statements)
+
+    def _check_inside(self) -> None:
+        if self._is_idle():
+            raise StorageFault("PostgreSQL: outside a transaction, or it was undone; try again")
 
     def _change(self, statement: str, parameters: Row) -> int:
         self._flush()
+        self._check_inside()
         try:
             changed: int = self._connection.execute(statement, parameters).rowcount
             return changed
@@ -153,6 +179,7 @@ class PostgresSession(SqlRecords):
 
     def _change_each(self, statement: str, parameters: list[Row]) -> int:
         self._flush()
+        self._check_inside()
         try:
             with self._connection.cursor() as cursor:
                 cursor.executemany(statement, parameters)  # in one round trip
@@ -163,22 +190,70 @@ class PostgresSession(SqlRecords):
 
     def _fetch(self, statement: str, parameters: Row) -> list[Row]:
         self._flush()
+        self._check_inside()
         try:
-            rows: list[Row] = self._connection.execute(statement, parameters).fetchall()
-            return rows
+            return self._ask(statement, parameters)
         except self._psycopg.Error as error:
             raise self._fault(error) from error
 
     def _define(self, statement: str) -> None:
         self._flush()
+        self._check_inside()
+        self._control(statement)
+
+    def _control(self, statements: str) -> None:
+        """Run statements, in a transaction or not."""
         try:
-            self._run(statement)
+            self._run(statements)
         except self._psycopg.Error as error:
             raise self._fault(error) from error
 
-    def _run(self, statement: str) -> None:
-        self._connection.execute(statement)
+    def _ask(self, statement: str, parameters: Row) -> list[Row]:
+        rows: list[Row] = self._connection.execute(statement, parameters).fetchall()
+        return rows
+
+    def _run(self, statements: str) -> str | None:
+        """What the server says about the last of several statements."""
+        cursor = self._connection.execute(statements)
+        while cursor.nextset():
+            pass
+        said: str | None = cursor.statusmessage
+        return said
 
     def _fault(self, error: Any) -> StorageFault:
         kind = _FAULTS.get(error.sqlstate or "", StorageFault)
         return kind(f"PostgreSQL: {str(error).strip()}")
+
+
+def _time_limits(patience: float) -> str:
+    """Of a writer: others wait for it. A process that stopped in the middle is cut off."""
+    milliseconds = int(patience * 1000)
+    return (
+        f"SET lock_timeout = {milliseconds}; SET statement_timeout = {6 * milliseconds}; "
+        f"SET idle_in_transaction_session_timeout = {3 * milliseconds}"
+    )
+
+
+def _address(url: str, psycopg: Any) -> str:
+    """The address with our settings where it has none.
+
+    The driver's own messages about an address it cannot read quote parts of it: a password with an
+    unescaped sign in it is taken for a host or a port.
+    """
+    user, at, _ = url.partition("://")[2].rpartition("@")
+    try:
+        given = psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.Error:
+        given = None
+    ports = str((given or {}).get("port", "")).split(",")
+    if given is None or (at and set("/@") & set(user)) or not _are_numbers(ports):
+        raise InvalidInput(
+            "expected postgresql://USER:PASSWORD@HOST:PORT/NAME, found an address that cannot be "
+            "read; a / @ : or % in a name or password is written %2F %40 %3A or %25"
+        )
+    address: str = psycopg.conninfo.make_conninfo(**(_CONNECTION | given))
+    return address
+
+
+def _are_numbers(ports: list[str]) -> bool:
+    return all(port.isdecimal() or not port for port in ports)

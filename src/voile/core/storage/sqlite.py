@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from voile.core.atomic_file import disk_fault
 from voile.core.errors import (
     ForeignDatabase,
     OutcomeUnknown,
@@ -18,6 +18,7 @@ from voile.core.errors import (
     StorageFull,
     StorageReadOnly,
 )
+from voile.core.storage.files import Identity, LinkedFiles, private_file
 from voile.core.storage.session import Reader
 from voile.core.storage.sql import Dialect, SqlRecords
 from voile.core.storage.tables import Row
@@ -58,26 +59,41 @@ class _Connected(SqlRecords):
             raise self._fault(error) from error
 
     def _change(self, statement: str, parameters: Row) -> int:
+        self._check_in_transaction()
         try:
             return self._connection.execute(statement, parameters).rowcount
         except sqlite3.Error as error:
             raise self._fault(error) from error
 
     def _change_each(self, statement: str, parameters: list[Row]) -> int:
+        self._check_in_transaction()
         try:
             return self._connection.executemany(statement, parameters).rowcount
         except sqlite3.Error as error:
             raise self._fault(error) from error
 
     def _fetch(self, statement: str, parameters: Row) -> list[Row]:
-        try:
-            return self._connection.execute(statement, parameters).fetchall()
-        except sqlite3.Error as error:
-            raise self._fault(error) from error
+        self._check_in_transaction()
+        return self._ask(statement, parameters)
 
     def _define(self, statement: str) -> None:
+        self._check_in_transaction()
+        self._ask(statement)
+
+    def _check_in_transaction(self) -> None:
+        # Some errors make SQLite undo the whole transaction by itself. Whoever went on all the
+        # same would store each further statement alone.
         try:
-            self._connection.execute(statement)
+            inside = self._connection.in_transaction
+        except sqlite3.Error as error:  # it was closed
+            raise self._fault(error) from error
+        if not inside:
+            raise StorageFault(f"{self._path}: outside a transaction, or it was undone; try again")
+
+    def _ask(self, statement: str, parameters: Row = ()) -> list[Row]:
+        """Run a statement, in a transaction or not."""
+        try:
+            return self._connection.execute(statement, parameters).fetchall()
         except sqlite3.Error as error:
             raise self._fault(error) from error
 
@@ -91,11 +107,17 @@ class SqliteSession(_Connected):
     """Transactions on one file. Its memory lasts while nobody else writes (decision 0035)."""
 
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
-        self._turns = _turns(path, patience)
+        real = private_file(path)
+        if Identity.of(real) in _BEFORE_FORK:
+            raise StorageFault(
+                f"{path}: was open when this process was forked, and SQLite cannot open it safely "
+                "here; close it before forking, or start the process with 'spawn'"
+            )
+        self._turns = Turns(real, patience=patience)
         self._patience = patience
         self._data_version: list[Row] = []
         try:
-            super().__init__(path.absolute(), patience, mode="rwc")
+            super().__init__(real, patience, mode="rw")
         except StorageFault:
             self._turns.close()
             raise
@@ -103,31 +125,40 @@ class SqliteSession(_Connected):
             try:
                 self._turns.wait()  # several processes may come to a new file at once
                 self._prepare()
+                self._files = LinkedFiles(real)
             finally:
                 self._turns.pause()
         except BaseException:
             self.close()
             raise
+        _OPEN.add(self)
+
+    @property
+    def file(self) -> Identity | None:
+        """Which file it is."""
+        return self._files.database
 
     def _prepare(self) -> None:
         # Looked at before anything is written: another program's file is not touched.
-        self._define("BEGIN")  # two looks at one state
+        self._ask("BEGIN")  # two looks at one state
         foreign = not self.is_ours() and not self.is_blank()
-        self._define("COMMIT")
+        self._ask("COMMIT")
         if foreign:
             raise ForeignDatabase(
                 f"{self._path}: a database of another program; voile needs a file of its own"
             )
-        mode = self._fetch("PRAGMA journal_mode = WAL", ())[0][0]
+        mode = self._ask("PRAGMA journal_mode = WAL")[0][0]
         if mode != "wal":
             raise StorageFault(f"{self._path}: this disk cannot carry a write-ahead log")
-        self._define("PRAGMA synchronous = FULL")
+        self._ask("PRAGMA synchronous = FULL")
+        self._ask("SELECT 1 FROM sqlite_master")  # opens the write-ahead log
 
     def begin(self) -> None:
         run = self._connection.execute
         try:
             self._turns.wait()
             run("BEGIN IMMEDIATE")
+            self._check_linked(StorageFault)
             version = run("PRAGMA data_version").fetchall()
         except sqlite3.Error as error:
             self.rollback()
@@ -143,6 +174,14 @@ class SqliteSession(_Connected):
         if version != self._data_version:
             self.memory.clear()
             self._data_version = version
+
+    def _check_linked(self, kind: type[StorageFault]) -> None:
+        """What is written into a file without a name is lost when the last process closes it."""
+        if not self._files.are_linked():
+            raise kind(
+                f"{self._path}: this file or its write-ahead log was deleted or replaced while it "
+                "was open; nothing more is written to it: find out by whom, then open it again"
+            )
 
     def savepoint(self) -> None:
         self._define("SAVEPOINT command")
@@ -163,28 +202,32 @@ class SqliteSession(_Connected):
                 raise self._fault(error) from error
             # The commit mark may have reached the disk before the error, and a crash would keep it.
             raise OutcomeUnknown(f"{self._path}: {error} while committing") from error
+        self._check_linked(OutcomeUnknown)
         self._turns.pause()
 
     def rollback(self) -> None:
         self.memory.clear()
         try:
             if self._connection.in_transaction:
-                self._define("ROLLBACK")
+                self._ask("ROLLBACK")
         finally:
             self._turns.pause()
 
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
+        self._check_linked(StorageFault)
         reader = _Connected(self._path, self._patience, mode="rw")
         try:
-            reader._define("PRAGMA query_only = ON")
-            reader._define("BEGIN")
+            reader._ask("PRAGMA query_only = ON")
+            reader._ask("BEGIN")
+            reader._ask("SELECT 1 FROM sqlite_master")  # the moment that is looked at
+            self._check_linked(StorageFault)  # it is our files that were opened
             yield reader
         finally:
             reader._connection.close()
 
     def is_blank(self) -> bool:
-        return self._application() == 0 and not self._fetch("SELECT 1 FROM sqlite_master", ())
+        return self._application() == 0 and not self._ask("SELECT 1 FROM sqlite_master")
 
     def is_ours(self) -> bool:
         return self._application() == APPLICATION
@@ -193,18 +236,29 @@ class SqliteSession(_Connected):
         self._define(f"PRAGMA application_id = {APPLICATION}")
 
     def close(self) -> None:
+        _OPEN.discard(self)
         self.rollback()
         self._connection.close()
         self._turns.close()
 
     def _application(self) -> object:
-        return self._fetch("PRAGMA application_id", ())[0][0]
+        return self._ask("PRAGMA application_id")[0][0]
 
 
-def _turns(path: Path, patience: float) -> Turns:
-    """Make the file private before SQLite does, then the queue beside it."""
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        return Turns(path, patience=patience)
-    except OSError as error:
-        raise disk_fault(path, error) from error
+_OPEN: weakref.WeakSet[SqliteSession] = weakref.WeakSet()
+_BEFORE_FORK: set[Identity | None] = set()
+_INHERITED: list[SqliteSession] = []
+
+
+def _leave_to_parent() -> None:
+    """In a forked child SQLite believes to hold locks that only the parent holds.
+
+    A new connection to the same file would rely on them, and closing an old one is the parent's
+    business: so such a file is not opened again here, and the connections are kept as they are.
+    """
+    _INHERITED.extend(_OPEN)
+    _BEFORE_FORK.update(session.file for session in _OPEN)
+    _OPEN.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)

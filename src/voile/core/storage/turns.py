@@ -11,15 +11,18 @@ or one of a process that died, makes somebody wait or be overtaken for about a t
 from __future__ import annotations
 
 import fcntl
-import mmap
 import os
+import stat
+import struct
 import threading
 import time
 import weakref
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from voile.core.errors import StorageBusy
+from voile.core.atomic_file import disk_fault
+from voile.core.errors import StorageBusy, StorageFault
 
 TURN: Final = 0.025
 """Seconds a process may go on working while others wait. A change costs about a millisecond: the
@@ -40,16 +43,12 @@ class Turns:
     waking it earlier would slow down what it waits for. So nobody is overtaken by more than those
     already queued.
 
-    During its turn a process looks at the notice and nothing else: no system call.
+    During its turn a process looks at the notice and takes no lock.
     """
 
     def __init__(self, path: Path, *, patience: float) -> None:
-        self._queue = os.open(f"{path}.turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            self._notice = Notice(self._queue)
-        except BaseException:
-            os.close(self._queue)
-            raise
+        self._queue = _opened(path)
+        self._notice = Notice(self._queue)
         self._patience = patience
         self._is_next = False
         self._abandoned = False
@@ -112,41 +111,50 @@ class Notice:
     """Whose turn it is, when it ends, and since when it pauses (0 while it works).
 
     Three numbers at the head of the file; times are those of the monotonic clock, which all
-    processes of a machine share.
+    processes of a machine share. Read and written as a file, not mapped into memory: somebody may
+    cut the file short at any moment. What cannot be read says that it is nobody's turn.
     """
 
     def __init__(self, descriptor: int) -> None:
-        if os.fstat(descriptor).st_size < mmap.PAGESIZE:
-            os.pwrite(descriptor, bytes(mmap.PAGESIZE), 0)  # a page the disk has room for
-        self._numbers = memoryview(mmap.mmap(descriptor, mmap.PAGESIZE)).cast("d")
+        self._descriptor = descriptor
         self._me = float(int.from_bytes(os.urandom(6), "big"))
         self._ends = 0.0
 
     def goes_on(self) -> bool:
         """Go on with a turn that is still ours."""
-        numbers = self._numbers
-        if numbers[0] != self._me or time.monotonic() >= self._ends:
+        if time.monotonic() >= self._ends or self._read()[0] != self._me:
             return False
-        numbers[2] = 0.0
+        self._put(0.0, place=2)
         return True
 
     def begin(self) -> None:
         """Our turn begins."""
         self._ends = time.monotonic() + TURN
-        self._numbers[0], self._numbers[1], self._numbers[2] = self._me, self._ends, 0.0
+        self._put(self._me, self._ends, 0.0)
 
     def pause(self) -> None:
-        if self._numbers[0] == self._me:
-            self._numbers[2] = time.monotonic()
+        if self._read()[0] == self._me:
+            self._put(time.monotonic(), place=2)
 
     def rest_of_turn(self, now: float) -> float:
         """Seconds to leave whoever works alone; 0 if its turn is over, or no more work comes."""
-        who, ends, pauses_since = self._numbers[:3]
+        who, ends, pauses_since = self._read()
         if who in (_NOBODY, self._me):
             return 0.0
         if not pauses_since:
             return max(_GLANCE, min(ends - now, IDLE))
         return min(ends - now, pauses_since + IDLE - now, IDLE)
+
+    def _read(self) -> tuple[float, float, float]:
+        try:
+            who, ends, pauses_since = struct.unpack("=3d", os.pread(self._descriptor, 24, 0))
+        except (OSError, struct.error):
+            return _NOBODY, 0.0, 0.0
+        return who, ends, pauses_since
+
+    def _put(self, *numbers: float, place: int = 0) -> None:
+        with suppress(OSError):  # a notice that nobody can read makes somebody wait, nothing else
+            os.pwrite(self._descriptor, struct.pack(f"={len(numbers)}d", *numbers), 8 * place)
 
 
 class _Visit:
@@ -171,6 +179,34 @@ class _Visit:
         with self._guard:
             self._given_up = not self._arrived.is_set()
             return not self._given_up
+
+
+def _opened(database: Path) -> int:
+    """The file of the queue, beside the database.
+
+    It is written to: neither a link to another file nor a stranger's file will do.
+    """
+    path = Path(f"{database}.turn")
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        owners = {os.geteuid(), database.stat().st_uid}
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        if path.is_symlink():
+            raise _not_ours(path) from error
+        raise disk_fault(path, error) from error
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid not in owners:
+        os.close(descriptor)
+        raise _not_ours(path)
+    return descriptor
+
+
+def _not_ours(path: Path) -> StorageFault:
+    return StorageFault(
+        f"{path}: expected a plain file of the database's owner, found a link, another kind of "
+        "file, or somebody else's; remove it"
+    )
 
 
 def _taken(descriptor: int) -> bool:

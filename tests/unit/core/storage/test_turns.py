@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import fcntl
-import mmap
+import os
+import struct
 import threading
 import time
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.faults.forking import child, lines
 
-from voile.core.errors import StorageBusy
+from voile.core.errors import StorageBusy, StorageFault
 from voile.core.storage import Part, Table, storage_on, turns
+from voile.core.storage.files import private_file
 from voile.core.storage.sqlite import SqliteSession
 from voile.core.storage.turns import Turns
 
@@ -26,7 +29,7 @@ NAMES = Table("names", Name, key=("name",))
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "test.db"
+    return private_file(tmp_path / "test.db")
 
 
 def arrival(one: Turns) -> threading.Event:
@@ -187,8 +190,8 @@ def test_the_notice_of_a_process_that_died_delays_nobody_for_long(
     one.wait()
     arrived = queued(path, two)
     with Path(f"{path}.turn").open("r+b") as stream:
-        notice = memoryview(mmap.mmap(stream.fileno(), mmap.PAGESIZE)).cast("d")
-        notice[1], notice[2] = numbers
+        stream.seek(8)
+        stream.write(struct.pack("=2d", *numbers))
     one.close()  # as the kernel does
     assert arrived.wait(5)
 
@@ -239,7 +242,7 @@ def test_a_beginning_that_is_interrupted_leaves_nothing_open(path: Path) -> None
     class Interrupted:
         """Ctrl-C right after BEGIN."""
 
-        def execute(self, statement: str) -> object:
+        def execute(self, statement: str, _: object = ()) -> object:
             if statement.startswith("PRAGMA"):
                 raise KeyboardInterrupt
             return connection.execute(statement)
@@ -277,3 +280,58 @@ def test_whoever_is_interrupted_as_its_lock_arrives_lets_others_pass(
             two.wait()
     two.pause()
     assert arrival(three).wait(5)
+
+
+# --- the file of the queue -----------------------------------------------------------------------
+
+
+def test_a_link_in_its_place_is_refused_and_what_it_points_to_is_left_alone(path: Path) -> None:
+    precious = path.parent / "precious"
+    precious.write_bytes(b"")
+    Path(f"{path}.turn").symlink_to(precious)
+    with pytest.raises(StorageFault, match="found a link"):
+        SqliteSession(path)
+    assert precious.read_bytes() == b""
+
+
+def test_a_second_name_of_another_file_in_its_place_is_refused(path: Path) -> None:
+    precious = path.parent / "precious"
+    precious.write_bytes(b"x")
+    Path(f"{path}.turn").hardlink_to(precious)
+    with pytest.raises(StorageFault, match="remove it"):
+        SqliteSession(path)
+    assert precious.read_bytes() == b"x"
+
+
+def test_what_is_no_file_in_its_place_is_refused(path: Path) -> None:
+    os.mkfifo(f"{path}.turn")
+    with pytest.raises(StorageFault, match="another kind of file"):
+        SqliteSession(path)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only the superuser can give a file away")
+def test_a_strangers_file_in_its_place_is_refused(path: Path) -> None:
+    turn = Path(f"{path}.turn")
+    turn.touch()
+    os.chown(turn, 65534, -1)
+    with pytest.raises(StorageFault, match="somebody else's"):
+        SqliteSession(path)
+    os.chown(path, 65534, -1)  # the owner of the database may have it
+    SqliteSession(path).close()
+
+
+def test_cut_short_while_in_use_it_is_nobodys_turn(path: Path) -> None:
+    """In a process of its own: a page that was mapped into memory would end it."""
+
+    def work_on(pipe: int) -> None:
+        sessions = [SqliteSession(path) for _ in range(2)]
+        for length in (0, 5, 24, 4096):
+            os.truncate(f"{path}.turn", length)
+            for session in sessions * 2:
+                session.begin()
+                os.truncate(f"{path}.turn", length)
+                session.commit()
+        os.write(pipe, b"done\n")
+
+    with child(work_on) as (_, pipe):
+        assert lines(pipe) == ["done"]
