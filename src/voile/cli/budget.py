@@ -216,6 +216,10 @@ def verify(
     witness: Annotated[
         list[str] | None, typer.Option(metavar="URL", help="A witness to ask; repeatable.")
     ] = None,
+    replay_key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Compare stored answers with what the log commits to."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Recompute every account from the audit log and compare; exit code 4 if a step fails.
@@ -225,7 +229,7 @@ def verify(
     them cannot be noticed; the last step says how much that is.
     """
     from voile.audit_log import RemoteWitness, SigningKey
-    from voile.ledger import Ledger
+    from voile.ledger import Ledger, ReplayKey
     from voile.workflows.budget import kept_checkpoint
     from voile.workflows.budget_verification import Evidence
     from voile.workflows.budget_verification import verify as check
@@ -237,6 +241,7 @@ def verify(
         checkpoints=tuple((str(path), _read(path)) for path in copies),
         key=SigningKey.load(key) if witness else None,
         witnesses=tuple(RemoteWitness(url) for url in witness or ()),
+        replay_key=None if replay_key is None else ReplayKey.load(replay_key),
     )
     with _open(database) as storage:
         found = check(storage, Ledger(), _log(storage), evidence, progress=_compared)

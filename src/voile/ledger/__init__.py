@@ -26,7 +26,7 @@ from voile.ledger.accounts import (
 )
 from voile.ledger.alerts import THRESHOLDS, Alert, Risk
 from voile.ledger.charging import Charge, Grant
-from voile.ledger.ledger import Ledger, Settled, StoredAnswer
+from voile.ledger.ledger import Ledger, Settled
 from voile.ledger.measures import Measure
 from voile.ledger.opening import Done
 from voile.ledger.reading import (
@@ -73,7 +73,6 @@ __all__ = [
     "RowPart",
     "Settled",
     "Spending",
-    "StoredAnswer",
     "WouldCost",
     "budget_report",
     "check_journal",

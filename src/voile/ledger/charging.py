@@ -92,6 +92,7 @@ class Grant(NamedTuple):
         charge: its name in the ledger, `ROOT#NUMBER`.
         account: what was charged.
         event: what for.
+        terms: the random name of the account's terms, which no other account has.
         cost: in the measure of the tree; empty for a part of a plan that is a root.
         time: as written into the journal.
         clock_back: the clock said an earlier time than the entry in front.
@@ -101,6 +102,7 @@ class Grant(NamedTuple):
     charge: str
     number: int
     account: Account
+    terms: bytes
     event: PrivacyEvent
     cost: Sums
     time: float
@@ -246,6 +248,7 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
         charge_name(entry),
         entry.number,
         account,
+        first.terms,
         charge.event,
         cost,
         time,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from voile.core.errors import InvalidInput
@@ -20,26 +20,31 @@ from voile.ledger.tree import Node, Tree
 NOT_RECORDED: Final = -1
 
 
-@dataclass(frozen=True)
-class StoredAnswer:
-    """A noisy answer that was charged before."""
-
-    answer: bytes
-    charge: str
-    time: float
-    record: int
-
-
 class Settled(NamedTuple):
-    """What leaves the house: the answer, the charge it belongs to, and the grant if it is new.
+    """What leaves the house: the answer as it is kept, and the grant if it is new.
 
-    `record` is the number of the charge's record in the audit log, -1 if it has none.
+    Args:
+        kept: with the charge it belongs to, and the number of its record in the audit log.
+        terms: the random name of the terms of the account that paid.
+        grant: None for an answer that is given again.
     """
 
-    answer: bytes
-    charge: str
+    kept: AnswerRow
+    terms: bytes
     grant: Grant | None
-    record: int = NOT_RECORDED
+
+    @property
+    def answer(self) -> bytes:
+        return self.kept.answer
+
+    @property
+    def charge(self) -> str:
+        return f"{self.kept.root}#{self.kept.number}"
+
+    @property
+    def record(self) -> int:
+        """The number of the charge's record in the audit log, -1 if it has none."""
+        return self.kept.record
 
     @property
     def replayed(self) -> bool:
@@ -85,6 +90,7 @@ class Ledger:
         asked: Asked,
         answer: bytes,
         *,
+        committed: bytes | None = None,
         fresh: bool = False,
         write_record: Callable[[Grant], int] | None = None,
     ) -> Settled:
@@ -94,6 +100,7 @@ class Ledger:
         what the first one stored.
 
         Args:
+            committed: SHA-256 of what the log commits to; of the answer itself if not given.
             fresh: charge again and keep the new answer beside the old one.
             write_record: writes the record of a new charge into a log in the same transaction, and
                 says where it went.
@@ -104,35 +111,29 @@ class Ledger:
             charge.query,
         ):
             raise InvalidInput("the charge is not for the question that was asked")
-        if not fresh:
-            stored = self.answered(t, asked)
-            if stored is not None:
-                return Settled(stored.answer, stored.charge, None, stored.record)
+        stored = None if fresh else self.answered(t, asked)
+        if stored is not None:
+            return stored
         grant = self.charge(t, charge)
-        record = NOT_RECORDED if write_record is None else write_record(grant)
-        t.insert(
-            ANSWERS,
-            AnswerRow(
-                charge.query,
-                grant.number,
-                grant.account.root,
-                charge.account,
-                grant.time,
-                record,
-                answer,
-            ),
+        kept = AnswerRow(
+            charge.query,
+            grant.number,
+            grant.account.root,
+            charge.account,
+            grant.time,
+            NOT_RECORDED if write_record is None else write_record(grant),
+            answer,
+            hashlib.sha256(answer).digest() if committed is None else committed,
         )
-        return Settled(answer, grant.charge, grant, record)
+        t.insert(ANSWERS, kept)
+        return Settled(kept, grant.terms, grant)
 
-    def answered(self, t: Reader, asked: Asked) -> StoredAnswer | None:
+    def answered(self, t: Reader, asked: Asked) -> Settled | None:
         """The latest stored answer to this question, if it may be given again."""
-        if not asked.replayable:
-            return None
-        found = t.scan(ANSWERS, asked.digest, limit=1, descending=True)
+        found = t.scan(ANSWERS, asked.digest, limit=1, descending=True) if asked.replayable else []
         if not found:
             return None
-        row = found[0]
-        return StoredAnswer(row.answer, f"{row.root}#{row.number}", row.time, row.record)
+        return Settled(found[0], self._tree.node(t, found[0].account).balance.terms, None)
 
     def account(self, t: Reader, name: str) -> Account:
         """What an account promises."""

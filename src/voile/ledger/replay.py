@@ -183,9 +183,13 @@ class ReplayKey:
         key can guess them, and they are found again without storing them."""
         return self._digest(b"nonce", f"{name}\n{of}".encode())
 
-    def nonces(self, charge: str) -> dict[str, bytes]:
-        """What opens the commitments in the record of a charge: the halves of one HMAC-SHA-512."""
-        both = self._long.digest(b"nonces\n" + charge.encode())
+    def nonces(self, of: str) -> dict[str, bytes]:
+        """What opens the commitments of a record: the halves of one HMAC-SHA-512.
+
+        Args:
+            of: which commitments; never the same for two contents.
+        """
+        both = self._long.digest(b"nonces\n" + of.encode())
         return {"query": both[:32], "answer": both[32:]}
 
     def _digest(self, purpose: bytes, content: bytes) -> bytes:

@@ -12,7 +12,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from voile.core.errors import Refused
 from voile.core.storage import Part, Table
+from voile.core.storage.session import Migrator
 
 
 class Act(StrEnum):
@@ -129,7 +131,10 @@ class AlertRow(NamedTuple):
 class AnswerRow(NamedTuple):
     """A noisy answer that was charged, under the keyed digest of its question.
 
-    `record` is the number of the charge's record in the audit log, -1 if it has none.
+    Args:
+        root, number: the charge.
+        record: the number of the charge's record in the audit log, -1 if it has none.
+        committed: SHA-256 of the canonical bytes of the answer, which the record commits to.
     """
 
     query: bytes
@@ -139,6 +144,7 @@ class AnswerRow(NamedTuple):
     time: float
     record: int
     answer: bytes
+    committed: bytes
 
 
 class PopulationRow(NamedTuple):
@@ -158,6 +164,18 @@ PLAN_PARTS: Final = Table("ledger_plan_parts", PlanPart, key=("account", "event"
 ALERTS: Final = Table("ledger_alerts", AlertRow, key=("account", "period", "threshold"))
 ANSWERS: Final = Table("ledger_answers", AnswerRow, key=("query", "number"))
 POPULATIONS: Final = Table("ledger_populations", PopulationRow, key=("root", "number"))
+
+
+def _refuse_version_1(_: Migrator) -> None:
+    raise Refused(
+        "the ledger in this database was written by an earlier voile, and its accounts may count "
+        "less than was granted: rows without an identifier did not count against named records, "
+        "and one identifier in two spellings had two budgets. Start a new database with new "
+        "accounts, opened at what you can still promise; receipts and the log of this one can "
+        "still be read (`voile audit`)"
+    )
+
+
 PART: Final = Part(
     "ledger",
     (
@@ -171,5 +189,7 @@ PART: Final = Part(
         ANSWERS,
         POPULATIONS,
     ),
+    version=2,
+    migrations={1: _refuse_version_1},
 )
 """Open the storage with this part to keep a ledger in it."""

@@ -1,4 +1,4 @@
-"""Ledger and log at one moment, act by act: steps 4 to 8 of `budget_verification`.
+"""Ledger and log at one moment, act by act: steps 4 to 9 of `budget_verification`.
 
 An act is written into its tree's journal and into the log in one transaction, so both tell the acts
 of a tree in the same order, but for those of one transaction. They are read side by side, a page at
@@ -20,7 +20,7 @@ from voile.audit_log import (
 )
 from voile.core.errors import InvalidInput
 from voile.core.storage import Reader
-from voile.ledger import Ledger, Measure, Node
+from voile.ledger import Ledger, Measure, Node, ReplayKey
 from voile.ledger.charging import charge_name
 from voile.ledger.event_text import event_for_log, event_from
 from voile.ledger.measures import Sums, fits, read
@@ -35,6 +35,7 @@ from voile.ledger.recomputing import (
     misplaced,
 )
 from voile.ledger.tables import Act, Entry
+from voile.workflows.answers_comparison import AnswersCheck
 
 _Act: TypeAlias = BudgetOpened | BudgetRenewed | Release | Participation
 Progress: TypeAlias = Callable[[int, int], object]
@@ -46,17 +47,25 @@ class Comparison:
 
     Args:
         t: both at one moment.
+        key: opens what the log commits to; without it stored answers are checked less closely.
         progress: told now and then how many records were compared, and how many there are.
     """
 
     def __init__(
-        self, t: Reader, ledger: Ledger, log: AuditLog, progress: Progress | None = None
+        self,
+        t: Reader,
+        ledger: Ledger,
+        log: AuditLog,
+        key: ReplayKey | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self._nodes = ledger.nodes(t)
         self._accounts = {node.account.name: node.account for node in self._nodes}
         roots = [node.account.name for node in self._nodes if node.account.parent is None]
         self._journals = {root: entries_of(t, root) for root in roots}
         self._check = JournalCheck(self._accounts)
+        terms = {node.account.name: node.balance.terms for node in self._nodes}
+        self._answers = AnswersCheck(t, log.origin, terms, key)
         self._waiting: dict[str, Entry] = {}
         self._read = dict.fromkeys(roots, 0)
         self._other_acts = 0
@@ -78,10 +87,20 @@ class Comparison:
         """Step 5: all balances from the records of the log alone."""
         self.bounds = [problem for node in self._nodes if (problem := _overspending(node))]
         """Step 8."""
+        self._answers.finish()
 
     @property
     def accounts(self) -> int:
         return len(self._nodes)
+
+    @property
+    def answered(self) -> int:
+        return self._answers.charged
+
+    @property
+    def answers(self) -> list[str]:
+        """Step 9."""
+        return self._answers.problems
 
     def _follow(self, contents: Iterator[bytes]) -> tuple[Recomputation, list[str]]:
         """Go through the log, and through each journal as far as the log has come."""
@@ -91,12 +110,12 @@ class Comparison:
                 record = decode_record(content)
                 if isinstance(record, _Act):
                     self.acts += 1
-                    again.apply(self._movement(record), _nothing(record, again))
+                    again.apply(self._movement(number, record), _nothing(record, again))
             except ValueError as error:  # InvalidInput is one
                 unreadable.append(f"record {number}: {error}")
         return again, unreadable
 
-    def _movement(self, record: _Act) -> Movement:
+    def _movement(self, number: int, record: _Act) -> Movement:
         cost = read(record.cost) if record.cost else ()
         if isinstance(record, BudgetOpened):
             self._other_acts -= 1
@@ -119,6 +138,8 @@ class Comparison:
                 event = entry.event  # too long for the log, which holds its digest
             if not _says(entry, record.account, cost, event):
                 self.charges.append(f"{record.charge}: journal and log say different things")
+            if isinstance(record, Release):
+                self._answers.take(number, record, entry)
         return Movement(
             act=Act.CHARGED, account=record.account, name=record.charge, cost=cost, event=event
         )

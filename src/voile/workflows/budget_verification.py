@@ -11,10 +11,12 @@ Steps; a report lists all of them, in this order:
                has the terms it was opened with
  7. Costs      each cost is that of its event in the measure of the tree
  8. Bounds     no account is above its budget
- 9. Newer      how much is newer than the newest checkpoint of step 2: if the database was set back
+ 9. Answers    every charge of a release has its stored answer, every stored answer its charge; with
+               the replay key, each answer is the one that its record commits to
+10. Newer      how much is newer than the newest checkpoint of step 2: if the database was set back
                to a state at or after that checkpoint, nothing here can notice it
 
-Steps 4 to 8 compare ledger and log at one moment; charges go on meanwhile.
+Steps 4 to 9 compare ledger and log at one moment; charges go on meanwhile.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from voile.audit_log.publishing import check_stored
 from voile.audit_log.witness_client import Answered, Inquiry, collect
 from voile.core.errors import InvalidInput, VerificationFailed
 from voile.core.storage import Reader, Storage
-from voile.ledger import Ledger
+from voile.ledger import Ledger, ReplayKey
 from voile.workflows.books_comparison import Comparison, Progress
 
 NAMES: Final = (
@@ -51,6 +53,7 @@ NAMES: Final = (
     "charges",
     "costs",
     "bounds",
+    "answers",
     "newer",
 )
 _MOST_SHOWN: Final = 3
@@ -66,12 +69,14 @@ class Evidence:
         policy: the keys to trust; without it no checkpoint can be believed.
         checkpoints: copies kept outside the database: a name for the report, and the bytes.
         key, witnesses: to ask witnesses, the log's key signs what they are asked about.
+        replay_key: opens the commitments to stored answers.
     """
 
     policy: Policy | None = None
     checkpoints: tuple[tuple[str, bytes], ...] = ()
     key: SigningKey | None = None
     witnesses: tuple[RemoteWitness, ...] = ()
+    replay_key: ReplayKey | None = None
 
 
 def verify(
@@ -98,7 +103,8 @@ def verify(
         return compared[0]
 
     def journal() -> str:
-        compared.append(storage.look(lambda t: Comparison(t, ledger, log, progress)))
+        key = evidence.replay_key
+        compared.append(storage.look(lambda t: Comparison(t, ledger, log, key, progress)))
         return _agree(books().journal, f"{books().entries} entries")
 
     checks: tuple[Callable[[], str], ...] = (
@@ -110,6 +116,7 @@ def verify(
         lambda: _agree(books().charges, f"{books().acts} acts"),
         lambda: _agree(books().costs, "every cost follows from its event"),
         lambda: _agree(books().bounds, "no account is above its budget"),
+        lambda: _agree(books().answers, _answers_held(books().answered, evidence.replay_key)),
         lambda: _newer(storage, log, newest),
     )
     numbered = enumerate(zip(NAMES, checks, strict=True), start=1)
@@ -139,7 +146,13 @@ def _agree(problems: list[str], otherwise: str) -> str:
     return otherwise
 
 
-# --- steps 2, 3 and 9: the log against what is elsewhere ------------------------------------------
+def _answers_held(count: int, key: ReplayKey | None) -> str:
+    if key is None:
+        return f"{count} answers; not compared with what the log commits to: no replay key"
+    return f"{count} answers, each the one on record"
+
+
+# --- steps 2, 3 and 10: the log against what is elsewhere -----------------------------------------
 
 
 def _kept_copies(storage: Storage, log: AuditLog, evidence: Evidence, newest: list[int]) -> str:

@@ -14,10 +14,11 @@ charged, on record, and given again to whoever asks again.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 from voile.audit_log import PART as LOG_PART
@@ -44,6 +45,7 @@ from voile.ledger import (
 from voile.ledger.event_text import event_for_log, event_text
 from voile.ledger.measures import Sums, written
 from voile.privacy.events import PrivacyEvent
+from voile.workflows.nonces import Committing
 
 PARTS: Final[tuple[Part, ...]] = (LEDGER_PART, LOG_PART)
 """Open the storage with these: ledger and log in one database commit together."""
@@ -88,6 +90,11 @@ class Drawn:
 
     content: bytes
     committed: bytes = b""
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Of what the log commits to."""
+        return hashlib.sha256(self.committed or self.content).digest()
 
 
 @dataclass(frozen=True)
@@ -162,7 +169,7 @@ class Desk:
         prepared = self.prepare(request, account)
         stored = None if fresh else self.ledger.answered(t, prepared.asked)
         if stored is not None:
-            return prepared, Settled(stored.answer, stored.charge, None, stored.record)
+            return prepared, stored
         expected = would_cost(self.ledger, t, request.question.account, request.event)
         if expected.fits:
             return prepared, None
@@ -195,7 +202,7 @@ class Desk:
         """Step 3 without the record of a refusal."""
 
         def write_record(grant: Grant) -> int:
-            record = self.record(prepared.request, grant, drawn)
+            record = self.record(prepared, grant, drawn)
             return self.log.append_encoded(t, record).number
 
         return self.ledger.settle(
@@ -203,14 +210,18 @@ class Desk:
             prepared.charge,
             prepared.asked,
             drawn.content,
+            committed=drawn.digest,
             fresh=fresh,
             write_record=write_record,
         )
 
-    def record(self, request: Request, grant: Grant, drawn: Drawn) -> Encoded:
+    def record(self, prepared: Prepared, grant: Grant, drawn: Drawn) -> Encoded:
         """The record of a charge, as bytes. It states the cost that was charged."""
-        nonces = self.key.nonces(grant.charge)
-        asked = request.question.canonical_bytes
+        asked, request = prepared.request.question.canonical_bytes, prepared.request
+        committing = Committing(
+            self.log.origin, grant.terms, grant.number, prepared.asked.digest, drawn.digest
+        )
+        nonces = committing.nonces(self.key)
         draft = _draft(request.subject, request.guarantees, request.event, grant.cost)
         return draft.filled(
             time=int(grant.time),
@@ -240,9 +251,14 @@ class Desk:
     def leaving(self, settled: Settled) -> Answer:
         """What goes out, once it is committed.
 
-        Nonces come from the key outside the database: a receipt can be issued again.
+        Nonces come from what is kept and the key outside the database: a receipt can be issued
+        again.
         """
-        nonces = self.key.nonces(settled.charge)
+        kept = settled.kept
+        committing = Committing(
+            self.log.origin, settled.terms, kept.number, kept.query, kept.committed
+        )
+        nonces = committing.nonces(self.key)
         return Answer(settled.answer, settled.charge, settled.record, settled.replayed, nonces)
 
 

@@ -26,7 +26,7 @@ from typing import Final, TypeAlias
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.identifiers import canonical_identifier
 from voile.core.storage import Transaction
-from voile.ledger import Account, Alert, Asked, Charge, Children, Opening, Settled
+from voile.ledger import Account, Alert, Charge, Children, Opening, Settled
 from voile.ledger.accounts import LONGEST_NAME
 from voile.ledger.balances import Standing
 from voile.ledger.charging import standings_after
@@ -119,7 +119,7 @@ def _look(
     desk: Desk, t: Transaction, account: Account, asking: Sequence[Prepared], fresh: bool
 ) -> list[Settled | None] | BudgetExceeded:
     """What was answered before, and whether the rest would fit; a refusal is recorded."""
-    found = [None if fresh else _answered(desk, t, each.asked) for each in asking]
+    found = [None if fresh else desk.ledger.answered(t, each.asked) for each in asking]
     new = {  # a record that is named twice in one call is answered once
         number if fresh else each.asked.digest: each.charge
         for number, (each, stored) in enumerate(zip(asking, found, strict=True))
@@ -145,11 +145,6 @@ def _check_fits(desk: Desk, t: Transaction, account: Account, charges: Iterable[
         if not path[0].account.is_plan:  # its parts are counted when it is charged
             after = standings_after(path, account.measure.cost(charge.event))
             standing.update(zip((node.account.name for node in path), after, strict=True))
-
-
-def _answered(desk: Desk, t: Transaction, asked: Asked) -> Settled | None:
-    stored = desk.ledger.answered(t, asked)
-    return None if stored is None else Settled(stored.answer, stored.charge, None, stored.record)
 
 
 def _path(desk: Desk, t: Transaction, account: Account, name: str) -> list[Node]:

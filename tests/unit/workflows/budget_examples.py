@@ -120,4 +120,5 @@ class House:
         copy = kept_checkpoint(self.key)
         kept = ((copy.name, copy.read_bytes()),) if copy.exists() else ()
         desk = self.desk
-        return verify(desk.storage, desk.ledger, desk.log, Evidence(RULES, kept))
+        evidence = Evidence(RULES, kept, replay_key=desk.key)
+        return verify(desk.storage, desk.ledger, desk.log, evidence)

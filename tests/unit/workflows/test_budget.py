@@ -40,7 +40,7 @@ from voile.core.guarantee import ProtectedUnit
 from voile.core.storage import Transaction, open_storage
 from voile.ledger import Adaptive, Alert, Children, Planned
 from voile.ledger.balances import Standing
-from voile.ledger.tables import ANSWERS, BALANCES, ENTRIES
+from voile.ledger.tables import ANSWERS, BALANCES, ENTRIES, AnswerRow
 from voile.privacy.events import Composed, Gaussian, Laplace, Repeated, Zcdp
 from voile.workflows.budget import keep_checkpoint, kept_checkpoint
 from voile.workflows.budget_verification import Evidence, verify
@@ -272,7 +272,7 @@ class TestVerify:
             "checked",
             "checked",
             "not checkable",
-            *["checked"] * 5,
+            *["checked"] * 6,
             "not checkable",
         ]
 
@@ -280,7 +280,7 @@ class TestVerify:
         assert "old backup would not show" in house.verify().steps[1].detail
         house.keep()
         house.answer()
-        assert "1 of 2 records are newer" in house.verify().steps[8].detail
+        assert "1 of 2 records are newer" in house.verify().steps[9].detail
 
     @pytest.mark.parametrize(
         ("spoil", "failing"),
@@ -290,10 +290,16 @@ class TestVerify:
             ("entry", {"journal", "charges", "costs"}),
             ("both", {"totals", "charges"}),
             ("record", {"log", "charges"}),
-            ("no such account", {"journal", "charges", "costs"}),
-            ("no such act", {"journal", "charges"}),
+            ("no such account", {"journal", "charges", "costs", "answers"}),
+            ("no such act", {"journal", "charges", "answers"}),
             ("no event", {"charges", "costs"}),
             ("half a number", {"journal", "charges", "costs"}),
+            ("answer lost", {"answers"}),
+            ("answer of nobody", {"answers"}),
+            ("answers swapped", {"answers"}),
+            ("answer of another account", {"answers"}),
+            ("answer of another record", {"answers"}),
+            ("answer changed", {"answers"}),
         ],
     )
     def test_whatever_is_changed_shows(self, tmp_path: Path, spoil: str, failing: set[str]) -> None:
@@ -324,7 +330,10 @@ class TestVerify:
                 "time FROM ledger_balances WHERE account = 'north'",
                 {"journal"},
             ),
-            ("UPDATE ledger_entries SET cost = 5", {"journal", "charges"}),
+            ("UPDATE ledger_entries SET cost = 5", {"journal", "charges", "answers"}),
+            ("UPDATE ledger_answers SET answer = 'text' WHERE number = 5", {"answers"}),
+            ("UPDATE ledger_answers SET number = number + 100", {"answers"}),
+            ("DELETE FROM ledger_answers WHERE number = 5", {"answers"}),
             ("UPDATE ledger_entries SET cost = zeroblob(7)", {"journal", "charges", "costs"}),
             ("UPDATE ledger_balances SET sums = zeroblob(40)", {"journal"}),
             ("UPDATE ledger_balances SET time = '1700000000'", {"journal"}),
@@ -351,14 +360,28 @@ class TestVerify:
         with suppress(VoileError):  # refused or not, but never a Python error
             spoiled.answer("another")
 
+    def test_without_the_replay_key_it_says_what_it_did_not_compare(self, house: House) -> None:
+        house.answer("a")
+        house.answer("a", fresh=True)  # an answer for each charge
+        desk = house.desk
+        report = verify(desk.storage, desk.ledger, desk.log, Evidence())
+        assert step(report, "answers") == "checked"
+        assert "2 answers; not compared" in detail(report, "answers")
+        assert "each the one on record" in detail(house.verify(), "answers")
+        house.storage.submit(spoil_answer)
+        report = verify(desk.storage, desk.ledger, desk.log, Evidence())
+        assert "not that on record" in detail(report, "answers")
+
     def test_acts_of_one_transaction_may_be_told_in_any_order(self, house: House) -> None:
         asked = [prepared(house, name) for name in ("a", "b")]
 
         def two_answers(t: Transaction) -> None:
             grants = [house.desk.ledger.charge(t, each.charge) for each in asked]
             for each, grant in reversed(list(zip(asked, grants, strict=True))):
-                record = house.desk.record(each.request, grant, Drawn(b"noise"))
-                house.desk.log.append_encoded(t, record)
+                made = Drawn(b"noise")
+                written = house.desk.log.append_encoded(t, house.desk.record(each, grant, made))
+                charged = grant.number, "clinic", "clinic", grant.time, written.number
+                t.insert(ANSWERS, AnswerRow(each.charge.query, *charged, b"noise", made.digest))
 
         house.storage.submit(two_answers)
         house.answer("c")
@@ -517,6 +540,43 @@ def spoil_both(t: Transaction) -> None:
         t.replace(BALANCES, balance._replace(sums=nothing.pack()))
 
 
+def some_answers(t: Transaction) -> tuple[AnswerRow, AnswerRow]:
+    first, second = t.scan(ANSWERS, limit=2)
+    return first, second
+
+
+def spoil_query(t: Transaction) -> None:
+    """The answer cannot be found any more; as far as the tables go, it was lost."""
+    entry = last_charge(t)
+    t.replace(ENTRIES, entry._replace(query=bytes(32)))
+
+
+def spoil_with_a_stray(t: Transaction) -> None:
+    """What a writer that was cut off in the middle left behind: an answer without a charge."""
+    first, _ = some_answers(t)
+    t.insert(ANSWERS, first._replace(query=bytes(32), number=99))
+
+
+def spoil_by_swapping(t: Transaction) -> None:
+    """The contents of two answers, with their digests: only the log knows which is which."""
+    one, two = some_answers(t)
+    t.replace(ANSWERS, one._replace(answer=two.answer, committed=two.committed))
+    t.replace(ANSWERS, two._replace(answer=one.answer, committed=one.committed))
+
+
+def spoil_answers_account(t: Transaction) -> None:
+    t.replace(ANSWERS, some_answers(t)[0]._replace(account="study"))
+
+
+def spoil_answers_record(t: Transaction) -> None:
+    one, two = some_answers(t)
+    t.replace(ANSWERS, one._replace(record=two.record))
+
+
+def spoil_answer(t: Transaction) -> None:
+    t.replace(ANSWERS, some_answers(t)[0]._replace(answer=b"another answer"))
+
+
 def spoil_record(t: Transaction) -> None:
     leaves = t.scan(LEAVES)
     changed = leaves[-1].record.replace(b"gaussian", b"gaussiax")
@@ -533,6 +593,12 @@ SPOIL: dict[str, Callable[[Transaction], None]] = {
     "no such act": spoil_act,
     "no event": spoil_event,
     "half a number": spoil_cost,
+    "answer lost": spoil_query,
+    "answer of nobody": spoil_with_a_stray,
+    "answers swapped": spoil_by_swapping,
+    "answer of another account": spoil_answers_account,
+    "answer of another record": spoil_answers_record,
+    "answer changed": spoil_answer,
 }
 
 

@@ -1,0 +1,116 @@
+"""Stored answers against charges: step 9 of `budget_verification`.
+
+A stored answer is given to whoever asks again, at no cost. So each must belong to a charge: one
+answer for every charge whose record promises one (also for each of those that somebody paid for
+again), of the same account and question, at the record that the log holds, and with the content
+that this record commits to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from voile.audit_log import Release, explanation_bytes
+from voile.audit_log.commitments import digest as commitment
+from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
+from voile.core.storage import Reader
+from voile.ledger import ReplayKey
+from voile.ledger.tables import ANSWERS, ENTRIES, Act, AnswerRow, Entry
+from voile.workflows.nonces import Committing
+
+_PAGE: Final = 100
+
+
+class AnswersCheck:
+    """Takes the charges of releases with their records; then looks for answers that nobody paid.
+
+    Args:
+        origin: of the log.
+        terms: of each account, the random name.
+        key: opens the commitments; without it contents are compared with their digests only.
+    """
+
+    def __init__(
+        self, t: Reader, origin: str, terms: Mapping[str, bytes], key: ReplayKey | None
+    ) -> None:
+        self._t, self._origin, self._terms, self._key = t, origin, terms, key
+        self.charged = self._found = 0
+        self.problems: list[str] = []
+
+    def take(self, number: int, record: Release, entry: Entry) -> None:
+        """A charge, and the record of it at this place in the log."""
+        self.charged += 1
+        try:
+            problem = self._problem(number, record, entry)
+        except InvalidInput as error:  # somebody wrote into the database
+            problem = f"its answer cannot be read: {error}"
+        if problem:
+            self.problems.append(f"{record.charge}: {problem}")
+
+    def _problem(self, number: int, record: Release, entry: Entry) -> str:
+        kept = self._t.get(ANSWERS, entry.query, entry.number)
+        if kept is None:
+            return "charged, but its answer is not kept"
+        if not _is_of(kept, entry) or kept.record != number:
+            return "the answer kept for it is of another charge"
+        self._found += 1
+        return "" if self._is_on_record(kept, record) else "the answer kept is not that on record"
+
+    def finish(self) -> None:
+        """No answer is kept beside those of the charges."""
+        try:
+            kept = sum(1 for _ in _all_answers(self._t))
+            if kept > self._found:
+                self.problems += map(_never_charged, self._strays())
+        except InvalidInput as error:
+            self.problems.append(f"the stored answers cannot be read: {error}")
+
+    def _strays(self) -> Iterator[AnswerRow]:
+        """A question and a number name at most one answer and, with the tree, one charge."""
+        for kept in _all_answers(self._t):
+            entry = self._t.get(ENTRIES, kept.root, kept.number)
+            if entry is None or not _is_of(kept, entry):
+                yield kept
+
+    def _is_on_record(self, kept: AnswerRow, record: Release) -> bool:
+        content = _committed(kept)
+        if content is None or self._key is None:
+            return content is not None
+        terms = self._terms[kept.account]
+        committing = Committing(self._origin, terms, kept.number, kept.query, kept.committed)
+        nonce = committing.nonces(self._key)["answer"]
+        return commitment("answer", nonce, content) == record.answer
+
+
+def _is_of(kept: AnswerRow, entry: Entry) -> bool:
+    charged = entry.root, entry.act, entry.account, entry.query, entry.time
+    return charged == (kept.root, Act.CHARGED.value, kept.account, kept.query, kept.time)
+
+
+def _never_charged(kept: AnswerRow) -> str:
+    return f"{kept.root}#{kept.number}: an answer is kept that was never charged"
+
+
+def _committed(kept: AnswerRow) -> bytes | None:
+    """What the record commits to: the canonical bytes of an explanation, or the answer itself."""
+    if hashlib.sha256(kept.answer).digest() == kept.committed:
+        return kept.answer
+    try:
+        content = explanation_bytes(Explanation.from_bytes(kept.answer))
+    except InvalidInput:
+        return None
+    return content if hashlib.sha256(content).digest() == kept.committed else None
+
+
+def _all_answers(t: Reader) -> Iterator[AnswerRow]:
+    """A page at a time, also within one question that was answered many times."""
+    page = t.scan(ANSWERS, limit=_PAGE)
+    while page:
+        yield from page
+        query, number = page[-1].query, page[-1].number
+        page = t.scan(ANSWERS, query, after=number, limit=_PAGE) or t.scan(
+            ANSWERS, after=query, limit=_PAGE
+        )
