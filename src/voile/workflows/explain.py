@@ -40,7 +40,7 @@ from voile.workflows.explain_question import (
     about_population,
     about_public,
     chosen,
-    part_sizes,
+    public_size,
     question,
     row_count,
 )
@@ -188,7 +188,7 @@ class Explainer:
             return self._records(rows, named, self._paying, fresh)
         about: About
         if self.release.rows_are is RowsAre.POPULATION:
-            size = part_sizes(rows) or count
+            size = public_size(rows, self._paying.relation)
             about = about_population(population or self._paying.dataset, size)
         else:
             about = about_public(rows, self.notes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from voile.release.feature_clusters import CLUSTERS, Clusters, private_clusters
 from voile.release.synthetic import BINS
 from voile.workflows.charging import Desk, Drawn, Request
 from voile.workflows.explain_account import check_account
-from voile.workflows.explain_question import row_count
+from voile.workflows.explain_question import public_size
 
 NAME: Final = "synthetic background"
 NAME_OF_CLUSTERS: Final = "clusters of features"
@@ -64,7 +65,7 @@ def paid_synthetic_background(
         "delta": delta,
         "size": size,
         "bins": bins,
-        "rows": row_count(records),
+        "rows": public_size(records, paying.relation),
     }
     request = _request(
         paying,
@@ -112,7 +113,8 @@ def paid_clusters(
         count=count,
     )
     assert made.event is not None
-    settings = {"epsilon": epsilon, "delta": delta, "count": count, "rows": row_count(records)}
+    size = public_size(records, paying.relation)
+    settings = {"epsilon": epsilon, "delta": delta, "count": count, "rows": size}
     request = _request(
         paying,
         schema,
@@ -139,7 +141,7 @@ def _paying(desk: Desk, name: str) -> Account:
 
 
 def _request(
-    paying: Account, schema: Schema, name: str, settings: dict[str, float], **release: Any
+    paying: Account, schema: Schema, name: str, settings: Mapping[str, object], **release: Any
 ) -> Request:
     """One question for one artefact of a data set: asked again, it is answered again."""
     question = Question(

@@ -1,8 +1,8 @@
 """What is asked: rows by number and by digest, and the question that the ledger recognises.
 
 A question about public rows is recognised by their values. A question about a population is
-recognised by its name and size, one about a protected record by the record's identifier: never by
-values, because whether something was charged is visible.
+recognised by its name and, where that is public, its size, one about a protected record by the
+record's identifier: never by values, because whether something was charged is visible.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from voile.audit_log import array_digest
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
+from voile.core.guarantee import Relation
 from voile.core.schema.cells import raw_column
 from voile.ledger import PublicInput, Question, RowPart
 from voile.ledger.replay import About
@@ -53,9 +54,24 @@ def about_public(rows: Any, notes: Sequence[str] = ()) -> PublicInput:
     return PublicInput(rows_digest(rows) + said)
 
 
-def about_population(name: str, size: int | Sequence[tuple[str, int]]) -> PublicInput:
-    """A population: its name and its public size, or the name and size of each part."""
+Size: TypeAlias = int | list[tuple[str, int]] | None
+"""How many records there are, in all or in each part; None where that is private."""
+
+
+def about_population(name: str, size: Size) -> PublicInput:
+    """A population: its name, and its size if that is public."""
     return PublicInput(json.dumps(["population", name, size]).encode())
+
+
+def public_size(records: Any, relation: Relation) -> Size:
+    """How many records there are, or nothing where their number is protected as well.
+
+    Whether something is charged again is visible: a private number in the question would show that
+    it has changed.
+    """
+    if relation is Relation.ADD_OR_REMOVE_ONE:
+        return None
+    return part_sizes(records) or row_count(records)
 
 
 def part_sizes(rows: Any) -> list[tuple[str, int]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from voile import audit_log
 from voile.audit_log import Absence, FederationRound, Refusal, decode_record
@@ -24,7 +24,7 @@ from voile.ledger.event_text import event_for_log, event_text
 from voile.ledger.measures import written
 from voile.privacy.events import PrivacyEvent
 from voile.workflows.books import Books
-from voile.workflows.budget import open_budget
+from voile.workflows.budget import opened_record
 
 _LONGEST_REASON = 300
 
@@ -69,7 +69,12 @@ def open_account(
         delta=promise.delta,
         spending=Planned(tuple(planned)),
     )
-    open_budget(books.storage, books.ledger, books.log, opening, caller=client)
+
+    def command(t: Transaction) -> None:
+        done = books.ledger.open(t, opening, caller=client)
+        books.log.append(t, replace(opened_record(done), time=_hour(done.time)))
+
+    books.storage.submit(command)
 
 
 def account_name(client: str, promise: Promise) -> str:

@@ -64,6 +64,7 @@ from voile.workflows.explain_question import (
     about_population,
     chosen,
     part_sizes,
+    public_size,
     row_count,
     rows_digest,
 )
@@ -608,6 +609,29 @@ def test_a_synthetic_background_is_paid_for_once(house: House) -> None:
     with pytest.raises(Refused, match="unit"):
         paid_synthetic_background(house.desk, "people", table, SCHEMA, **wanted)  # type: ignore[arg-type]
     assert house.verify().verified
+
+
+@pytest.mark.parametrize(
+    ("relation", "charges"), [(Relation.ADD_OR_REMOVE_ONE, 1), (Relation.BLANK_ONE, 2)]
+)
+def test_a_private_number_of_records_does_not_show_in_what_is_charged(
+    house: House, relation: Relation, charges: int
+) -> None:
+    """Whoever sees the budget would see that a record was added or taken away."""
+    house.open("clinic", relation=relation, epsilon=3.0)
+    table = {"income": [1.0, 9.0, 4.0], "debt": [1, 2, 3], "employed": ["yes", "no", "no"]}
+    fewer = {name: column[:2] for name, column in table.items()}  # type: ignore[index]
+    for each in (table, fewer):
+        paid_synthetic_background(house.desk, "clinic", each, SCHEMA, epsilon=1.0, delta=1e-6)
+    assert sum(isinstance(each, Release) for each in records(house)) == charges
+
+
+def test_the_size_of_a_population_is_part_of_its_question_where_it_is_public() -> None:
+    parts = {"north": ROWS, "south": ROWS[:1]}
+    assert public_size(ROWS, Relation.BLANK_ONE) == 3
+    assert public_size(parts, Relation.REPLACE_ONE) == [("north", 3), ("south", 1)]
+    assert public_size(ROWS, Relation.ADD_OR_REMOVE_ONE) is None
+    assert public_size(parts, Relation.ADD_OR_REMOVE_ONE) is None
 
 
 CLUSTERED = {"epsilon": 1.0, "delta": 1e-6, "count": 2}

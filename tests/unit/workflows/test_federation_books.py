@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.guarantee import Relation
 from voile.federation import Outcome, RoundReport
 from voile.federation import Participation as Asked
+from voile.ledger import Ledger
 from voile.privacy.events import Gaussian, PoissonSampled, PrivacyEvent, Repeated
 from voile.workflows.books import Books, open_books
 from voile.workflows.budget_verification import Evidence, verify
@@ -55,6 +57,17 @@ def test_another_event_than_planned_is_refused(books: Books) -> None:
         recorder.before_participation(asked(1, louder))
     with pytest.raises(Refused, match="promises no privacy"):
         recorder.before_participation(asked(1, None))
+
+
+def test_no_record_of_a_client_is_dated_more_finely_than_in_hours(books: Books) -> None:
+    """How long it took from one to the next depends on what was drawn."""
+    exact = replace(books, ledger=Ledger(clock=lambda: 1_700_003_599.5))
+    open_account(exact, "north", PROMISE, [EVENT])
+    recorder = ClientBooks(exact, "north", PROMISE)
+    recorder.before_participation(asked(1))
+    with pytest.raises(BudgetExceeded):
+        recorder.before_participation(asked(2))
+    assert {record.time for record in records(books)} == {1_700_002_800}  # type: ignore[attr-defined]
 
 
 def test_the_log_alone_adds_up_to_the_ledger(books: Books) -> None:
