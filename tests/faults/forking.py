@@ -47,3 +47,8 @@ def lines(read_end: int) -> list[str]:
     while part := os.read(read_end, 65536):
         said += part
     return said.decode().split("\n")[:-1]
+
+
+def exit_code(process: int) -> int:
+    """How a child ended by itself: 0, its code, or minus the signal that ended it."""
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])

