@@ -27,6 +27,7 @@ from voile.audit_log.notes import (
 )
 from voile.core.atomic_file import disk_fault
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
+from voile.core.input_file import open_regular
 
 _PREFIX: Final = "PRIVATE+KEY+"
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
@@ -121,7 +122,7 @@ def _create(path: Path, content: bytes) -> None:
 def _read_private(path: Path) -> str:
     try:
         # The open file is looked at, not the name: nobody can swap it in between.
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             mode = os.fstat(stream.fileno()).st_mode
             if mode & _OTHERS:
                 raise Refused(

@@ -340,12 +340,9 @@ def _policy(path: Path) -> Policy:
 
 
 def _read(path: Path) -> bytes:
-    from voile.core.errors import UnreadableFile
+    from voile.core.input_file import read_file
 
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
+    return read_file(path)
 
 
 def _lines(path: Path) -> Iterator[bytes]:

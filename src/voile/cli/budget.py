@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -304,22 +303,17 @@ def _policy(path: Path) -> Policy:
 
 
 def _read(path: Path) -> bytes:
-    from voile.core.errors import UnreadableFile
+    from voile.core.input_file import read_file
 
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
+    return read_file(path)
 
 
 def _events(path: Path) -> tuple[PrivacyEvent, ...]:
     from voile.core.errors import InvalidInput
+    from voile.core.input_file import read_json
     from voile.privacy.events import from_dict
 
-    try:
-        stored = json.loads(_read(path))
-    except ValueError as error:
-        raise InvalidInput(f"{path}: expected a JSON list of events: {error}") from None
+    stored = read_json(path)
     if not isinstance(stored, list):
         raise InvalidInput(f"{path}: expected a JSON list of events")
     return tuple(from_dict(each) for each in stored)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -376,12 +375,13 @@ def _clusters(path: Path | None, level: str) -> Any:
         return None
     if level != "aggregate":
         raise InvalidInput(f"clusters are for the level aggregate, not {level}")
+    from voile.core.input_file import read_json
     from voile.release.feature_clusters import declared_clusters
 
+    groups = read_json(path)
     try:
-        groups = json.loads(path.read_bytes())
         return declared_clusters({name: tuple(members) for name, members in groups.items()})
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError) as error:
         raise UnreadableFile(
             f"{path}: expected JSON, names with lists of features: {error}"
         ) from error

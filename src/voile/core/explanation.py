@@ -32,6 +32,7 @@ from voile.core.explanation_checks import (
     shortened,
 )
 from voile.core.guarantee import Guarantee
+from voile.core.input_file import damaged
 from voile.core.optional import optional
 
 NO_GUARANTEE = "no privacy guarantee"
@@ -286,7 +287,7 @@ class Explanation:
     def _restored(
         cls, path: Path, labels: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        with explanation_file.damaged(path):
+        with damaged(path):
             return cls(
                 feature_names=tuple(labels["feature_names"]),
                 output_names=tuple(labels["output_names"]),

@@ -12,8 +12,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
-from voile.core.input_file import read_file
+from voile.core.input_file import damaged, read_file
 
 FORMAT = "voile explanation"
 VERSION = 1
@@ -72,19 +71,6 @@ def unpack(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, NDArra
         if sorted(members) != [f"{name}.npy" for name in labels["arrays"]]:
             raise ValueError(f"it should hold {labels['arrays']}, found {sorted(members)}")
         return labels, {name: _array(members[f"{name}.npy"]) for name in labels["arrays"]}
-
-
-@contextmanager
-def damaged(path: Path) -> Iterator[None]:
-    """Whatever goes wrong inside while decoding is the file's fault, and is said so.
-
-    Everything, because what numpy, zipfile and others raise about damaged bytes is no part of what
-    they promise.
-    """
-    try:
-        yield
-    except Exception as error:
-        raise UnreadableFile(f"{path}: damaged: {error}") from error
 
 
 def _labels(path: Path, text: bytes) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -49,6 +51,19 @@ def read_json(path: Path) -> Any:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
         raise UnreadableFile(f"{path}: expected JSON: {error}") from error
+
+
+@contextmanager
+def damaged(path: Path) -> Iterator[None]:
+    """Whatever goes wrong inside while decoding is the file's fault, and is said so.
+
+    Everything, because what numpy, zipfile, Arrow and others raise about damaged bytes is no part
+    of what they promise.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise UnreadableFile(f"{path}: damaged, cut short or foreign: {error}") from error
 
 
 def read_at_most(stream: BinaryIO, source: str, largest: int = LARGEST_FILE) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from voile.core.errors import InvalidInput, VoileError
+from voile.core.errors import InvalidInput, UnreadableFile, VoileError
 from voile.core.input_file import size_in_words
 from voile.core.optional import optional
 from voile.core.schema import RawColumn
@@ -39,7 +39,7 @@ def parquet_columns(data: bytes, source: str, *, protected: bool = False) -> dic
         raise
     except Exception as error:  # Arrow's errors have no common base; all of them mean the file
         why = "" if protected else f": {error}"
-        raise InvalidInput(f"{source}: not a Parquet file that can be read{why}") from error
+        raise UnreadableFile(f"{source}: not a Parquet file that can be read{why}") from error
 
 
 def _decoded(parquet: Any, data: bytes, source: str, protected: bool) -> dict[str, RawColumn]:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from voile.core.errors import Refused, UnreadableFile
+from voile.core.input_file import damaged
 from voile.federation.arrays import Array, Arrays
 from voile.federation.files import file_stem, read_arrays, write_arrays
 from voile.federation.history import HistoryRow
-from voile.federation.recorder import Outcome
 from voile.federation.stage import Schedule
 
 CHECKPOINT: Final = "voile federation checkpoint"
@@ -66,15 +66,17 @@ class Checkpoints:
         if not self._path(stage, 0).exists():
             return None
         arrays, label = self._read(stage, 0, agreement)
-        schedule = tuple(tuple(names) for names in label["schedule"])
+        with damaged(self._path(stage, 0)):
+            schedule = tuple(tuple(map(str, names)) for names in label["schedule"])
         rows: list[HistoryRow] = []
         figures: list[dict[str, float]] = []
         number = 0
         while self._path(stage, number + 1).exists():
             number += 1
             arrays, label = self._read(stage, number, agreement)
-            rows += [HistoryRow(**{**r, "outcome": Outcome(r["outcome"])}) for r in label["rows"]]
-            figures.append(label["figures"])
+            with damaged(self._path(stage, number)):
+                rows += [HistoryRow.stored(row) for row in label["rows"]]
+                figures.append({str(name): float(x) for name, x in label["figures"].items()})
         return Place(number, arrays, schedule, tuple(rows), tuple(figures))
 
     def _read(self, stage: str, number: int, agreement: str) -> tuple[dict[str, Array], Any]:

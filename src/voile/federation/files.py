@@ -14,7 +14,7 @@ import numpy as np
 
 from voile.core.atomic_file import replace_file
 from voile.core.errors import UnreadableFile
-from voile.core.input_file import read_file
+from voile.core.input_file import damaged, read_file
 from voile.core.optional import optional
 from voile.federation.arrays import Array, Arrays
 
@@ -37,13 +37,11 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, Array], dict[str, Any]
     """The inverse of `write_arrays`; anything else is an `UnreadableFile`."""
     safetensors = optional("safetensors.numpy", extra="torch")
     content = read_file(path)
-    try:
+    with damaged(path):
         arrays: dict[str, Array] = safetensors.load(content)
         # The loader drops the metadata. Header: its length in 8 bytes, then JSON.
         head = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         label = json.loads(head["__metadata__"]["voile"])
-    except Exception as error:  # whatever goes wrong while decoding is the file's fault
-        raise UnreadableFile(f"{path}: damaged, cut short or foreign: {error}") from error
     found = (label.get("format"), label.get("version")) if isinstance(label, dict) else None
     if found != (kind, VERSION):
         raise UnreadableFile(

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Self
 
 from voile.core.atomic_file import replace_file
-from voile.core.errors import UnreadableFile
+from voile.core.input_file import damaged, read_file
 from voile.core.optional import optional
+from voile.datasets.parquet_files import parquet_columns
 from voile.federation.recorder import Outcome
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.events import Composed, PrivacyEvent, Repeated, from_dict, to_dict
+
+MOST_ROUNDS: Final = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,23 @@ class HistoryRow:
     outcome: Outcome
     event: str
     seconds: float
+
+    @classmethod
+    def stored(cls, values: Mapping[str, Any]) -> Self:
+        """From plain values by name; `ValueError` unless each is what it should be."""
+        if set(values) != {item.name for item in fields(cls)}:
+            raise ValueError(f"no row of a history has the fields {sorted(values)}")
+        texts = [values[name] for name in ("stage", "client", "event")]
+        number, seconds = values["round"], values["seconds"]
+        sound = (
+            all(isinstance(text, str) for text in texts)
+            and isinstance(number, int)
+            and 1 <= number <= MOST_ROUNDS
+            and isinstance(seconds, float)
+        )
+        if not sound:
+            raise ValueError(f"no row of a history: {values!r:.200}")
+        return cls(**{**values, "outcome": Outcome(values["outcome"])})
 
 
 def event_as_text(event: PrivacyEvent | None) -> str:
@@ -98,12 +118,10 @@ def write_history(rows: Sequence[HistoryRow], path: str | Path) -> Path:
 
 def read_history(path: str | Path) -> list[HistoryRow]:
     """The inverse of `write_history`."""
-    parquet: Any = optional("pyarrow.parquet", extra="explain")
-    try:
-        stored = parquet.read_table(Path(path)).to_pylist()
-        return [HistoryRow(**{**row, "outcome": Outcome(row["outcome"])}) for row in stored]
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UnreadableFile(f"{path}: not a history of voile: {error}") from error
+    columns = parquet_columns(read_file(Path(path)), str(path))
+    with damaged(Path(path)):
+        cells = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return [HistoryRow.stored(dict(zip(columns, each, strict=True))) for each in cells]
 
 
 def _type(pyarrow: Any, name: str) -> Any:

@@ -27,6 +27,7 @@ from voile.core.atomic_file import disk_fault
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.guarantee import ProtectedUnit
 from voile.core.identifiers import canonical_identifier
+from voile.core.input_file import open_regular
 from voile.ledger.accounts import Account
 
 KEY_SIZE: Final = 32
@@ -137,7 +138,7 @@ class ReplayKey:
     def load(cls, path: Path) -> Self:
         """Read a key file; `Refused` if others than its owner can get at it."""
         try:
-            with path.open("rb") as stream:
+            with open_regular(path) as stream:
                 mode = os.fstat(stream.fileno()).st_mode
                 content = stream.read(1024)
         except OSError as error:

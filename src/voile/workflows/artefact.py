@@ -21,8 +21,6 @@ Compatibility promise: an artefact of version n is read by every later voile.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,7 +32,7 @@ import numpy as np
 from voile.attribution import FastShap, Surrogate
 from voile.attribution.fastshap import export_onnx, load_explainer, load_surrogate, save
 from voile.core.atomic_file import replace_file
-from voile.core.errors import Refused, UnreadableFile, VerificationFailed
+from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee
 from voile.core.optional import optional
 from voile.core.schema import Rows, Schema
@@ -46,10 +44,19 @@ from voile.federation.tables import NetworkModel, Outlook
 from voile.models import WrappedModel
 from voile.release import Origin, trained_privately
 from voile.training import arrays_of
+from voile.workflows.artefact_manifest import (
+    MANIFEST,
+    Figures,
+    Statement,
+    check_files,
+    files_of_logs,
+    log_place,
+    read_form,
+    read_manifest,
+    write_json,
+    write_manifest,
+)
 
-FORMAT: Final = "voile artefact"
-VERSION: Final = 1
-MANIFEST: Final = "artefact.json"
 SCHEMA: Final = "schema.toml"
 BLACK_BOX: Final = "black_box.safetensors"
 SURROGATE: Final = "surrogate.safetensors"
@@ -59,8 +66,10 @@ REFERENCE: Final = "reference.parquet"
 GUARANTEES: Final = "guarantees.json"
 FIGURES: Final = "figures.json"
 HISTORY: Final = "history.parquet"
-LOGS: Final = "logs"
 REPORT: Final = "report.html"
+_ALWAYS: Final = frozenset(
+    {SCHEMA, SURROGATE, EXPLAINER, EXPLAINER_ONNX, REFERENCE, GUARANTEES, FIGURES, HISTORY}
+)
 _BLACK_BOX_FILE: Final = "voile black box"
 
 
@@ -104,17 +113,16 @@ def write_artefact(contents: Contents, folder: Path) -> Path:
     export_onnx(contents.explainer, folder / EXPLAINER_ONNX, example=contents.reference[:16])
     _write_rows(contents.schema, contents.reference, folder / REFERENCE)
     promised = {"guarantees": [guarantee.to_dict() for guarantee in contents.guarantees]}
-    _write_json(folder / GUARANTEES, {**promised, **contents.statement})
-    _write_json(folder / FIGURES, contents.figures)
+    write_json(folder / GUARANTEES, {**promised, **contents.statement})
+    write_json(folder / FIGURES, contents.figures)
     write_history(without_times(contents.history), folder / HISTORY)
     return folder
 
 
 def finish(folder: Path, name: str, settings: Mapping[str, Any]) -> Artefact:
-    """Write the manifest over all files that are there now."""
-    files = {path: _digest(folder / path) for path in _files(folder)}
-    head = {"format": FORMAT, "version": VERSION, "name": name, "settings": settings}
-    _write_json(folder / MANIFEST, {**head, "files": files})
+    """Write the manifest over the files of the format; the report may be written anew any time."""
+    listed = _expected(settings["logs"], has_model=(folder / BLACK_BOX).exists())
+    write_manifest(folder, name, settings, listed)
     return load_artefact(folder)
 
 
@@ -125,15 +133,12 @@ class Artefact:
     folder: Path
     name: str
     settings: Mapping[str, Any]
+    has_model: bool
+    """Whether the black box was trained by the federation, and is here."""
 
     @cached_property
     def schema(self) -> Schema:
         return Schema.load(self.folder / SCHEMA)
-
-    @property
-    def has_model(self) -> bool:
-        """Whether the black box was trained by the federation, and is here."""
-        return (self.folder / BLACK_BOX).exists()
 
     @cached_property
     def network(self) -> NetworkModel:
@@ -176,7 +181,7 @@ class Artefact:
     @cached_property
     def statement(self) -> dict[str, Any]:
         """Everything in `guarantees.json`."""
-        return _read_json(self.folder / GUARANTEES)
+        return read_form(self.folder / GUARANTEES, Statement)
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -191,7 +196,7 @@ class Artefact:
 
     @cached_property
     def figures(self) -> dict[str, Any]:
-        return _read_json(self.folder / FIGURES)
+        return read_form(self.folder / FIGURES, Figures)
 
     @cached_property
     def history(self) -> list[HistoryRow]:
@@ -199,7 +204,9 @@ class Artefact:
 
     def log_folder(self, party: str) -> Path:
         """Where a party's exported log lies; the server's is called `server`."""
-        return self.folder / str(self.settings["logs"][party])
+        if party not in self.settings["logs"]:
+            raise InvalidInput(f"{self.folder}: {party!r} is no party of it")
+        return self.folder / log_place(party)
 
 
 def is_artefact(folder: Path) -> bool:
@@ -213,46 +220,16 @@ def load_artefact(folder: Path) -> Artefact:
     The manifest is not signed: it finds damage, not an adversary. Against one, compare what the
     signed logs say.
     """
-    if not is_artefact(folder):
-        raise UnreadableFile(f"{folder}: no artefact ({MANIFEST} is missing), or an unfinished one")
-    head = _read_json(folder / MANIFEST)
-    if head.get("format") != FORMAT or not isinstance(head.get("files"), dict):
-        raise UnreadableFile(f"{folder / MANIFEST}: not the manifest of an artefact")
-    version = head.get("version")
-    if not isinstance(version, int) or not 1 <= version <= VERSION:
-        raise UnreadableFile(
-            f"{folder}: an artefact of version {version!r}, this voile reads up to {VERSION}; "
-            "update voile"
-        )
-    for path, digest in head["files"].items():
-        if not (folder / path).is_file() or _digest(folder / path) != digest:
-            raise VerificationFailed(f"{folder / path}: changed or lost since it was written")
-    return Artefact(folder, str(head["name"]), head["settings"])
+    head = read_manifest(folder)
+    files, settings = head["files"], head["settings"]
+    has_model = BLACK_BOX in files
+    check_files(folder, files, _expected(settings["logs"], has_model=has_model))
+    return Artefact(folder, head["name"], settings, has_model)
 
 
-def _files(folder: Path) -> list[str]:
-    """All files of an artefact by their path inside; the report may be written anew at any time."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    names = [path.relative_to(folder).as_posix() for path in found]
-    return [name for name in names if name not in (MANIFEST, REPORT)]
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    replace_file(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise UnreadableFile(f"{path}: expected JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise UnreadableFile(f"{path}: expected a JSON object")
-    return content
+def _expected(logs: Mapping[str, str], *, has_model: bool) -> frozenset[str]:
+    """All files of an artefact but the manifest and the report."""
+    return _ALWAYS | files_of_logs(logs) | ({BLACK_BOX} if has_model else frozenset())
 
 
 def _write_rows(schema: Schema, rows: Rows, path: Path) -> None:

@@ -47,7 +47,8 @@ from voile.federation.tables import NetworkModel, TableRecords
 from voile.privacy.accounting import PrivacyLoss
 from voile.training import Plan
 from voile.training import Progress as Steps
-from voile.workflows.artefact import LOGS, Artefact, Contents, finish, write_artefact
+from voile.workflows.artefact import Artefact, Contents, finish, write_artefact
+from voile.workflows.artefact_manifest import log_place
 from voile.workflows.books import POLICY, Books, open_books
 from voile.workflows.federation_books import ClientBooks, Promise, ServerBooks, open_account
 
@@ -316,13 +317,13 @@ def _export_logs(books: Mapping[str, Books], folder: Path) -> dict[str, str]:
     placed = {}
     for party, each in books.items():
         each.publish()
-        target = folder / LOGS / file_stem(party)
+        target = folder / log_place(party)
         target.parent.mkdir(exist_ok=True)
         if target.exists():  # of a run that is continued: its log has grown
             shutil.rmtree(target)
         export_log(each.storage, each.log, target)
         (target / POLICY).write_bytes((each.folder / POLICY).read_bytes())
-        placed[party] = target.relative_to(folder).as_posix()
+        placed[party] = log_place(party)
     return placed
 
 

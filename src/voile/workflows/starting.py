@@ -7,14 +7,15 @@ the data, so nothing below the header is looked at: people fill them in from wha
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
+from voile.core.input_file import LARGEST_TEXT, damaged, open_regular, read_file
 from voile.core.optional import optional
 from voile.core.schema.locate import dotted, quoted
 from voile.datasets.tables import PARQUET_SUFFIXES
@@ -122,21 +123,20 @@ def header(file: Path) -> tuple[str, ...]:
 
 def _csv_header(file: Path) -> tuple[str, ...]:
     try:
-        with file.open(encoding="utf-8-sig", newline="") as stream:
-            first = next(csv.reader(islice(stream, 1)), [])
+        with open_regular(file) as stream:
+            line = stream.readline(LARGEST_TEXT)
+        return tuple(next(csv.reader([line.decode("utf-8-sig")]), []))
     except OSError as error:
         raise UnreadableFile(f"{file}: cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise UnreadableFile(f"{file}: its first line is no header in UTF-8: {error}") from error
-    return tuple(first)
 
 
 def _parquet_header(file: Path) -> tuple[str, ...]:
     parquet = optional("pyarrow.parquet", extra="explain")
-    try:
-        return tuple(parquet.read_schema(file).names)
-    except (ValueError, OSError, NotImplementedError) as error:
-        raise UnreadableFile(f"{file}: not a Parquet file that can be read: {error}") from error
+    content = read_file(file)
+    with damaged(file):
+        return tuple(parquet.read_schema(io.BytesIO(content)).names)
 
 
 def _schema_text(name: str, columns: Sequence[str], label: str) -> str:

@@ -22,7 +22,8 @@ from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.events import Composed, from_dict
 from voile.release import PostProcessed
 from voile.workflows import federate as workflow
-from voile.workflows.artefact import MANIFEST, Artefact, load_artefact
+from voile.workflows.artefact import Artefact, load_artefact
+from voile.workflows.artefact_manifest import MANIFEST
 from voile.workflows.books import open_books
 from voile.workflows.budget_verification import Evidence, verify
 from voile.workflows.federate import Job, federate
@@ -160,14 +161,66 @@ def test_damage_is_noticed_and_newer_versions_are_refused(
     for change, message in (
         ({"version": 2}, "update voile"),
         ({"format": "x"}, "not the manifest"),
-        ({"files": None}, "not the manifest"),
+        ({"files": None}, "not as voile writes it: files"),
+        ({"name": None}, "not as voile writes it: name"),
+        ({"settings": {}}, r"not as voile writes it: settings\.clients"),
+        ({"settings": head["settings"] | {"logs": {"server": "/etc"}}}, "lies in 'logs/server'"),
+        ({"files": head["files"] | {"/etc/passwd": ""}}, "unknown.*/etc/passwd"),
+        ({"files": head["files"] | {"../log.db": ""}}, r"unknown.*\.\./log\.db"),
+        ({"files": head["files"] | {"extra.json": ""}}, "unknown.*extra"),
+        ({"files": {n: d for n, d in head["files"].items() if n != "schema.toml"}}, "missing.*sch"),
     ):
         (tmp_path / MANIFEST).write_text(json.dumps(head | change))
         with pytest.raises(UnreadableFile, match=message):
             load_artefact(tmp_path)
-    (tmp_path / MANIFEST).write_text("{")
-    with pytest.raises(UnreadableFile, match="JSON"):
-        load_artefact(tmp_path)
+    for text in ("{", "[" * 100_000):
+        (tmp_path / MANIFEST).write_text(text)
+        with pytest.raises(UnreadableFile, match="JSON"):
+            load_artefact(tmp_path)
+
+
+def test_only_files_of_the_format_are_read_and_none_through_a_link(
+    artefact: Artefact, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(artefact.folder, copy)
+    (copy / "notes.txt").write_text("not listed, not read")
+    assert load_artefact(copy).guarantees == artefact.guarantees
+    (copy / "schema.toml").rename(tmp_path / "schema.toml")
+    (copy / "schema.toml").symlink_to(tmp_path / "schema.toml")
+    with pytest.raises(UnreadableFile, match="a link, expected the file itself"):
+        load_artefact(copy)
+    (copy / "schema.toml").unlink()
+    (tmp_path / "schema.toml").rename(copy / "schema.toml")
+    (copy / "logs").rename(tmp_path / "logs")
+    (copy / "logs").symlink_to(tmp_path / "logs")
+    with pytest.raises(UnreadableFile, match="a link, expected the file itself"):
+        load_artefact(copy)
+
+
+def test_a_model_that_the_manifest_does_not_list_is_not_read(
+    artefact: Artefact, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(artefact.folder, copy)
+    head = json.loads((copy / MANIFEST).read_text())
+    head["files"].pop("black_box.safetensors")
+    (copy / MANIFEST).write_text(json.dumps(head))
+    assert not load_artefact(copy).has_model
+
+
+@pytest.mark.parametrize("name", ["guarantees", "statement", "figures"])
+@pytest.mark.parametrize("content", ["{}", "[]", "1", "[" * 100_000, '{"guarantees": [1]}'])
+def test_json_of_another_form_is_said_so(artefact: Artefact, name: str, content: str) -> None:
+    file = "figures.json" if name == "figures" else "guarantees.json"
+    path = artefact.folder / file
+    before = path.read_bytes()
+    path.write_text(content)
+    try:
+        with pytest.raises(UnreadableFile, match=file):
+            getattr(replace(artefact), name)
+    finally:
+        path.write_bytes(before)
 
 
 # --- the report -----------------------------------------------------------------------------------

@@ -9,8 +9,7 @@ Compatibility promise: a file of version n is read by every later voile.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +22,7 @@ from voile.attribution.fastshap.surrogate import Surrogate
 from voile.attribution.players import Players
 from voile.core.atomic_file import replace_file
 from voile.core.errors import UnreadableFile
-from voile.core.input_file import read_file
+from voile.core.input_file import damaged, read_file
 from voile.core.optional import optional
 from voile.core.schema import Schema
 from voile.training import Head, Identity, Sigmoid, Softmax, arrays_of, with_arrays
@@ -73,7 +72,7 @@ def load_explainer(path: str | Path) -> FastShap:
     parameters = _under(_EXPLAINER, arrays)
     if not parameters:
         raise UnreadableFile(f"{file}: holds a surrogate, but no explainer; use load_surrogate")
-    with _damaged(file):
+    with damaged(file):
         return FastShap(_surrogate(labels, arrays), with_arrays(parameters))
 
 
@@ -81,7 +80,7 @@ def load_surrogate(path: str | Path) -> Surrogate:
     """Read the surrogate of a file that `save` wrote."""
     file = Path(path)
     labels, arrays = _read(file)
-    with _damaged(file):
+    with damaged(file):
         return _surrogate(labels, arrays)
 
 
@@ -132,7 +131,7 @@ def _agree(
 def _read(file: Path) -> tuple[dict[str, Any], Arrays]:
     safetensors = optional("safetensors.numpy", extra="torch")
     content = read_file(file)
-    with _damaged(file):
+    with damaged(file):
         arrays: Arrays = safetensors.load(content)
         # The loader drops the metadata. Header: its length in 8 bytes, then JSON.
         head = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
@@ -149,15 +148,6 @@ def _read(file: Path) -> tuple[dict[str, Any], Arrays]:
             f"{VERSION}; update voile"
         )
     return labels, arrays
-
-
-@contextmanager
-def _damaged(file: Path) -> Iterator[None]:
-    """Whatever goes wrong inside while decoding is the file's fault, and is said so."""
-    try:
-        yield
-    except Exception as error:
-        raise UnreadableFile(f"{file}: damaged, cut short or foreign: {error}") from error
 
 
 def vars_of(holder: Any) -> Arrays:
