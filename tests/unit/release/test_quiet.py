@@ -126,6 +126,15 @@ def test_a_list_from_before_the_first_silence_does_not_break_it() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+def test_scikit_learn_hands_filters_on_to_its_workers() -> None:
+    """It makes them again from their texts; in threads of a silent one they are as silent."""
+    from sklearn.utils.parallel import Parallel, delayed
+
+    with quietly():
+        assert not any(Parallel(2, backend="threading")(delayed(heard_warning)("x") for _ in "ab"))
+    assert all(Parallel(2, backend="threading")(delayed(heard_warning)("x") for _ in "ab"))
+
+
 def test_many_filters_do_not_pile_up() -> None:
     with warnings.catch_warnings():
         for _ in range(3):
