@@ -7,7 +7,8 @@ A tour, by what you want to do:
   an answer without showing it: `Commitment`
 - write it down, inside whatever transaction you are in: `AuditLog`, with the tables of `PART`
 - sign what the log holds, with witnesses if a policy asks for them: `SigningKey`, `publish`,
-  `RemoteWitness`
+  `RemoteWitness`; keep a copy outside the database, so that one that was set back is noticed:
+  `KeptCheckpoint`
 - hand out proofs: `issue_receipt`, `Receipt`
 - check them, anywhere, offline: `verify_receipt`, `verify_export`, `Policy`
 - one record for many rows, and a proof for each: `RowTree`, `RowReceipt`, `verify_row_receipt`
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         guarantees_digest,
         published_round_hash,
     )
+    from voile.audit_log.kept import KeptCheckpoint
     from voile.audit_log.keys import SigningKey
     from voile.audit_log.log import PART, Appended, AuditLog, TreeHead
     from voile.audit_log.policy import Policy
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
         verify_receipt,
     )
     from voile.audit_log.witness import Witness
-    from voile.audit_log.witness_client import NotWitnessed, RemoteWitness
+    from voile.audit_log.witness_client import Contradicted, RemoteWitness
     from voile.audit_log.witness_server import serve
 
 _HOMES = {
@@ -74,6 +76,7 @@ _HOMES = {
         "guarantees_digest",
         "published_round_hash",
     ],
+    "kept": ["KeptCheckpoint"],
     "keys": ["SigningKey"],
     "log": ["PART", "Appended", "AuditLog", "TreeHead"],
     "policy": ["Policy"],
@@ -97,7 +100,7 @@ _HOMES = {
     "row_receipt": ["RowReceipt", "RowTree", "verify_row_receipt"],
     "verifier": ["Elsewhere", "Outcome", "Report", "Step", "verify_export", "verify_receipt"],
     "witness": ["Witness"],
-    "witness_client": ["NotWitnessed", "RemoteWitness"],
+    "witness_client": ["Contradicted", "RemoteWitness"],
     "witness_server": ["serve"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
@@ -111,10 +114,11 @@ __all__ = [
     "BudgetOpened",
     "BudgetRenewed",
     "Commitment",
+    "Contradicted",
     "Elsewhere",
     "FederationRound",
+    "KeptCheckpoint",
     "KeyRotation",
-    "NotWitnessed",
     "Outcome",
     "Participation",
     "Policy",

@@ -8,12 +8,13 @@ one small row: an append is one read, one insert and one replace, and any subtre
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Self
 
 from voile.audit_log.canonical import Malformed
-from voile.audit_log.merkle import HASH_SIZE, Hash, grow, leaf_hash, root_of
-from voile.audit_log.notes import check_name
+from voile.audit_log.kept import KeptCheckpoint
+from voile.audit_log.merkle import HASH_SIZE, Hash, grow, is_consistent, leaf_hash, root_of
+from voile.audit_log.notes import Checkpoint, check_name
 from voile.audit_log.records import Encoded, Record, canonical_bytes
 from voile.audit_log.tree import (
     Range,
@@ -21,7 +22,7 @@ from voile.audit_log.tree import (
     consistency_ranges,
     inclusion_ranges,
 )
-from voile.core.errors import DuplicateRecord, InvalidInput
+from voile.core.errors import DuplicateRecord, InvalidInput, VerificationFailed
 from voile.core.storage import Part, Reader, Table, Transaction
 
 
@@ -56,6 +57,8 @@ PART: Final = Part("audit log", (LEAVES, HEADS, CHECKPOINTS))
 """Open the storage with this part to keep a log in it."""
 
 _HEAD: Final = "log"
+_KNOWN: Final = CHECKPOINTS.name
+"""What a session remembers: the kept checkpoint that the log was last found to extend."""
 
 
 class Appended(NamedTuple):
@@ -81,9 +84,12 @@ class AuditLog:
         1. A record is in the log exactly if the transaction it was appended in was committed.
         2. Appending writes two rows, whatever the size; a proof reads O(log n) rows.
         3. Nothing here changes or removes a record.
+        4. With a checkpoint kept outside the database, nothing is appended to a log that does not
+           extend it: neither a charge nor an answer comes from a database that was set back.
     """
 
     origin: str
+    kept: KeptCheckpoint | None = None
 
     @classmethod
     def create(cls, transaction: Transaction, origin: str) -> Self:
@@ -103,12 +109,50 @@ class AuditLog:
         """The log that this database holds."""
         return cls(_head(transaction).origin)
 
+    def known_by(self, kept: KeptCheckpoint | None) -> Self:
+        """The same log, compared with what is kept of it."""
+        if kept is not None and kept.policy.origin != self.origin:
+            raise InvalidInput(
+                f"the policy is for {kept.policy.origin!r}, the log is {self.origin!r}"
+            )
+        return replace(self, kept=kept)
+
+    def check(self, transaction: Reader) -> None:
+        """`VerificationFailed` unless this is the log we know: it extends what was kept of it.
+
+        The copy is read inside the transaction, which is the only one that writes: whatever was
+        published before is in the database by now. While nobody else writes, appending cannot
+        make a log shorter, so one that extends its copy is compared with a new copy only.
+        """
+        if self.kept is None:
+            return
+        known = self.kept.read()
+        if known is not None and transaction.memory.get(_KNOWN) != known:
+            if not self.extends(transaction, known):
+                raise VerificationFailed(
+                    f"{self.kept.path} covers {known.size} records, and the log in the database, "
+                    f"of {self.head(transaction).size}, does not extend them: it was set back "
+                    "(restored from an old backup?) or changed. Nothing was done; charges since "
+                    "then are missing, do not answer from it"
+                )
+            transaction.memory[_KNOWN] = known
+
+    def extends(self, transaction: Reader, old: Checkpoint) -> bool:
+        """Whether the first records are those of the checkpoint."""
+        head = self.head(transaction)
+        if not old.size < head.size:
+            return (old.size, old.root) == (head.size, head.root)
+        proof = self.consistency_proof(transaction, old.size, head.size)
+        return is_consistent(old.size, head.size, proof, old.root, head.root)
+
     def append(self, transaction: Transaction, record: Record) -> Appended:
         """Add one record; it is in the log once the transaction is committed."""
         return self.append_encoded(transaction, canonical_bytes(record))
 
     def append_encoded(self, transaction: Transaction, content: Encoded) -> Appended:
         """The same for a record whose bytes were made already."""
+        if _KNOWN not in transaction.memory:
+            self.check(transaction)
         head = _head(transaction)
         if head.origin != self.origin:
             raise InvalidInput(f"this database holds the log {head.origin!r}, not {self.origin!r}")

@@ -2,7 +2,8 @@
 
 A policy is a small TOML file. It fixes the log's origin, the algorithms, the keys of the log (old
 ones stay listed after a rotation), the keys of the witnesses and how many of them must have
-cosigned. A proof can satisfy these rules; it cannot choose them.
+cosigned. A proof can satisfy these rules; it cannot choose them. Where witnesses answer stands here
+for the log, which asks them; nothing that is verified rests on it.
 
 Pure: standard library and one signature primitive. The verifier stands on it.
 """
@@ -32,12 +33,14 @@ class Policy:
         log_keys: any one of these must have signed; all bear the origin's name.
         witness_keys: who may cosign.
         threshold: how many different witnesses must have cosigned; 0 asks for none.
+        witness_urls: where the log asks for cosignatures.
     """
 
     origin: str
     log_keys: tuple[VerifierKey, ...]
     witness_keys: tuple[VerifierKey, ...] = ()
     threshold: int = 0
+    witness_urls: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.origin)
@@ -58,6 +61,9 @@ class Policy:
                 f"witness_threshold: expected 0 to {len(self.witness_keys)}, as many as are "
                 f"listed, found {self.threshold}"
             )
+        for url in self.witness_urls:
+            if not url.startswith(("http://", "https://")):
+                raise Malformed(f"witness_urls: expected http://... or https://..., found {url!r}")
 
     def __str__(self) -> str:
         lines = {
@@ -67,6 +73,7 @@ class Policy:
             "log_keys": [str(key) for key in self.log_keys],
             "witness_keys": [str(key) for key in self.witness_keys],
             "witness_threshold": self.threshold,
+            "witness_urls": list(self.witness_urls),
         }
         # What JSON writes for strings, integers and lists of strings is TOML as well.
         return _HEAD + "".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items())
@@ -79,7 +86,8 @@ class Policy:
         except tomllib.TOMLDecodeError as error:
             raise Malformed(f"expected a policy in TOML: {error}") from None
         kinds = {"version": int, "algorithm": str, "origin": str, "log_keys": list}
-        kinds |= {"witness_keys": list, "witness_threshold": int}
+        kinds |= {"witness_keys": list, "witness_threshold": int, "witness_urls": list}
+        found.setdefault("witness_urls", [])
         if found.keys() != kinds.keys():
             raise Malformed(f"expected the settings {sorted(kinds)}, found {sorted(found)}")
         for name, kind in kinds.items():
@@ -92,10 +100,15 @@ class Policy:
             _keys("log_keys", found["log_keys"]),
             _keys("witness_keys", found["witness_keys"]),
             found["witness_threshold"],
+            _strings("witness_urls", found["witness_urls"]),
         )
 
 
 def _keys(name: str, values: list[Any]) -> tuple[VerifierKey, ...]:
+    return tuple(VerifierKey.parse(value) for value in _strings(name, values))
+
+
+def _strings(name: str, values: list[Any]) -> tuple[str, ...]:
     if not all(isinstance(value, str) for value in values):
-        raise Malformed(f"{name}: expected verifier keys as strings")
-    return tuple(VerifierKey.parse(value) for value in values)
+        raise Malformed(f"{name}: expected strings")
+    return tuple(values)

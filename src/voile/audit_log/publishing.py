@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from voile.audit_log.canonical import Malformed
+from voile.audit_log.kept import signed_checkpoint
 from voile.audit_log.keys import SigningKey
 from voile.audit_log.log import CHECKPOINTS, AuditLog, PublishedCheckpoint, TreeHead
-from voile.audit_log.merkle import grow, is_consistent, leaf_hash, root_of
-from voile.audit_log.notes import BadSignature, Checkpoint, Note
+from voile.audit_log.merkle import grow, leaf_hash, root_of
+from voile.audit_log.notes import Checkpoint, Note
 from voile.audit_log.policy import Policy
 from voile.audit_log.receipt import Receipt
 from voile.audit_log.records import KeyRotation
+from voile.audit_log.row_receipt import HEADER, RowReceipt
 from voile.audit_log.witness_client import (
     PATIENCE,
     Inquiry,
@@ -35,11 +36,18 @@ _PAGE: Final = 1000
 
 @dataclass(frozen=True)
 class Published:
-    """A checkpoint that is published, and what each witness said."""
+    """A checkpoint that is published, and what each witness said.
+
+    Args:
+        missing: how many cosignatures the policy still asks for; until they are there, a receipt
+            under this checkpoint does not verify. Publish again to collect them, and issue the
+            receipt again (`reissue`).
+    """
 
     note: Note
     checkpoint: Checkpoint
     answers: tuple[WitnessAnswer, ...] = ()
+    missing: int = 0
 
 
 def publish(
@@ -48,40 +56,48 @@ def publish(
     policy: Policy,
     signers: Sequence[SigningKey],
     *,
-    witnesses: Sequence[RemoteWitness] = (),
+    witnesses: Sequence[RemoteWitness] | None = None,
     seen: bytes | None = None,
     patience: float = PATIENCE,
 ) -> Published:
     """Sign what the log holds now, collect the cosignatures the policy asks for, and publish.
 
-    A checkpoint is published when it is stored: receipts refer to published ones only.
+    A checkpoint is published when it is stored: receipts refer to published ones only. The copy
+    that the log is compared with, if it has one, is replaced.
 
     Args:
         policy: the rules auditors will apply; keys that are not in it are refused.
         signers: usually one key, two during a rotation.
-        seen: a checkpoint kept outside the database, if any: a database that was set back to an
-            older state does not extend it, and nothing is signed.
+        witnesses: whom to ask; those of the policy if None.
+        seen: another checkpoint from outside the database, if any: a database that was set back to
+            an older state does not extend it, and nothing is signed.
 
     Raises:
-        NotWitnessed: too few witnesses cosigned; nothing was published.
+        Contradicted: a witness knows another history, and too few cosigned; nothing was published.
         VerificationFailed: the log does not extend what was published before.
     """
-    _check_signers(policy, log, signers)
-    head, latest = storage.submit(lambda t: (log.head(t), _latest(t)))
-    for before in (latest.note if latest else None, seen):
-        if before is None:
-            continue
-        _check_extends(storage, log, head, before, policy)
+    check_signers(policy, log, signers)
+    before = None if seen is None else signed_checkpoint(seen, policy)
+    head, latest = storage.submit(lambda t: (_checked_head(t, log, policy, before), _latest(t)))
     checkpoint = Checkpoint(log.origin, head.size, head.root)
     note = Note(checkpoint.text, tuple(key.sign(checkpoint.text) for key in signers))
 
     def prove(old_size: int) -> tuple[bytes, ...]:
         return storage.submit(lambda t: log.consistency_proof(t, old_size, head.size))
 
+    if witnesses is None:
+        witnesses = [RemoteWitness(url) for url in policy.witness_urls]
     inquiry = Inquiry(note, checkpoint, latest.size if latest else 0, prove, policy)
     note, answers = collect(inquiry, witnesses, patience=patience)
-    storage.submit(lambda t: _store(t, PublishedCheckpoint(head.size, bytes(note))))
-    return Published(note, checkpoint, answers)
+    note = storage.submit(lambda t: _store(t, head.size, note))
+    if log.kept is not None:
+        log.kept.advance(bytes(note))
+    return Published(note, checkpoint, answers, missing_cosignatures(note, policy))
+
+
+def missing_cosignatures(note: Note, policy: Policy) -> int:
+    """How many more witnesses the policy asks for."""
+    return max(0, policy.threshold - len(note.signers(policy.witness_keys)))
 
 
 def rotate(
@@ -92,7 +108,7 @@ def rotate(
     new: SigningKey,
     reason: str,
     *,
-    witnesses: Sequence[RemoteWitness] = (),
+    witnesses: Sequence[RemoteWitness] | None = None,
     seen: bytes | None = None,
     patience: float = PATIENCE,
 ) -> Published:
@@ -101,7 +117,7 @@ def rotate(
     Whoever trusts the old key sees it vouch for the new one. The old key stays in the policy, so
     that old checkpoints and receipts verify as before; it signs nothing any more.
     """
-    _check_signers(policy, log, [old, new])
+    check_signers(policy, log, [old, new])
     record = KeyRotation(
         time=int(time.time()),
         old_key=str(old.verifier),
@@ -150,6 +166,21 @@ def issue_receipt(
     return storage.submit(read)
 
 
+def reissue(storage: Storage, log: AuditLog, content: bytes) -> bytes:
+    """A receipt, of a record or of a row, once more under the latest published checkpoint."""
+    if content.startswith(HEADER.encode()):
+        row = RowReceipt.parse(content)
+        return bytes(replace(row, record=_reissued(storage, log, row.record)))
+    return bytes(_reissued(storage, log, Receipt.parse(content)))
+
+
+def _reissued(storage: Storage, log: AuditLog, old: Receipt) -> Receipt:
+    new = issue_receipt(storage, log, old.index, old.nonces)
+    if new.record != old.record:
+        raise VerificationFailed(f"record {old.index} of this log is not the one of the receipt")
+    return new
+
+
 def all_records(storage: Storage, log: AuditLog, size: int) -> Iterator[bytes]:
     """The first `size` records, a page at a time, so that others can write in between."""
     for first in range(0, size, _PAGE):
@@ -196,7 +227,8 @@ def check_stored(storage: Storage, log: AuditLog) -> TreeHead:
     return head
 
 
-def _check_signers(policy: Policy, log: AuditLog, signers: Sequence[SigningKey]) -> None:
+def check_signers(policy: Policy, log: AuditLog, signers: Sequence[SigningKey]) -> None:
+    """Refuse a policy of another log, and keys that it does not list."""
     if policy.origin != log.origin:
         raise InvalidInput(f"the policy is for {policy.origin!r}, the log is {log.origin!r}")
     unknown = [key.name for key in signers if key.verifier not in policy.log_keys]
@@ -207,26 +239,20 @@ def _check_signers(policy: Policy, log: AuditLog, signers: Sequence[SigningKey])
         )
 
 
-def _check_extends(
-    storage: Storage, log: AuditLog, head: TreeHead, before: bytes, policy: Policy
-) -> None:
-    try:
-        note = Note.parse(before)
-        old = Checkpoint.parse(note.text)
-        signed = old.origin == log.origin and note.signers(policy.log_keys)
-    except (Malformed, BadSignature) as error:
-        raise VerificationFailed(f"the earlier checkpoint is damaged: {error}") from None
-    if not signed:
-        raise VerificationFailed("the earlier checkpoint is not signed with a key of this log")
-    path: tuple[bytes, ...] = ()
-    if old.size < head.size:
-        path = storage.submit(lambda t: log.consistency_proof(t, old.size, head.size))
-    old_root = old.root
-    if not is_consistent(old.size, head.size, path, old_root, head.root):
-        raise VerificationFailed(
-            f"the log holds {head.size} records and does not extend the published checkpoint of "
-            f"{old.size}: it was set back or changed; nothing was signed"
-        )
+def _checked_head(
+    t: Transaction, log: AuditLog, policy: Policy, seen: Checkpoint | None
+) -> TreeHead:
+    """What is to be signed, if it extends everything that is known of the log."""
+    log.check(t)
+    head, latest = log.head(t), _latest(t)
+    published = None if latest is None else signed_checkpoint(latest.note, policy)
+    for old in (published, seen):
+        if old is not None and not log.extends(t, old):
+            raise VerificationFailed(
+                f"the log holds {head.size} records and does not extend the published checkpoint "
+                f"of {old.size}: it was set back or changed; nothing was signed"
+            )
+    return head
 
 
 def _latest(transaction: Transaction) -> PublishedCheckpoint | None:
@@ -234,13 +260,13 @@ def _latest(transaction: Transaction) -> PublishedCheckpoint | None:
     return found[0] if found else None
 
 
-def _store(transaction: Transaction, published: PublishedCheckpoint) -> None:
+def _store(transaction: Transaction, size: int, note: Note) -> Note:
     """A checkpoint of the same size may be published again, with more signatures on it."""
-    before = transaction.get(CHECKPOINTS, published.size)
+    before = transaction.get(CHECKPOINTS, size)
     if before is None:
-        transaction.insert(CHECKPOINTS, published)
-        return
-    old, new = Note.parse(before.note), Note.parse(published.note)
-    merged = {(s.name, s.key_id): s for s in old.signatures + new.signatures}
-    joined = replace(new, signatures=tuple(merged.values()))
-    transaction.replace(CHECKPOINTS, PublishedCheckpoint(published.size, bytes(joined)))
+        transaction.insert(CHECKPOINTS, PublishedCheckpoint(size, bytes(note)))
+        return note
+    merged = {(s.name, s.key_id): s for s in Note.parse(before.note).signatures + note.signatures}
+    joined = replace(note, signatures=tuple(merged.values()))
+    transaction.replace(CHECKPOINTS, PublishedCheckpoint(size, bytes(joined)))
+    return joined

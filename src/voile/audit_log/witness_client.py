@@ -46,6 +46,7 @@ class Answered(StrEnum):
 
     COSIGNED = "cosigned"
     REFUSED = "refused"
+    CONTRADICTED = "knows another history of this log"
     AHEAD = "has seen more records than this log holds"
     GARBAGE = "answered with something that does not verify"
     UNREACHABLE = "could not be reached"
@@ -65,15 +66,17 @@ class WitnessAnswer:
         return f"{self.url} {self.outcome}" + (f" ({self.detail})" if self.detail else "")
 
 
-class NotWitnessed(VerificationFailed):
-    """Fewer witnesses cosigned than the policy asks for; the checkpoint was not published."""
+class Contradicted(VerificationFailed):
+    """A witness has seen another or a longer history, and too few cosigned; nothing was published.
+
+    One witness alone cannot do that to a log whose policy asks for fewer than all of them.
+    """
 
     def __init__(self, found: int, policy: Policy, answers: Sequence[WitnessAnswer]) -> None:
         self.found, self.policy, self.answers = found, policy, tuple(answers)
-        said = "; ".join(map(str, answers)) or "no witness was asked"
         super().__init__(
             f"{found} of {len(policy.witness_keys)} witnesses cosigned, the policy asks for "
-            f"{policy.threshold}; not published: {said}"
+            f"{policy.threshold}; not published: {'; '.join(map(str, answers))}"
         )
 
 
@@ -123,11 +126,15 @@ class Inquiry:
 def collect(
     inquiry: Inquiry, witnesses: Sequence[RemoteWitness], *, patience: float = PATIENCE
 ) -> tuple[Note, tuple[WitnessAnswer, ...]]:
-    """The note with all cosignatures that came in time; `NotWitnessed` if they are too few."""
+    """The note with all cosignatures that came in time; `Contradicted` if a witness knows better.
+
+    Too few cosignatures are no error here: a witness that is down says nothing about the log.
+    """
     answers = _ask_all(inquiry, witnesses, patience)
     cosignatures = tuple(_distinct(answers))
-    if len(cosignatures) < inquiry.policy.threshold:
-        raise NotWitnessed(len(cosignatures), inquiry.policy, answers)
+    known_better = any(a.outcome in (Answered.AHEAD, Answered.CONTRADICTED) for a in answers)
+    if known_better and len(cosignatures) < inquiry.policy.threshold:
+        raise Contradicted(len(cosignatures), inquiry.policy, answers)
     return Note(inquiry.note.text, inquiry.note.signatures + cosignatures), answers
 
 
@@ -170,16 +177,17 @@ def _ask(inquiry: Inquiry, witness: RemoteWitness, patience: float) -> WitnessAn
             if status == 200:
                 return _cosigned(inquiry, witness, body)
             if status != 409:
-                return WitnessAnswer(
-                    witness.url, Answered.REFUSED, f"status {status}: {_say(body)}"
-                )
+                # 422: the proof does not hold, and this log's own proofs do.
+                outcome = Answered.CONTRADICTED if status == 422 else Answered.REFUSED
+                return WitnessAnswer(witness.url, outcome, f"status {status}: {_say(body)}")
             stands_at = decimal(_say(body), "a tree size")
             if stands_at > inquiry.checkpoint.size:
                 return WitnessAnswer(witness.url, Answered.AHEAD, f"{stands_at} records")
+            if stands_at == old_size == inquiry.checkpoint.size:
+                detail = f"another root for {stands_at} records"
+                return WitnessAnswer(witness.url, Answered.CONTRADICTED, detail)
             if stands_at == old_size:
-                return WitnessAnswer(
-                    witness.url, Answered.REFUSED, f"another root for {stands_at} records"
-                )
+                return WitnessAnswer(witness.url, Answered.REFUSED, "asks for what it was given")
             old_size = stands_at
         return WitnessAnswer(witness.url, Answered.GARBAGE, "its size keeps changing")
     except (Malformed, BadSignature) as error:

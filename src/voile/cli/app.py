@@ -12,7 +12,7 @@ import typer
 
 from voile._version import __version__
 from voile.cli import audit, budget, demo, explain, federate, init, schema
-from voile.cli.output import ExitCode, print_error
+from voile.cli.output import ExitCode, exit_code, print_error
 
 _TRACEBACK = "VOILE_TRACEBACK"
 
@@ -123,20 +123,9 @@ def _failed(error: Exception, *, as_json: bool) -> int:
 
     if os.environ.get(_TRACEBACK):
         traceback.print_exception(error)
-    code = _exit_code(error)
+    code = exit_code(error)
     name, message = type(error).__name__, str(error)
     if not isinstance(error, VoileError | OSError):
         message = f"unexpected {name}: {' '.join(message.split())} ({_TRACEBACK}=1 shows where)"
     print_error(name, message, code, as_json=as_json)
     return code
-
-
-def _exit_code(error: Exception) -> ExitCode:
-    from voile.core.errors import InvalidInput, Refused, VerificationFailed
-
-    codes: dict[type[Exception], ExitCode] = {
-        InvalidInput: ExitCode.USAGE,
-        Refused: ExitCode.REFUSED,
-        VerificationFailed: ExitCode.VERIFICATION_FAILED,
-    }
-    return next((code for kind, code in codes.items() if isinstance(error, kind)), ExitCode.FAULT)

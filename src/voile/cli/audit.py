@@ -16,7 +16,8 @@ import typer
 from voile.cli.output import ExitCode, JsonOption, console, print_json
 
 if TYPE_CHECKING:
-    from voile.audit_log import AuditLog, Elsewhere, Policy, Report, SigningKey
+    from voile.audit_log import AuditLog, Elsewhere, Policy, RemoteWitness, Report, SigningKey
+    from voile.audit_log.publishing import Published
     from voile.core.storage import Storage
 
 app = typer.Typer(
@@ -44,6 +45,10 @@ def init(
         list[str] | None, typer.Option(metavar="VKEY", help="A witness to trust; repeatable.")
     ] = None,
     threshold: Annotated[int, typer.Option(help="How many witnesses must cosign.")] = 0,
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Where a witness answers; repeatable."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Start a log: its key (made unless the file exists), its tables, its policy file."""
@@ -59,7 +64,7 @@ def init(
         witnesses = tuple(VerifierKey.parse(text) for text in witness_key or [])
     signer = _key(key, origin, KeyKind.LOG)
     with _as_invalid_input("policy"):
-        rules = Policy(origin, (signer.verifier,), witnesses, threshold)
+        rules = Policy(origin, (signer.verifier,), witnesses, threshold, tuple(witness or ()))
     with open_storage(database, [PART]) as storage:
         storage.submit(lambda t: AuditLog.create(t, origin))
     replace_file(policy, str(rules).encode())
@@ -102,7 +107,8 @@ def checkpoint(
     key: KeyOption = Path("audit.key"),
     policy: PolicyOption = Path("audit-policy.toml"),
     witness: Annotated[
-        list[str] | None, typer.Option(metavar="URL", help="A witness to ask; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="URL", help="A witness to ask instead of the policy's; repeatable."),
     ] = None,
     out: OutOption = Path("checkpoint.txt"),
     rotate_to: Annotated[
@@ -118,19 +124,20 @@ def checkpoint(
     With --rotate-to, the new key is recorded in the log and added to the policy file, and this
     checkpoint is signed with both keys; sign with the new one alone from then on.
 
-    If --out exists, the log must extend the checkpoint in it: keep that file away from the database
-    and a database that was set back is noticed here.
+    The log must extend the copy beside the key, and the checkpoint in --out if there is one: keep
+    that file away from the database. A database that was set back is noticed here. Exit code 4 if
+    cosignatures are missing: the checkpoint is signed and kept, run it again to collect them.
     """
-    from voile.audit_log import RemoteWitness, SigningKey, publish, rotate
+    from voile.audit_log import KeptCheckpoint, SigningKey, publish, rotate
     from voile.audit_log.notes import KeyKind
-    from voile.core.atomic_file import replace_file
+    from voile.core.atomic_file import check_output, replace_file
 
+    check_output(out)
     rules, signer = _policy(policy), SigningKey.load(key)
     seen = out.read_bytes() if out.exists() else None
-    asked: dict[str, Any] = {"witnesses": [RemoteWitness(url) for url in witness or []]}
-    asked |= {"seen": seen, "patience": patience}
+    asked: dict[str, Any] = {"witnesses": _remote(witness), "seen": seen, "patience": patience}
     with _open(database) as storage:
-        log = _log(storage)
+        log = _known_log(storage, key, rules)
         if rotate_to is None:
             published = publish(storage, log, rules, [signer], **asked)
         else:
@@ -138,10 +145,45 @@ def checkpoint(
             rules = _with_key(rules, following)
             replace_file(policy, str(rules).encode())
             published = rotate(storage, log, rules, signer, following, reason, **asked)
-    replace_file(out, bytes(published.note))
-    said = {"size": published.checkpoint.size, "root": published.checkpoint.root.hex()}
-    answers = [str(answer) for answer in published.answers]
-    _say(said | {"witnesses": answers, "checkpoint": str(out)}, as_json=as_json)
+    KeptCheckpoint(out, rules).advance(bytes(published.note))
+    _say(_facts(published) | {"checkpoint": str(out)}, as_json=as_json)
+    _leave(published)
+
+
+@app.command(epilog="Example: voile audit complete log.db e.tlog-proof")
+def complete(
+    database: DatabaseArgument,
+    receipts: Annotated[
+        list[Path], typer.Argument(help="Receipts (of a record or a row) that lack cosignatures.")
+    ],
+    key: KeyOption = Path("audit.key"),
+    policy: PolicyOption = Path("audit-policy.toml"),
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="A witness to ask instead of the policy's; repeatable."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the witnesses again, and write the receipts anew under the checkpoint they cosigned.
+
+    Exit code 4 if cosignatures are still missing.
+    """
+    from voile.audit_log import SigningKey, publish
+    from voile.audit_log.publishing import reissue
+    from voile.core.atomic_file import check_output, replace_file
+
+    rules, signer = _policy(policy), SigningKey.load(key)
+    contents = {path: _read(path) for path in receipts}
+    for path in receipts:
+        check_output(path)
+    with _open(database) as storage:
+        log = _known_log(storage, key, rules)
+        published = publish(storage, log, rules, [signer], witnesses=_remote(witness))
+        for path, content in contents.items():
+            with _as_invalid_input(str(path)):
+                replace_file(path, reissue(storage, log, content), mode=0o600)
+    _say(_facts(published) | {"receipts": list(map(str, receipts))}, as_json=as_json)
+    _leave(published)
 
 
 @app.command(epilog="Example: voile audit prove log.db 17 --nonces nonces.json --out 17.tlog-proof")
@@ -159,8 +201,10 @@ def prove(
     """Write a receipt for a record, or a proof that one tree extends another (--from, --to)."""
     from voile.audit_log import issue_receipt
     from voile.audit_log.notes import to_base64
-    from voile.core.atomic_file import replace_file
+    from voile.core.atomic_file import check_output, replace_file
     from voile.core.errors import InvalidInput
+
+    check_output(out)
 
     if (index is None) == (old is None or new is None):
         raise InvalidInput("expected the number of a record, or both --from and --to")
@@ -174,7 +218,8 @@ def prove(
             smaller, larger = sorted((old, new))
             path = storage.submit(lambda t: log.consistency_proof(t, smaller, larger))
             content = "".join(f"{to_base64(item)}\n" for item in path).encode()
-    replace_file(out, content)
+    # A receipt holds nonces, a proof between two trees holds hashes.
+    replace_file(out, content, mode=0o644 if index is None else 0o600)
     _say({"written": str(out), "bytes": len(content)}, as_json=as_json)
 
 
@@ -296,21 +341,46 @@ def _as_invalid_input(what: str) -> Iterator[None]:
 
 
 def _open(database: str) -> Storage:
-    """Open a log that is there; a mistyped path must not become an empty database."""
     from voile.audit_log import PART
-    from voile.core.errors import InvalidInput
-    from voile.core.storage import file_of, open_storage
+    from voile.core.storage.opening import open_existing
 
-    path = file_of(database)
-    if path is not None and not path.exists():
-        raise InvalidInput(f"{path}: there is no such database; `voile audit init` makes one")
-    return open_storage(database, [PART])
+    return open_existing(database, [PART])
 
 
 def _log(storage: Storage) -> AuditLog:
     from voile.audit_log import AuditLog
 
     return storage.submit(AuditLog.open)
+
+
+def _known_log(storage: Storage, key: Path, policy: Policy) -> AuditLog:
+    """The log, compared with the copy of its last checkpoint beside the key."""
+    from voile.audit_log import KeptCheckpoint
+    from voile.workflows.checkpoints import kept_checkpoint
+
+    log = _log(storage).known_by(KeptCheckpoint(kept_checkpoint(key), policy))
+    storage.submit(log.check)
+    return log
+
+
+def _remote(urls: list[str] | None) -> list[RemoteWitness] | None:
+    from voile.audit_log import RemoteWitness
+
+    return None if not urls else [RemoteWitness(url) for url in urls]
+
+
+def _facts(published: Published) -> dict[str, Any]:
+    return {
+        "size": published.checkpoint.size,
+        "root": published.checkpoint.root.hex(),
+        "witnesses": [str(answer) for answer in published.answers],
+        "missing_cosignatures": published.missing,
+    }
+
+
+def _leave(published: Published) -> None:
+    if published.missing:
+        raise typer.Exit(ExitCode.VERIFICATION_FAILED)
 
 
 def _key(path: Path, name: str, kind: Any) -> SigningKey:
@@ -333,10 +403,9 @@ def _with_key(policy: Policy, key: SigningKey) -> Policy:
 
 
 def _policy(path: Path) -> Policy:
-    from voile.audit_log import Policy
+    from voile.workflows.checkpoints import read_policy
 
-    with _as_invalid_input(str(path)):
-        return Policy.parse(_read(path).decode("utf-8", errors="replace"))
+    return read_policy(path)
 
 
 def _read(path: Path) -> bytes:

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from voile.cli.output import ExitCode, JsonOption, console, print_json
+from voile.cli.output import ExitCode, JsonOption, console, exit_code, print_json
 
 if TYPE_CHECKING:
-    from voile.audit_log import AuditLog, Policy, Report
+    from contextlib import AbstractContextManager
+
+    from voile.audit_log import Report
     from voile.core.storage import Reader, Storage
     from voile.ledger import Node
     from voile.privacy.events import PrivacyEvent
+    from voile.workflows.books import Books
+    from voile.workflows.checkpoints import Kept
 
 app = typer.Typer(
     help="Open privacy budgets, look at them, renew them, check them against the audit log.",
@@ -70,7 +74,7 @@ def open_(
 ) -> None:
     """Open an account: the root of a data set, or one below another account."""
     from voile.core.guarantee import ProtectedUnit, Relation
-    from voile.ledger import Adaptive, Children, Ledger, Opening, Planned
+    from voile.ledger import Adaptive, Children, Opening, Planned
     from voile.workflows.budget import open_budget
 
     spending = Adaptive(tuple(order or ())) if plan is None else Planned(_events(plan))
@@ -86,12 +90,11 @@ def open_(
         children=Children.PARALLEL if parallel else Children.SEQUENTIAL,
         shares_rows_with=tuple(shares_rows_with or ()),
     )
-    with _open(database) as storage:
-        log = _log(storage)
-        done = open_budget(storage, Ledger(), log, asked, caller=by)
-        kept = _keep(storage, log, key, policy)
+    with _books(database, key, policy) as books:
+        done = open_budget(books.storage, books.ledger, books.log, asked, caller=by)
+        kept = books.keep()
     said = {"opened": account, "composition": done.account.composition, "entry": done.entry}
-    _say(said | {"checkpoint": kept}, as_json=as_json)
+    _say_kept(said, kept, as_json=as_json)
 
 
 @app.command(epilog="Example: voile budget show log.db")
@@ -189,18 +192,18 @@ def renew(
     as_json: JsonOption = False,
 ) -> None:
     """Start a new period for an account and all below it. What was released stays released."""
-    from voile.ledger import Ledger, budget_report
+    from voile.ledger import budget_report
     from voile.workflows.budget import renew_budget
 
-    ledger = Ledger()
-    with _open(database) as storage:
-        log = _log(storage)
-        done = renew_budget(storage, ledger, log, account, reason=reason, caller=by)
-        life = storage.look(lambda t: budget_report(ledger, t, account)).lifetime
-        kept = _keep(storage, log, key, policy)
+    with _books(database, key, policy) as books:
+        done = renew_budget(
+            books.storage, books.ledger, books.log, account, reason=reason, caller=by
+        )
+        life = books.storage.look(lambda t: budget_report(books.ledger, t, account)).lifetime
+        kept = books.keep()
     said = {"renewed": account, "period": done.period, "entry": done.entry}
     said |= {"lifetime_epsilon": life.epsilon, "lifetime_promised": life.promised_epsilon}
-    _say(said | {"checkpoint": kept}, as_json=as_json)
+    _say_kept(said, kept, as_json=as_json)
 
 
 @app.command(epilog="Example: voile budget verify log.db --key audit.key")
@@ -227,23 +230,24 @@ def verify(
     the signing key, other copies (--checkpoint) and witnesses. What is newer than the newest of
     them cannot be noticed; the last step says how much that is.
     """
-    from voile.audit_log import RemoteWitness, SigningKey
+    from voile.audit_log import AuditLog, RemoteWitness, SigningKey
     from voile.ledger import Ledger, ReplayKey
-    from voile.workflows.budget import kept_checkpoint
     from voile.workflows.budget_verification import Evidence
     from voile.workflows.budget_verification import verify as check
+    from voile.workflows.checkpoints import kept_checkpoint, read_policy
 
     beside = kept_checkpoint(key)
     copies = [*(checkpoint or []), *([beside] if beside.exists() else [])]
     evidence = Evidence(
-        policy=_policy(policy) if policy.exists() else None,
+        policy=read_policy(policy) if policy.exists() else None,
         checkpoints=tuple((str(path), _read(path)) for path in copies),
         key=SigningKey.load(key) if witness else None,
         witnesses=tuple(RemoteWitness(url) for url in witness or ()),
         replay_key=None if replay_key is None else ReplayKey.load(replay_key),
     )
     with _open(database) as storage:
-        found = check(storage, Ledger(), _log(storage), evidence, progress=_compared)
+        log = storage.submit(AuditLog.open)
+        found = check(storage, Ledger(), log, evidence, progress=_compared)
     if as_json:
         print_json({"verified": found.verified, "steps": [asdict(step) for step in found.steps]})
     else:
@@ -264,42 +268,24 @@ def _compared(done: int, size: int) -> None:
 
 
 def _open(database: str) -> Storage:
-    """Open a database that is there; a mistyped path must not become an empty one."""
-    from voile.core.errors import InvalidInput
-    from voile.core.storage import file_of, open_storage
+    from voile.core.storage.opening import open_existing
     from voile.workflows.charging import PARTS
 
-    path = file_of(database)
-    if path is not None and not path.exists():
-        raise InvalidInput(f"{path}: there is no such database; `voile audit init` makes one")
-    return open_storage(database, PARTS)
+    return open_existing(database, PARTS)
 
 
-def _log(storage: Storage) -> AuditLog:
-    from voile.audit_log import AuditLog
+def _books(database: str, key: Path, policy: Path) -> AbstractContextManager[Books]:
+    from voile.workflows.books import Place, open_books_at
 
-    return storage.submit(AuditLog.open)
-
-
-def _keep(storage: Storage, log: AuditLog, key: Path, policy: Path) -> str:
-    """Keep a copy of the checkpoint beside the key, if this is where the key is."""
-    from voile.workflows.budget import keep_checkpoint, kept_checkpoint
-
-    if not key.exists() or not policy.exists():
-        return f"not kept: no {key} or {policy} here; `voile audit checkpoint` signs one"
-    published = keep_checkpoint(storage, log, _policy(policy), key)
-    return f"{kept_checkpoint(key)} ({published.checkpoint.size} records)"
+    return open_books_at(Place(database, key, policy, replay_key=Path()))
 
 
-def _policy(path: Path) -> Policy:
-    from voile.audit_log import Policy
-    from voile.audit_log.canonical import Malformed
-    from voile.core.errors import InvalidInput
-
-    try:
-        return Policy.parse(_read(path).decode("utf-8", errors="replace"))
-    except Malformed as error:
-        raise InvalidInput(f"{path}: {error}") from error
+def _say_kept(said: dict[str, Any], kept: Kept, *, as_json: bool) -> None:
+    """What was done is done, whatever became of the checkpoint after it."""
+    more = {"checkpoint": str(kept), "missing_cosignatures": kept.missing}
+    _say(said | more, as_json=as_json)
+    if kept.error is not None:
+        raise typer.Exit(exit_code(kept.error))
 
 
 def _read(path: Path) -> bytes:

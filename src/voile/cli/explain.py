@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from voile.cli.budget import CallerOption, KeyOption, PolicyOption, _keep, _log, _member, _open
-from voile.cli.output import JsonOption, console, print_json
+from voile.cli.budget import CallerOption, _member
+from voile.cli.output import ExitCode, JsonOption, console, exit_code, print_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from voile.core.explanation import Explanation
     from voile.core.schema import Schema
-    from voile.core.storage import Storage
     from voile.ledger import Account
     from voile.models import WrappedModel
     from voile.release import Origin, Preview
     from voile.workflows.artefact import Artefact
+    from voile.workflows.books import Place
     from voile.workflows.charging import Desk
-    from voile.workflows.explain import Explained, Explainer
+    from voile.workflows.checkpoints import Kept
+    from voile.workflows.explain import Explained
     from voile.workflows.explain_choice import Protect, Wish
+    from voile.workflows.explain_outputs import Written
 
 EPILOG = """\
 Examples:
@@ -130,18 +132,31 @@ def explain(
         bool, typer.Option("--preview", help="Say what it would cost and be like; charge nothing.")
     ] = False,
     database: Annotated[
-        str, typer.Option(metavar="DATABASE", help="With ledger and log: a file, or a URL.")
-    ] = "log.db",
+        str | None,
+        typer.Option(
+            metavar="DATABASE",
+            help="With ledger and log: a file, or a URL. This and the next three: by default those "
+            "of the run beside an artefact, else of this folder (log.db, replay.key, audit.key, "
+            "audit-policy.toml).",
+        ),
+    ] = None,
     replay_key: Annotated[
-        Path, typer.Option(metavar="FILE", help="Key of questions; made if there is none.")
-    ] = Path("replay.key"),
-    key: KeyOption = Path("audit.key"),
-    policy: PolicyOption = Path("audit-policy.toml"),
+        Path | None, typer.Option(metavar="FILE", help="Key of questions; made if there is none.")
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The log's signing key; the copy lies beside it."),
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Origin, keys and witnesses to trust.")
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Save as .voile, .parquet or .json; receipt beside it."),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it (.png, .svg).")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it (.png, .svg, .pdf).")
+    ] = None,
     receipt: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where the receipt goes instead.")
     ] = None,
@@ -157,11 +172,16 @@ def explain(
     privacy protect its training rows at no cost (--protect training). Anything else is charged.
     """
     from voile.release.levels import Level, Role
+    from voile.workflows.books import open_books_at
     from voile.workflows.explain import Explainer
     from voile.workflows.explain_choice import Protect, Wish, release_for
+    from voile.workflows.explain_outputs import Outputs
     from voile.workflows.explain_question import row_count
 
+    outputs = Outputs(output, receipt, row_receipts, plot)
+    outputs.check()
     made = _artefact(model)
+    place = _place(made, database, key, policy, replay_key)
     described, protected = _schema(made, schema), _member(Protect, protect)
     given = _given(data, described, id_column, protected=protected.of_data)
     _check_apart(protected, data, background)
@@ -185,18 +205,18 @@ def explain(
         speed=_speed(),
     )
     count, noted = row_count(given.rows), (*wish.notes, *given.notes, *behind.notes)
-    with _open(database) as storage:
-        desk = _desk(storage, replay_key)
+    with open_books_at(place) as books:
+        desk = books.desk
         release = release_for(_with_clusters(wish), _account(desk, account), count)
         asking = Explainer(release, desk, account, caller=by, purpose=purpose, notes=noted)
         if preview:
             _print_preview(asking.preview(count), count, as_json=as_json)
             return
         explained = asking(given.rows, identifiers=given.names, fresh=fresh)
-        kept = _keep(storage, desk.log, key, policy)
-        files = _Files(output, receipt, row_receipts, plot, signed=key.exists() and policy.exists())
-        written = files.write(asking, explained)
+        kept = books.keep()
+        written = outputs.write(asking, explained, signed=kept.published is not None)
     _print(explained, top, written, kept, as_json=as_json)
+    _leave(written, kept, as_json=as_json)
 
 
 # --- what is read ---------------------------------------------------------------------------------
@@ -415,53 +435,26 @@ def _speed() -> Any:
     return Speed(progress=progress_line()) if sys.stderr.isatty() else Speed()
 
 
-def _desk(storage: Storage, replay_key: Path) -> Desk:
-    from voile.ledger import Ledger, ReplayKey
-    from voile.workflows.charging import Desk
+def _place(
+    made: Artefact | None,
+    database: str | None,
+    key: Path | None,
+    policy: Path | None,
+    replay_key: Path | None,
+) -> Place:
+    from voile.workflows.books import Place, usual_place
 
-    if not replay_key.exists():
-        ReplayKey.generate().save(replay_key)
-    return Desk(storage, Ledger(), _log(storage), ReplayKey.load(replay_key))
+    usual = usual_place(None if made is None or database is not None else made.folder)
+    return Place(
+        database or usual.database,
+        key or usual.signing_key,
+        policy or usual.policy,
+        replay_key or usual.replay_key,
+    )
 
 
 def _account(desk: Desk, name: str | None) -> Account | None:
     return None if name is None else desk.storage.submit(lambda t: desk.ledger.account(t, name))
-
-
-# --- what is written ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Files:
-    """Where things go; receipts only if a checkpoint could be signed here."""
-
-    output: Path | None
-    receipt: Path | None
-    row_receipts: Path | None
-    plot: Path | None
-    signed: bool
-
-    def write(self, asking: Explainer, explained: Explained) -> dict[str, list[str]]:
-        from voile.workflows import explain_files as files
-
-        written: dict[str, list[Path]] = {}
-        if self.output is not None:
-            written["saved"] = [files.save(explained.explanation, self.output)]
-        beside = self.receipt or (self.output and self.output.with_suffix(files.RECEIPT))
-        if beside is not None and self.signed:
-            written["receipts"] = files.write_receipts(asking, explained, beside)
-        if self.row_receipts is not None and self.signed:
-            written["row receipts"] = files.write_row_receipts(asking, explained, self.row_receipts)
-        if self.plot is not None:
-            written["picture"] = [_drawn(explained.explanation, self.plot)]
-        return {what: [str(path) for path in paths] for what, paths in written.items()}
-
-
-def _drawn(explanation: Explanation, path: Path) -> Path:
-    from voile import plots
-
-    plots.bar(explanation).savefig(path, dpi=150)
-    return path
 
 
 # --- what is printed ------------------------------------------------------------------------------
@@ -485,22 +478,20 @@ def _print_preview(preview: Preview, rows: int, *, as_json: bool) -> None:
 
 
 def _print(
-    explained: Explained,
-    top: int | None,
-    written: dict[str, list[str]],
-    kept: str,
-    *,
-    as_json: bool,
+    explained: Explained, top: int | None, written: Written, kept: Kept, *, as_json: bool
 ) -> None:
+    """What could not be written is printed instead, to the last digit."""
     from voile.workflows.explain_files import as_plain
 
-    if as_json:
+    if as_json or written.failed:
         said = {
             "charges": list(explained.charges),
             "records": list(explained.records),
             "replayed": explained.replayed,
-            "checkpoint": kept,
-            "written": written,
+            "checkpoint": str(kept),
+            "missing_cosignatures": kept.missing,
+            "written": written.files,
+            "failed": list(written.failed),
         }
         print_json(said | as_plain(explained.explanation))
         return
@@ -512,9 +503,18 @@ def _print(
         out.print(f"note: {note}", soft_wrap=True)
     out.print(_paid(explained), soft_wrap=True)
     out.print(f"checkpoint: {kept}", soft_wrap=True)
-    for what, paths in written.items():
+    for what, paths in written.files.items():
         shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
         out.print(f"{what}: {shown}", soft_wrap=True)
+
+
+def _leave(written: Written, kept: Kept, *, as_json: bool) -> None:
+    """The answer has left; what went wrong after it was paid for is the exit code."""
+    if not written.failed and kept.error is None:
+        return
+    for line in () if as_json else written.failed:
+        sys.stderr.write(f"voile: error: {line}; the answer is printed as JSON instead\n")
+    raise typer.Exit(ExitCode.FAULT if kept.error is None else exit_code(kept.error))
 
 
 def _paid(explained: Explained) -> str:

@@ -34,6 +34,18 @@ JsonOption = Annotated[
 ]
 
 
+def exit_code(error: Exception) -> ExitCode:
+    """What an error means to a script."""
+    from voile.core.errors import InvalidInput, Refused, VerificationFailed
+
+    codes: dict[type[Exception], ExitCode] = {
+        InvalidInput: ExitCode.USAGE,
+        Refused: ExitCode.REFUSED,
+        VerificationFailed: ExitCode.VERIFICATION_FAILED,
+    }
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), ExitCode.FAULT)
+
+
 def print_json(data: dict[str, Any]) -> None:
     """Print the one JSON object of this run; ASCII, so that no terminal can fail to show it."""
     sys.stdout.write(json.dumps(data, indent=2, allow_nan=False) + "\n")

@@ -7,7 +7,7 @@ import os
 import secrets
 from pathlib import Path
 
-from voile.core.errors import StorageFault, StorageFull, StorageReadOnly
+from voile.core.errors import InvalidInput, StorageFault, StorageFull, StorageReadOnly
 
 _FULL = {"ENOSPC", "EDQUOT", "EFBIG"}
 _READ_ONLY = {"EROFS", "EACCES", "EPERM"}
@@ -37,8 +37,44 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o644) -> Path:
     return path
 
 
+def check_output(path: Path) -> None:
+    """Refuse a place where nothing could be written, before there is anything to write.
+
+    For whatever costs something: what was paid for must have somewhere to go.
+    """
+    if path.is_dir():
+        raise InvalidInput(f"{path}: a folder; give the name of a file in it")
+    if not path.parent.is_dir():
+        raise InvalidInput(f"{path}: there is no folder {path.parent}; make it, or choose another")
+    _try_beside(path)
+
+
+def check_output_folder(path: Path) -> None:
+    """The same for a folder, which may be there already or is made, with those above it."""
+    if path.exists() and not path.is_dir():
+        raise InvalidInput(f"{path}: expected a folder, found a file")
+    nearest = path
+    while not nearest.exists():
+        nearest = nearest.parent
+    _try_beside(nearest / path.name)
+
+
+def _try_beside(path: Path) -> None:
+    """Only making a file shows whether a disk is read-only, whatever the permissions say."""
+    neighbour = _beside(path)
+    try:
+        os.close(os.open(neighbour, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        neighbour.unlink()
+    except OSError as error:
+        raise disk_fault(path, error) from error
+
+
+def _beside(path: Path) -> Path:
+    return path.parent / f".{path.name[:40]}.{secrets.token_hex(8)}"
+
+
 def _write_beside(path: Path, content: bytes, mode: int) -> None:
-    neighbour = path.parent / f".{path.name[:40]}.{secrets.token_hex(8)}"
+    neighbour = _beside(path)
     descriptor = os.open(neighbour, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "wb") as stream:

@@ -1,8 +1,9 @@
 """The books of one party: its ledger and its audit log in one database, its keys beside it.
 
-A folder of four files, named as the commands of `voile` expect them: `log.db`, `audit.key` and
-`replay.key` (mode 0600), `audit-policy.toml`. The last is public: whoever has it can check receipts
-and exports.
+Four files, named as the commands of `voile` expect them: `log.db`, `audit.key` and `replay.key`
+(mode 0600), `audit-policy.toml`. The last is public: whoever has it can check receipts and exports.
+A copy of the last checkpoint lies beside the signing key, `audit.checkpoint`: books that do not
+extend it are not opened, and nothing is added to them.
 """
 
 from __future__ import annotations
@@ -10,17 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from voile.audit_log import AuditLog, Policy, SigningKey
 from voile.audit_log.publishing import Published
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
 from voile.core.storage import Storage, open_storage
+from voile.core.storage.opening import open_existing
 from voile.ledger import Ledger, ReplayKey
-from voile.workflows.budget import keep_checkpoint
 from voile.workflows.charging import PARTS, Desk
+from voile.workflows.checkpoints import Keeper, Kept
+from voile.workflows.federation_rounds import PART as ROUNDS_PART
 
 DATABASE: Final = "log.db"
 LOG_KEY: Final = "audit.key"
@@ -29,24 +33,72 @@ POLICY: Final = "audit-policy.toml"
 
 
 @dataclass(frozen=True)
-class Books:
-    """Open books."""
+class Place:
+    """Where books lie; the database is a file or the URL of a server."""
 
-    folder: Path
+    database: str
+    signing_key: Path
+    policy: Path
+    replay_key: Path
+
+    @classmethod
+    def within(cls, folder: Path) -> Self:
+        """All in one folder, under the usual names."""
+        return cls(str(folder / DATABASE), folder / LOG_KEY, folder / POLICY, folder / REPLAY_KEY)
+
+
+def usual_place(artefact: Path | None = None) -> Place:
+    """The usual names in this folder; for an artefact, in that of the run whose books lie there."""
+    if artefact is not None:
+        plain = artefact.name not in ("", "..")
+        beside = Place.within((artefact if plain else artefact.resolve()).parent)
+        if Path(beside.database).exists():
+            return beside
+    return Place.within(Path())
+
+
+@dataclass(frozen=True)
+class Books:
+    """Open books. Where nothing is known of who signs the log, there is no keeper."""
+
+    place: Place
     storage: Storage
     ledger: Ledger
     log: AuditLog
-    policy: Policy
-    key: ReplayKey
+    keeper: Keeper | None
+
+    @cached_property
+    def key(self) -> ReplayKey:
+        """The key of questions; made if there is none."""
+        return _replay_key(self.place.replay_key)
 
     @property
     def desk(self) -> Desk:
         """Where private questions are answered from these books."""
         return Desk(self.storage, self.ledger, self.log, self.key)
 
+    @property
+    def policy(self) -> Policy:
+        """Whom to trust when checking these books."""
+        return self._keeper.policy
+
     def publish(self) -> Published:
         """Sign what the log holds, and keep a copy of the checkpoint beside the key."""
-        return keep_checkpoint(self.storage, self.log, self.policy, self.folder / LOG_KEY)
+        return self._keeper.publish(self.storage, self.log)
+
+    def keep(self) -> Kept:
+        """The same after something was paid for: says what went wrong instead of raising it."""
+        if self.keeper is None:
+            return Kept(
+                f"not kept: no {self.place.policy} here; `voile audit checkpoint` signs one"
+            )
+        return self.keeper.keep(self.storage, self.log)
+
+    @property
+    def _keeper(self) -> Keeper:
+        if self.keeper is None:
+            raise InvalidInput(f"{self.place.policy}: there is no policy that says who signs")
+        return self.keeper
 
 
 @contextmanager
@@ -58,23 +110,42 @@ def open_books(folder: Path, origin: str) -> Iterator[Books]:
         origin: name of the log, best a URL without its scheme.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    signer, key = _signing_key(folder / LOG_KEY, origin), _replay_key(folder / REPLAY_KEY)
+    place = Place.within(folder)
+    signer = _signing_key(place.signing_key, origin)
+    _replay_key(place.replay_key)
     if signer.verifier.name != origin:
         raise InvalidInput(
             f"{folder}: these are the books of {signer.verifier.name!r}, not {origin!r}"
         )
-    policy = Policy(origin, (signer.verifier,))
-    if not (folder / POLICY).exists():
-        replace_file(folder / POLICY, str(policy).encode())
-    with open_storage(str(folder / DATABASE), PARTS) as storage:
-        yield Books(folder, storage, Ledger(), _log(storage, origin), policy, key)
+    if not place.policy.exists():
+        replace_file(place.policy, str(Policy(origin, (signer.verifier,))).encode())
+    with open_storage(place.database, (*PARTS, ROUNDS_PART)) as storage:
+        _make_log(storage, origin)
+        yield _opened(storage, place)
 
 
-def _log(storage: Storage, origin: str) -> AuditLog:
+@contextmanager
+def open_books_at(place: Place) -> Iterator[Books]:
+    """Open books that are there."""
+    with open_existing(place.database, PARTS) as storage:
+        yield _opened(storage, place)
+
+
+def _opened(storage: Storage, place: Place) -> Books:
+    """Keys and policy are read, and the log is compared with the copy, before anything is done."""
+    keeper = Keeper.of(place.signing_key, place.policy)
+    log = storage.submit(AuditLog.open)
+    if keeper is not None:
+        log = keeper.knows(log)
+        storage.submit(log.check)
+    return Books(place, storage, Ledger(), log, keeper)
+
+
+def _make_log(storage: Storage, origin: str) -> None:
     try:
-        return storage.submit(AuditLog.open)
+        storage.submit(AuditLog.open)
     except InvalidInput:  # none yet
-        return storage.submit(lambda t: AuditLog.create(t, origin))
+        storage.submit(lambda t: AuditLog.create(t, origin))
 
 
 def _signing_key(path: Path, origin: str) -> SigningKey:

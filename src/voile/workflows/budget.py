@@ -1,24 +1,11 @@
-"""Budgets on record: open and renew accounts, and keep a checkpoint outside the database.
+"""Budgets on record: open and renew accounts.
 
 `voile.workflows.budget_verification` checks the ledger against the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
-from voile.audit_log import (
-    AuditLog,
-    BudgetOpened,
-    BudgetRenewed,
-    Policy,
-    RemoteWitness,
-    SigningKey,
-    publish,
-)
-from voile.audit_log.publishing import Published
-from voile.core.atomic_file import replace_file
+from voile.audit_log import AuditLog, BudgetOpened, BudgetRenewed
 from voile.core.storage import Storage, Transaction
 from voile.ledger import Done, Ledger, Opening
 from voile.ledger.measures import written
@@ -75,32 +62,3 @@ def opened_record(done: Done) -> BudgetOpened:
         children=account.children.value,
         cost=written(done.cost) if done.cost else None,
     )
-
-
-# --- the copy outside the database ----------------------------------------------------------------
-
-
-def kept_checkpoint(key: Path) -> Path:
-    """Where the copy of the last checkpoint is kept: a file beside the signing key."""
-    return key.with_suffix(".checkpoint")
-
-
-def keep_checkpoint(
-    storage: Storage,
-    log: AuditLog,
-    policy: Policy,
-    key: Path,
-    *,
-    witnesses: Sequence[RemoteWitness] = (),
-) -> Published:
-    """Sign what the log holds, and replace the copy beside the key.
-
-    Refused (`VerificationFailed`) if the log does not extend the copy: then the database was set
-    back, and signing it would hide that.
-    """
-    copy = kept_checkpoint(key)
-    seen = copy.read_bytes() if copy.exists() else None
-    signer = SigningKey.load(key)
-    published = publish(storage, log, policy, [signer], witnesses=witnesses, seen=seen)
-    replace_file(copy, bytes(published.note))
-    return published

@@ -35,7 +35,7 @@ from voile.audit_log import (
     Step,
 )
 from voile.audit_log.canonical import Malformed
-from voile.audit_log.merkle import is_consistent
+from voile.audit_log.kept import signed_checkpoint
 from voile.audit_log.notes import BadSignature, Checkpoint, Note
 from voile.audit_log.publishing import check_stored
 from voile.audit_log.witness_client import Answered, Inquiry, collect
@@ -168,26 +168,20 @@ def _kept_copies(storage: Storage, log: AuditLog, evidence: Evidence, newest: li
 
 def _extends(storage: Storage, log: AuditLog, policy: Policy, name: str, content: bytes) -> int:
     """The copy's size, if it is signed and the log begins with what it covers."""
-    note = Note.parse(content)
-    kept = Checkpoint.parse(note.text)
-    if kept.origin != log.origin:
-        raise VerificationFailed(
-            f"{name}: a checkpoint of {kept.origin}, the database holds the log {log.origin}; was "
-            "the key of another log named?"
-        )
-    if not note.signers(policy.log_keys):
-        raise VerificationFailed(f"{name}: not signed with a key of this log")
+    try:
+        kept = signed_checkpoint(content, policy)
+    except VerificationFailed as error:
+        raise VerificationFailed(f"{name}: {error}") from None
 
     def compare(t: Reader) -> bool:
-        head = log.head(t)
-        if kept.size > head.size:
+        size = log.head(t).size
+        if kept.size > size:
             raise VerificationFailed(
-                f"{name}: the checkpoint covers {kept.size} records, the database holds "
-                f"{head.size}: it was set back (restored from an old backup?); charges since then "
-                "are missing, do not answer from it"
+                f"{name}: the checkpoint covers {kept.size} records, the database holds {size}: it "
+                "was set back (restored from an old backup?); charges since then are missing, do "
+                "not answer from it"
             )
-        proof = log.consistency_proof(t, kept.size, head.size) if kept.size < head.size else ()
-        return is_consistent(kept.size, head.size, proof, kept.root, head.root)
+        return log.extends(t, kept)
 
     if not storage.submit(compare):
         raise VerificationFailed(f"{name}: the database holds another history than was signed")
@@ -208,7 +202,8 @@ def _witnesses(storage: Storage, log: AuditLog, evidence: Evidence) -> str:
     inquiry = Inquiry(note, checkpoint, 0, prove, rules)
     _, answers = collect(inquiry, evidence.witnesses)
     said = "; ".join(map(str, answers))
-    if any(answer.outcome in (Answered.AHEAD, Answered.REFUSED) for answer in answers):
+    against = (Answered.AHEAD, Answered.CONTRADICTED, Answered.REFUSED)
+    if any(answer.outcome in against for answer in answers):
         raise VerificationFailed(said)
     if not all(answer.outcome is Answered.COSIGNED for answer in answers):
         raise _NotCheckable(said)

@@ -1,7 +1,7 @@
 """One private answer, from the question to the receipt: the walk of DESIGN, in one place.
 
-1. Was it asked before? Then the stored answer leaves, at no cost. Else: would it fit? Public facts
-   only; a refusal is recorded and nothing is computed.
+1. Is the log the one we know? Was it asked before? Then the stored answer leaves, at no cost. Else:
+   would it fit? Public facts only; a refusal is recorded and nothing is computed.
 2. The answer is drawn in memory.
 3. One transaction looks again, charges the account and all above it, keeps the answer under its
    keyed digest and appends the log's record. Who loses a race for one question gets the answer of
@@ -127,6 +127,8 @@ class Desk:
     """Where questions are answered: one database with ledger and log, and the key beside it.
 
     Args:
+        log: best one that knows its kept checkpoint (`AuditLog.known_by`, `open_books`); without it
+            a database that was set back is not noticed.
         on_alert: called after the commit that reached a threshold, at most once for each. What it
             raises is written to Python's log: the answer has been paid for and must leave.
     """
@@ -152,6 +154,11 @@ class Desk:
             self.tell(settled.grant.alerts)
         return self.leaving(settled)
 
+    def check_log(self) -> None:
+        """Step 1 of what costs nothing: is the log the one we know?"""
+        if self.log.kept is not None:
+            self.storage.submit(self.log.check)
+
     def tell(self, alerts: Sequence[Alert]) -> None:
         """Call back, after the commit."""
         for alert in alerts if self.on_alert else ():
@@ -165,6 +172,7 @@ class Desk:
         self, t: Transaction, request: Request, fresh: bool
     ) -> tuple[Prepared, Settled | BudgetExceeded | None]:
         """Step 1."""
+        self.log.check(t)
         account = self.ledger.account(t, request.question.account)
         prepared = self.prepare(request, account)
         stored = None if fresh else self.ledger.answered(t, prepared.asked)

@@ -2,8 +2,9 @@
 
 The walk of one explanation:
 
-1. Check, from public facts alone: does the account protect what the release speaks about, was this
-   asked before, would it fit? A refusal is recorded, and nothing is computed.
+1. Check, from public facts alone: is the log the one we know, does the account protect what the
+   release speaks about, was this asked before, would it fit? A refusal is recorded, and nothing is
+   computed.
 2. Compute: values and noise, in memory.
 3. One transaction: check again, charge the account and all above it, keep the noisy answer under
    its keyed digest, append the record.
@@ -199,7 +200,7 @@ class Explainer:
     def receipts(self, explained: Explained) -> tuple[Receipt, ...]:
         """A proof for each entry, under the latest published checkpoint.
 
-        Sign one first (`voile.workflows.budget.keep_checkpoint`, `voile audit checkpoint`).
+        Sign one first (`voile.workflows.books.Books.publish`, `voile audit checkpoint`).
         """
         desk = self.desk
         return tuple(
@@ -218,6 +219,7 @@ class Explainer:
     # --- the three ways -------------------------------------------------------------------------
 
     def _free(self, rows: Any) -> Explained:
+        self.desk.check_log()
         explanation = _settled_notes(self.release.draw(rows), *self.notes, NOTHING_TO_CHARGE)
         asked = question(self._identity, "", about_public(rows, self.notes))
         answer, tree = record_call(self.desk, asked, self._subject, explanation)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from voile import plots
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.explanation import Explanation
@@ -16,21 +18,37 @@ from voile.core.optional import optional
 from voile.release import PUBLIC, Origin, trained_on, trained_privately
 from voile.workflows.explain import Explained, Explainer
 
-RECEIPT = ".tlog-proof"
-ROW_RECEIPT = ".row-proof"
+RECEIPT: Final = ".tlog-proof"
+ROW_RECEIPT: Final = ".row-proof"
+SAVED: Final = (".voile", ".json", ".parquet")
+PICTURES: Final = (".png", ".svg", ".pdf")
+_PRIVATE: Final = 0o600
+"""A receipt holds nonces: whoever reads it can check guesses of what was asked and answered."""
 _TRAINED_ON = "trained-on:"
 
 
 def save(explanation: Explanation, path: Path) -> Path:
     """By the ending of the name: `.voile` (every bit), `.json`, or `.parquet` (a line a value)."""
+    check_suffix(path, SAVED)
     writers = {".voile": _save_voile, ".json": _save_json, ".parquet": _save_parquet}
-    writer = writers.get(path.suffix.lower())
-    if writer is None:
-        raise InvalidInput(
-            f"{path}: expected a name that ends in {', '.join(writers)}, found {path.suffix!r}"
-        )
-    writer(explanation, path)
+    writers[path.suffix.lower()](explanation, path)
     return path
+
+
+def check_suffix(path: Path, known: Sequence[str]) -> None:
+    """Refuse a name whose ending says nothing about what to write."""
+    if path.suffix.lower() not in known:
+        raise InvalidInput(
+            f"{path}: expected a name that ends in {', '.join(known)}, found {path.suffix!r}"
+        )
+
+
+def draw(explanation: Explanation, path: Path) -> Path:
+    """A picture, by the ending of the name: `.png`, `.svg` or `.pdf`; whole or not at all."""
+    check_suffix(path, PICTURES)
+    picture = BytesIO()
+    plots.bar(explanation).savefig(picture, format=path.suffix[1:].lower(), dpi=150)
+    return replace_file(path, picture.getvalue())
 
 
 def as_plain(explanation: Explanation) -> dict[str, Any]:
@@ -60,14 +78,20 @@ def write_receipts(explainer: Explainer, explained: Explained, path: Path) -> li
     """
     receipts = explainer.receipts(explained)
     if len(receipts) == 1:
-        return [replace_file(path, bytes(receipts[0]))]
-    folder = path.with_suffix(".receipts")
+        return [replace_file(path, bytes(receipts[0]), mode=_PRIVATE)]
+    folder = folder_of_receipts(path)
     folder.mkdir(exist_ok=True)
     written = []
     for number, (receipt, entry) in enumerate(zip(receipts, explained.entries, strict=True)):
         entry.explanation.save(folder / f"{number}.voile")
-        written.append(replace_file(folder / f"{number}{RECEIPT}", bytes(receipt)))
+        proof = folder / f"{number}{RECEIPT}"
+        written.append(replace_file(proof, bytes(receipt), mode=_PRIVATE))
     return written
+
+
+def folder_of_receipts(path: Path) -> Path:
+    """Where several receipts go instead of one."""
+    return path.with_suffix(".receipts")
 
 
 def write_row_receipts(explainer: Explainer, explained: Explained, folder: Path) -> list[Path]:
@@ -80,7 +104,7 @@ def _row_receipts(explainer: Explainer, explained: Explained, folder: Path) -> I
     for number, row in enumerate(explained.explanation):
         row.save(folder / f"{number}.voile")
         proof = explainer.row_receipt(explained, number)
-        yield replace_file(folder / f"{number}{ROW_RECEIPT}", bytes(proof))
+        yield replace_file(folder / f"{number}{ROW_RECEIPT}", bytes(proof), mode=_PRIVATE)
 
 
 def origin_from(text: str) -> Origin:

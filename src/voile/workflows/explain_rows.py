@@ -119,6 +119,7 @@ def _look(
     desk: Desk, t: Transaction, account: Account, asking: Sequence[Prepared], fresh: bool
 ) -> list[Settled | None] | BudgetExceeded:
     """What was answered before, and whether the rest would fit; a refusal is recorded."""
+    desk.log.check(t)
     found = [None if fresh else desk.ledger.answered(t, each.asked) for each in asking]
     new = {  # a record that is named twice in one call is answered once
         number if fresh else each.asked.digest: each.charge

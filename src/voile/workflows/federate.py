@@ -24,6 +24,7 @@ import numpy as np
 
 from voile.attribution.fastshap import EXPLAINER_PLAN, exact_values
 from voile.audit_log.publishing import export_log
+from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Relation
 from voile.core.randomness import StreamCipher
@@ -322,7 +323,7 @@ def _export_logs(books: Mapping[str, Books], folder: Path) -> dict[str, str]:
         if target.exists():  # of a run that is continued: its log has grown
             shutil.rmtree(target)
         export_log(each.storage, each.log, target)
-        (target / POLICY).write_bytes((each.folder / POLICY).read_bytes())
+        replace_file(target / POLICY, str(each.policy).encode())
         placed[party] = log_place(party)
     return placed
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from voile import audit_log
-from voile.audit_log import Absence, FederationRound, Refusal, decode_record
+from voile.audit_log import Absence, FederationRound, Refusal
 from voile.core.errors import BudgetExceeded, Refused
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.storage import Transaction
@@ -25,6 +25,7 @@ from voile.ledger.measures import written
 from voile.privacy.events import PrivacyEvent
 from voile.workflows.books import Books
 from voile.workflows.budget import opened_record
+from voile.workflows.federation_rounds import WrittenRound, is_written, last_hash, remember
 
 _LONGEST_REASON = 300
 
@@ -177,16 +178,16 @@ class ServerBooks:
         self.books.storage.submit(lambda t: self._write(t, report))
 
     def _write(self, t: Transaction, report: RoundReport) -> None:
-        told = self._told(t, report.stage)
+        federation = f"{self.promise.federation}: {report.stage}"
         model = hashlib.sha256(report.digest.encode()).digest()
-        if any((each.round, each.model) == (report.round, model) for each in told):
+        if is_written(t, federation, report.round, model):
             return
-        now, previous = _hour(self.books.ledger.now()), told[-1].published_hash if told else None
+        now, previous = _hour(self.books.ledger.now()), last_hash(t, federation)
         for client, outcome in report.outcomes:
             if not outcome.counts:
                 absence = Absence(
                     time=now,
-                    federation=self._federation(report.stage),
+                    federation=federation,
                     round=report.round,
                     client=client,
                     outcome=outcome.value,
@@ -194,7 +195,7 @@ class ServerBooks:
                 self.books.log.append(t, absence)
         record = FederationRound(
             time=now,
-            federation=self._federation(report.stage),
+            federation=federation,
             round=report.round,
             clients=sum(outcome.counts for _, outcome in report.outcomes),
             epsilon=self.promise.epsilon,
@@ -204,15 +205,4 @@ class ServerBooks:
             previous_hash=previous,
         )
         self.books.log.append(t, record)
-
-    def _federation(self, stage: str) -> str:
-        return f"{self.promise.federation}: {stage}"
-
-    def _told(self, t: Transaction, stage: str) -> list[FederationRound]:
-        """The rounds of a stage that are on record, in order."""
-        size, rounds = self.books.log.head(t).size, []
-        for content in self.books.log.records(t, limit=max(size, 1)):
-            record = decode_record(content)
-            if isinstance(record, FederationRound) and record.federation == self._federation(stage):
-                rounds.append(record)
-        return rounds
+        remember(t, WrittenRound(federation, report.round, model, record.published_hash))

@@ -241,11 +241,13 @@ def test_a_witness_process_cosigns_and_a_threshold_that_is_not_met_exits_with_4(
         policy = policy.replace("witness_keys = []", f'witness_keys = ["{witness["witness_key"]}"]')
         policy = policy.replace("witness_threshold = 0", "witness_threshold = 1")
         (folder / "audit-policy.toml").write_text(policy)
-        assert "no witness was asked" in audit("checkpoint", "log.db", code=4)[1]
-        assert not (folder / "checkpoint.txt").exists()
-        said = audit_json("checkpoint", "log.db", "--witness", witness["url"])
+        assert audit_json("checkpoint", "log.db", code=4)["missing_cosignatures"] == 1
+        audit_json("prove", "log.db", "0")
+        assert outcomes(audit_json("verify", "receipt.tlog-proof", code=4))["witnesses"] == "failed"
+        said = audit_json("complete", "log.db", "receipt.tlog-proof", "--witness", witness["url"])
         assert said["witnesses"] == [f"{witness['url']} cosigned (w.example)"]
-    audit_json("prove", "log.db", "0")
+        assert said["missing_cosignatures"] == 0
+    assert stat.S_IMODE((folder / "receipt.tlog-proof").stat().st_mode) == 0o600
     assert outcomes(audit_json("verify", "receipt.tlog-proof"))["witnesses"] == "checked"
 
 

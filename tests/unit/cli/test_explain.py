@@ -323,7 +323,7 @@ def test_an_artefact_says_itself_what_it_was_made_from() -> None:
 
 def test_without_a_signing_key_here_it_is_still_on_record(run: Any) -> None:
     said = run(*asked("applicants.csv", *FREE), "--key", "elsewhere.key", "--output", "e.voile")
-    assert "not kept" in said["checkpoint"]
+    assert "not signed here" in said["checkpoint"]
     assert "receipts" not in said["written"]
     assert run("audit", "show", "log.db", "--last", "1")["records"][0]["kind"] == "post-processing"
 

@@ -15,9 +15,10 @@ from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
 from voile.core.storage import Storage, open_storage
 from voile.ledger import Alert, Ledger, PublicInput, Question
 from voile.privacy.events import Gaussian, PrivacyEvent
-from voile.workflows.budget import keep_checkpoint, kept_checkpoint, open_budget, renew_budget
+from voile.workflows.budget import open_budget, renew_budget
 from voile.workflows.budget_verification import Evidence, verify
 from voile.workflows.charging import PARTS, Answer, Desk, Drawn, Request
+from voile.workflows.checkpoints import Keeper, kept_checkpoint
 
 RULES: Policy = policy(0)
 EVENT = Gaussian(20.0)
@@ -114,7 +115,7 @@ class House:
         return self.desk.answer(request(content, **changes), drawn(f"noisy {content}"), fresh=fresh)
 
     def keep(self) -> None:
-        keep_checkpoint(self.storage, self.desk.log, RULES, self.key)
+        Keeper(RULES, kept_checkpoint(self.key), LOG_KEY).publish(self.storage, self.desk.log)
 
     def verify(self) -> Report:
         copy = kept_checkpoint(self.key)

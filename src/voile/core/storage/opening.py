@@ -50,6 +50,14 @@ def open_storage(place: str | Path, parts: Sequence[Part]) -> Storage:
     return _up_to_date(_opened(place), parts)
 
 
+def open_existing(place: str, parts: Sequence[Part]) -> Storage:
+    """Open a database that is there: a mistyped path must not become an empty one."""
+    path = file_of(place)
+    if path is not None and not path.exists():
+        raise InvalidInput(f"{path}: there is no such database; `voile audit init` makes one")
+    return open_storage(place, parts)
+
+
 def storage_on(session: Session, parts: Sequence[Part]) -> Storage:
     """The same on a session that is open already."""
     return _up_to_date(Storage(GroupCommit(session)), parts)

@@ -1,0 +1,124 @@
+"""Checkpoints around a charge: what is checked before it, what is signed and kept after it.
+
+Before: the policy can be read, the key is one of its keys, and the log extends the copy that was
+kept of it. After: the log is signed, the policy's witnesses are asked, and the copy is replaced.
+What was paid for leaves in any case: a witness that is down, or a disk that is full, is told in
+words and stops no answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from voile.audit_log import AuditLog, KeptCheckpoint, Policy, SigningKey, publish
+from voile.audit_log.canonical import Malformed
+from voile.audit_log.publishing import Published, check_signers, latest_checkpoint
+from voile.core.errors import InvalidInput, UnreadableFile, VoileError
+from voile.core.storage import Storage
+
+
+def kept_checkpoint(key: Path) -> Path:
+    """Where the copy of the last checkpoint is kept: a file beside the signing key."""
+    return key.with_suffix(".checkpoint")
+
+
+def read_policy(path: Path) -> Policy:
+    """The policy in this file; `InvalidInput` if it is none."""
+    try:
+        return Policy.parse(path.read_bytes().decode("utf-8", errors="replace"))
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
+    except Malformed as error:
+        raise InvalidInput(f"{path}: {error}") from error
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What became of signing and keeping, for people.
+
+    Args:
+        said: one line.
+        published: the checkpoint, if one was signed here.
+        error: what went wrong, if anything did.
+    """
+
+    said: str
+    published: Published | None = None
+    error: VoileError | None = None
+
+    @property
+    def missing(self) -> int:
+        """How many cosignatures of the policy are missing."""
+        return 0 if self.published is None else self.published.missing
+
+    def __str__(self) -> str:
+        if self.published is None or not self.missing:
+            return self.said
+        answers = "; ".join(map(str, self.published.answers)) or "it names no witness to ask"
+        return (
+            f"{self.said}; {self.missing} cosignature(s) that the policy asks for are missing "
+            f"({answers}): `voile audit complete` collects them for receipts"
+        )
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """Who signs for a log, and where the copy of its last checkpoint is kept.
+
+    Args:
+        policy: keys and witnesses; public.
+        copy: see `kept_checkpoint`.
+        signer: None where the signing key is elsewhere. The log is compared with the copy all the
+            same, and what was signed elsewhere is kept here.
+    """
+
+    policy: Policy
+    copy: Path
+    signer: SigningKey | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, key: Path, policy: Path) -> Keeper | None:
+        """From the files of a log; None if nothing is known about it here."""
+        copy = kept_checkpoint(key)
+        if policy.exists():
+            return cls(read_policy(policy), copy, SigningKey.load(key) if key.exists() else None)
+        if copy.exists():
+            raise InvalidInput(
+                f"{copy}: a checkpoint is kept here, and {policy}, which says whose signature it "
+                "must bear, is missing: name it with --policy"
+            )
+        return None
+
+    def knows(self, log: AuditLog) -> AuditLog:
+        """The log, compared with the copy whenever something is to be added to it."""
+        if self.signer is not None:
+            check_signers(self.policy, log, [self.signer])
+        return log.known_by(KeptCheckpoint(self.copy, self.policy))
+
+    def publish(self, storage: Storage, log: AuditLog) -> Published:
+        """Sign what the log holds, ask the witnesses, keep a copy."""
+        if self.signer is None:
+            raise InvalidInput("the signing key of this log is not here")
+        return publish(storage, self.knows(log), self.policy, [self.signer])
+
+    def keep(self, storage: Storage, log: AuditLog) -> Kept:
+        """The same, after something was paid for: says what went wrong instead of raising it."""
+        try:
+            if self.signer is None:
+                return self._keep_from_elsewhere(storage, log)
+            published = self.publish(storage, log)
+        except VoileError as error:
+            return Kept(f"not published: {error}", error=error)
+        return Kept(f"{self.copy} ({published.checkpoint.size} records)", published)
+
+    def _keep_from_elsewhere(self, storage: Storage, log: AuditLog) -> Kept:
+        note, kept = latest_checkpoint(storage), KeptCheckpoint(self.copy, self.policy)
+        if note is not None:
+            kept.advance(note)
+        known, size = kept.read(), storage.submit(log.head).size
+        newer = size - (0 if known is None else known.size)
+        return Kept(
+            f"not signed here, where the key is not; {newer} of {size} records are newer than the "
+            "last checkpoint: `voile audit checkpoint` signs one"
+        )
