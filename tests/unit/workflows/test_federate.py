@@ -34,6 +34,7 @@ from voile.workflows.report import check_log, report_html, write_report
 
 CLINIC = clinic_federation(60, seed=4)
 CHOSEN = ("city", "coast", "harbour")
+BOOKS = ("log.db", "audit.key", "audit.checkpoint", "replay.key", "audit-policy.toml")
 
 
 def write_csv(data: Dataset, path: Path) -> None:
@@ -263,7 +264,7 @@ def test_arrays_of_one_promise_are_never_shown_under_another(job: Job, artefact:
     with pytest.raises(Refused, match=r"has opened its account .* another plan"):
         federate(stricter)
     for client in CHOSEN:
-        for part in ("log.db", "audit.key", "replay.key", "audit-policy.toml"):
+        for part in BOOKS:
             (job.folder / "clients" / client / part).rename(job.folder / f"{client}.{part}")
     try:
         with pytest.raises(Refused, match="another promise"):
@@ -277,7 +278,7 @@ def test_arrays_of_one_promise_are_never_shown_under_another(job: Job, artefact:
         shutil.rmtree(job.folder / "checkpoints", ignore_errors=True)
         shutil.move(job.folder / "moved", job.folder / "checkpoints")
         for client in CHOSEN:
-            for part in ("log.db", "audit.key", "replay.key", "audit-policy.toml"):
+            for part in BOOKS:
                 (job.folder / f"{client}.{part}").replace(job.folder / "clients" / client / part)
     assert load_artefact(artefact.folder).guarantees == artefact.guarantees
 
