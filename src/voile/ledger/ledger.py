@@ -114,7 +114,7 @@ class Ledger:
         stored = None if fresh else self.answered(t, asked)
         if stored is not None:
             return stored
-        grant = self.charge(t, charge)
+        grant, digest = self.charge(t, charge), hashlib.sha256(answer).digest()
         kept = AnswerRow(
             charge.query,
             grant.number,
@@ -123,7 +123,8 @@ class Ledger:
             grant.time,
             NOT_RECORDED if write_record is None else write_record(grant),
             answer,
-            hashlib.sha256(answer).digest() if committed is None else committed,
+            digest,
+            digest if committed is None else committed,
         )
         t.insert(ANSWERS, kept)
         return Settled(kept, grant.terms, grant)

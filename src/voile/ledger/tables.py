@@ -134,7 +134,8 @@ class AnswerRow(NamedTuple):
     Args:
         root, number: the charge.
         record: the number of the charge's record in the audit log, -1 if it has none.
-        committed: SHA-256 of the canonical bytes of the answer, which the record commits to.
+        digest: SHA-256 of the answer as it is kept.
+        committed: SHA-256 of its canonical bytes, which the record commits to.
     """
 
     query: bytes
@@ -144,6 +145,7 @@ class AnswerRow(NamedTuple):
     time: float
     record: int
     answer: bytes
+    digest: bytes
     committed: bytes
 
 

@@ -61,12 +61,15 @@ class AnswersCheck:
 
     def finish(self) -> None:
         """No answer is kept beside those of the charges."""
+        beside = 0
         try:
-            kept = sum(1 for _ in _all_answers(self._t))
-            if kept > self._found:
-                self.problems += map(_never_charged, self._strays())
+            beside = sum(1 for _ in _all_answers(self._t)) - self._found
+            strays = [_never_charged(each) for each in self._strays()] if beside else []
         except InvalidInput as error:
-            self.problems.append(f"the stored answers cannot be read: {error}")
+            strays = [f"the stored answers cannot be read: {error}"]
+        self.problems += strays
+        if beside and not self.problems:
+            self.problems.append(f"{beside} answers are kept for charges that are no releases")
 
     def _strays(self) -> Iterator[AnswerRow]:
         """A question and a number name at most one answer and, with the tree, one charge."""
@@ -76,10 +79,14 @@ class AnswersCheck:
                 yield kept
 
     def _is_on_record(self, kept: AnswerRow, record: Release) -> bool:
-        content = _committed(kept)
-        if content is None or self._key is None:
-            return content is not None
-        terms = self._terms[kept.account]
+        if hashlib.sha256(kept.answer).digest() != kept.digest:
+            return False
+        if self._key is None:
+            return True
+        content = kept.answer
+        if kept.digest != kept.committed:
+            content = explanation_bytes(Explanation.from_bytes(kept.answer))
+        terms = self._terms.get(kept.account, b"")
         committing = Committing(self._origin, terms, kept.number, kept.query, kept.committed)
         nonce = committing.nonces(self._key)["answer"]
         return commitment("answer", nonce, content) == record.answer
@@ -92,17 +99,6 @@ def _is_of(kept: AnswerRow, entry: Entry) -> bool:
 
 def _never_charged(kept: AnswerRow) -> str:
     return f"{kept.root}#{kept.number}: an answer is kept that was never charged"
-
-
-def _committed(kept: AnswerRow) -> bytes | None:
-    """What the record commits to: the canonical bytes of an explanation, or the answer itself."""
-    if hashlib.sha256(kept.answer).digest() == kept.committed:
-        return kept.answer
-    try:
-        content = explanation_bytes(Explanation.from_bytes(kept.answer))
-    except InvalidInput:
-        return None
-    return content if hashlib.sha256(content).digest() == kept.committed else None
 
 
 def _all_answers(t: Reader) -> Iterator[AnswerRow]:

@@ -19,6 +19,7 @@ from tests.unit.workflows.budget_examples import EVENT, House, drawn, guarantee,
 from voile.audit_log import (
     BudgetOpened,
     BudgetRenewed,
+    Participation,
     Refusal,
     Release,
     RemoteWitness,
@@ -40,6 +41,8 @@ from voile.core.guarantee import ProtectedUnit
 from voile.core.storage import Transaction, open_storage
 from voile.ledger import Adaptive, Alert, Children, Planned
 from voile.ledger.balances import Standing
+from voile.ledger.event_text import event_text
+from voile.ledger.measures import written
 from voile.ledger.tables import ANSWERS, BALANCES, ENTRIES, AnswerRow
 from voile.privacy.events import Composed, Gaussian, Laplace, Repeated, Zcdp
 from voile.workflows.budget_verification import Evidence, verify
@@ -372,6 +375,38 @@ class TestVerify:
         report = verify(desk.storage, desk.ledger, desk.log, Evidence())
         assert "not that on record" in detail(report, "answers")
 
+    def test_an_answer_to_a_charge_that_is_no_release_shows(self, house: House) -> None:
+        """A client's participation is charged and on record, and has no answer to give again."""
+        asked = prepared(house, "a").charge
+
+        def participation(t: Transaction) -> None:
+            grant, headline = house.desk.ledger.charge(t, asked), guarantee()
+            record = Participation(
+                time=int(grant.time),
+                account="clinic",
+                charge=grant.charge,
+                federation="study",
+                stage="black box",
+                round=1,
+                epsilon=headline.epsilon,
+                delta=headline.delta,
+                unit=headline.unit.value,
+                relation=headline.relation.value,
+                dataset=headline.dataset,
+                event=event_text(EVENT),
+                cost=written(grant.cost),
+            )
+            house.desk.log.append(t, record)
+
+        house.storage.submit(participation)
+        report = house.verify()
+        assert report.verified, report.failed
+        entry = house.storage.submit(lambda t: t.get(ENTRIES, "clinic", 1))
+        assert entry is not None
+        kept = AnswerRow(entry.query, 1, "clinic", "clinic", entry.time, 1, b"", b"", b"")
+        house.storage.submit(lambda t: t.insert(ANSWERS, kept))
+        assert "charges that are no releases" in detail(house.verify(), "answers")
+
     def test_acts_of_one_transaction_may_be_told_in_any_order(self, house: House) -> None:
         asked = [prepared(house, name) for name in ("a", "b")]
 
@@ -379,9 +414,10 @@ class TestVerify:
             grants = [house.desk.ledger.charge(t, each.charge) for each in asked]
             for each, grant in reversed(list(zip(asked, grants, strict=True))):
                 made = Drawn(b"noise")
-                written = house.desk.log.append_encoded(t, house.desk.record(each, grant, made))
-                charged = grant.number, "clinic", "clinic", grant.time, written.number
-                t.insert(ANSWERS, AnswerRow(each.charge.query, *charged, b"noise", made.digest))
+                record = house.desk.log.append_encoded(t, house.desk.record(each, grant, made))
+                charged = grant.number, "clinic", "clinic", grant.time, record.number
+                kept = AnswerRow(each.charge.query, *charged, b"noise", made.digest, made.digest)
+                t.insert(ANSWERS, kept)
 
         house.storage.submit(two_answers)
         house.answer("c")
@@ -559,8 +595,9 @@ def spoil_with_a_stray(t: Transaction) -> None:
 def spoil_by_swapping(t: Transaction) -> None:
     """The contents of two answers, with their digests: only the log knows which is which."""
     one, two = some_answers(t)
-    t.replace(ANSWERS, one._replace(answer=two.answer, committed=two.committed))
-    t.replace(ANSWERS, two._replace(answer=one.answer, committed=one.committed))
+    content = "answer", "digest", "committed"
+    t.replace(ANSWERS, one._replace(**{name: getattr(two, name) for name in content}))
+    t.replace(ANSWERS, two._replace(**{name: getattr(one, name) for name in content}))
 
 
 def spoil_answers_account(t: Transaction) -> None:

@@ -14,6 +14,8 @@ from tests.unit.workflows.budget_examples import drawn, request
 from voile import cli
 from voile.audit_log import AuditLog
 from voile.core.storage import open_storage
+from voile.core.storage.opening import PARTS as PART_VERSIONS
+from voile.core.storage.opening import PartVersion
 from voile.ledger import Ledger, ReplayKey
 from voile.ledger.report_schema import SCHEMA
 from voile.ledger.tables import BALANCES
@@ -143,3 +145,23 @@ def test_verify_finds_a_changed_balance(run: Any) -> None:
         storage.submit(forget)
     steps = run("budget", "verify", "log.db", code=4)["steps"]
     assert {s["name"] for s in steps if s["outcome"] == "failed"} == {"journal", "totals"}
+
+
+def test_verify_opens_stored_answers_with_the_replay_key(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    spend()
+    for name, key in (("right.key", ReplayKey(bytes(32))), ("wrong.key", ReplayKey.generate())):
+        key.save(Path(name))
+    steps = run("budget", "verify", "log.db", "--replay-key", "right.key")["steps"]
+    assert "1 answers, each the one on record" in [each["detail"] for each in steps]
+    steps = run("budget", "verify", "log.db", "--replay-key", "wrong.key", code=4)["steps"]
+    assert [s["name"] for s in steps if s["outcome"] == "failed"] == ["answers"]
+    run("budget", "verify", "log.db", "--replay-key", "no.key", code=2)
+
+
+def test_a_ledger_of_the_first_version_is_refused_with_exit_code_3(run: Any) -> None:
+    with open_storage("log.db", PARTS) as storage:
+        storage.submit(lambda t: t.replace(PART_VERSIONS, PartVersion("ledger", 1)))
+    said = run("budget", "show", "log.db", code=3)["error"]["message"]
+    assert "written by an earlier voile" in said
+    assert run("audit", "show", "log.db") is not None
