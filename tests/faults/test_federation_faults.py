@@ -7,6 +7,7 @@ SIGKILL at a random moment; books that survive are lines in a file, written thro
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tests.unit.federation.toys import START, Pull, stage
 from voile.core.errors import Refused
 from voile.core.randomness import Seeded
 from voile.federation import (
+    Booking,
     Client,
     FreshCiphers,
     InProcess,
@@ -41,14 +43,20 @@ class OnDisk:
     def lines(self) -> list[str]:
         return self.path.read_text().splitlines() if self.path.exists() else []
 
-    def before_participation(self, participation: Participation) -> None:
+    def before_participation(self, participation: Participation) -> Booking:
         mine = f"{participation.client},{participation.stage},"
         if sum(line.startswith(mine) for line in self.lines()) >= self.cap:
             raise Refused("the cap is reached")
         with self.path.open("a") as stream:
-            stream.write(f"{mine}{participation.round}\n")
+            booking = Booking(secrets.token_hex(8))
+            stream.write(f"{mine}{participation.round},{booking.name}\n")
             stream.flush()
             os.fsync(stream.fileno())
+        return booking
+
+    def holds(self, participation: Participation, booking: Booking) -> bool:
+        where = f"{participation.client},{participation.stage},{participation.round}"
+        return f"{where},{booking.name}" in self.lines()
 
     def after_round(self, report: RoundReport) -> None:
         with self.path.open("a") as stream:
@@ -110,7 +118,7 @@ def test_a_killed_federation_finishes_with_one_digest_for_each_round(
     # Each participation is in the books at least once; at most one a crash was lost before it was
     # stored, and is there twice.
     books = OnDisk(tmp_path / "participations").lines()
-    assert len(set(books)) == 3 * ROUNDS
+    assert len({line.rsplit(",", 1)[0] for line in books}) == 3 * ROUNDS
     assert len(books) <= 3 * ROUNDS + 4
 
 

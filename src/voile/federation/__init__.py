@@ -17,9 +17,10 @@ Run it:
     only ones that exact figures are computed on.
 
 Keep the books:
-    a `Recorder` is asked before each `Participation` and told each `RoundReport` with the `Outcome`
-    of every client; `InMemory`, `NoRecorder`. The history is a list of `HistoryRow`
-    (`write_history`, `read_history`, `without_times`, `charged`, `most_spent`).
+    a client's `ParticipationGuard` is asked before each `Participation` and gives a `Booking`; the
+    server's `RoundLog` is told each `RoundReport` with the `Outcome` of every client; `InMemory`
+    and `NoRecorder` are both. The history is a list of `HistoryRow` (`write_history`,
+    `read_history`, `without_times`, `charged`, `unbounded`, `most_spent`).
 
 `Arrays` are float32 arrays by name (`digest_of_arrays`).
 """
@@ -43,6 +44,7 @@ from voile.federation.history import (
     charged,
     most_spent,
     read_history,
+    unbounded,
     without_times,
     write_history,
 )
@@ -50,11 +52,13 @@ from voile.federation.messages import Instruction, Update
 from voile.federation.progress import Progress, Seen
 from voile.federation.randomness import FreshCiphers, SeededSources, Sources
 from voile.federation.recorder import (
+    Booking,
     InMemory,
     NoRecorder,
     Outcome,
     Participation,
-    Recorder,
+    ParticipationGuard,
+    RoundLog,
     RoundReport,
 )
 from voile.federation.stage import Stage
@@ -64,6 +68,7 @@ __all__ = [
     "Aggregator",
     "Arrays",
     "Asking",
+    "Booking",
     "Client",
     "ClientError",
     "Contribution",
@@ -82,8 +87,9 @@ __all__ = [
     "Outcome",
     "Participant",
     "Participation",
+    "ParticipationGuard",
     "Progress",
-    "Recorder",
+    "RoundLog",
     "RoundReport",
     "SeededSources",
     "Seen",
@@ -99,6 +105,7 @@ __all__ = [
     "digest_of_arrays",
     "most_spent",
     "read_history",
+    "unbounded",
     "without_times",
     "write_history",
 ]

@@ -257,6 +257,8 @@ class PipelinePlan:
             "no person's rows are at two clients, or in another federation or account that is not "
             "added up",
             "each client keeps its own participation cap",
+            "each client did what it states: it trained with the noise whose cost it states, and "
+            "charged the account that it names",
             "running time is not observed",
             "settings of training were not tuned on these rows",
         )

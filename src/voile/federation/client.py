@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from voile.core.errors import InvalidInput, Refused
-from voile.federation.arrays import Array, shapes_of
+from voile.federation.arrays import shapes_of
 from voile.federation.files import file_stem, read_arrays, write_arrays
 from voile.federation.history import event_as_text
 from voile.federation.messages import Instruction, Update, check_name
 from voile.federation.randomness import FreshCiphers, Sources
-from voile.federation.recorder import Participation, Recorder
+from voile.federation.recorder import Booking, Participation, ParticipationGuard
 from voile.federation.task import Task
-from voile.privacy.events import PrivacyEvent
 
 STORED: Final = "voile client update"
 
@@ -45,14 +44,16 @@ class Client:
 
     1. refuses anything that is not exactly an `Instruction` for a stage it was set up for, with
        arrays of the shapes agreed on;
-    2. sends the stored update, bit for bit, if it has one for this stage and round: a repeated
-       question reveals nothing new, whatever arrays come with it;
+    2. sends the stored update, bit for bit, if it has one for this stage and round and its own
+       books hold the participation that made it: a repeated question reveals nothing new, whatever
+       arrays come with it; and what lies in the folder is not believed to be paid for;
     3. asks its recorder, which charges the participation or refuses it (the cap is kept here);
     4. trains, with its own randomness;
     5. refuses to send anything that cost more than was charged;
-    6. stores the update, durably, and only then sends it.
+    6. stores the update, durably, with the name of its booking, and only then sends it.
 
-    A crash before 6 has cost a participation and released nothing; the repeat is charged again.
+    A refusal at 3 leaves nothing behind. A crash before 6 has cost a participation and released
+    nothing; the repeat is charged again.
 
     Args:
         name: how it is called.
@@ -69,7 +70,7 @@ class Client:
     size: int
     records: Any = field(repr=False)
     tasks: Mapping[str, Task] = field(repr=False)
-    recorder: Recorder = field(repr=False)
+    recorder: ParticipationGuard = field(repr=False)
     sources: Sources = field(default_factory=FreshCiphers)
     folder: Path | None = None
 
@@ -84,20 +85,21 @@ class Client:
     def answer(self, instruction: Instruction) -> Update:
         task = self._task(instruction)
         stage, number = instruction.stage, instruction.round
-        event = task.cost(self.size)
-        stored = self._stored(instruction, event)
+        participation = Participation(self.name, stage, number, task.cost(self.size))
+        stored = self._stored(participation)
         if stored is not None:
-            return Update(self.name, stage, number, stored, resent=True)
-        self.recorder.before_participation(Participation(self.name, stage, number, event))
+            return stored
+        booking = self.recorder.before_participation(participation)
         source = self.sources.source(self.name, stage, number)
         fitted = task.fit(instruction, self.records, self.size, source)
-        if fitted.event != event:
+        if fitted.event != participation.event:
             raise Refused(
-                f"the task of {stage!r} released {fitted.event!r} where {event!r} was charged; "
-                "nothing was sent"
+                f"the task of {stage!r} released {fitted.event!r} where {participation.event!r} "
+                "was charged; nothing was sent"
             )
-        update = Update(self.name, stage, number, dict(fitted.change))
-        self._store(update, event)
+        stated = event_as_text(fitted.event)
+        update = Update(self.name, stage, number, dict(fitted.change), stated, booking.account)
+        self._store(update, booking)
         return update
 
     def _task(self, instruction: Instruction) -> Task:
@@ -122,29 +124,37 @@ class Client:
 
     # --- its own disk -------------------------------------------------------------------------
 
-    def _stored(
-        self, instruction: Instruction, event: PrivacyEvent | None
-    ) -> dict[str, Array] | None:
-        path = self._path(instruction.stage, instruction.round)
+    def _stored(self, participation: Participation) -> Update | None:
+        stage, number = participation.stage, participation.round
+        path = self._path(stage, number)
         if path is None or not path.exists():
             return None
         arrays, label = read_arrays(path, STORED)
-        if label.get("event") != event_as_text(event):
+        stated = event_as_text(participation.event)
+        if label.get("event") != stated:
             raise Refused(
-                f"{self.name!r} has an update for {instruction.stage!r}, round "
-                f"{instruction.round}, that was charged under another promise; it is not sent "
-                "under this one"
+                f"{self.name!r} has an update for {stage!r}, round {number}, that was charged "
+                "under another promise; it is not sent under this one"
             )
-        return arrays
+        booking = Booking(str(label.get("booking")), label.get("account"))
+        if not self.recorder.holds(participation, booking):
+            raise Refused(
+                f"{self.name!r} has an update for {stage!r}, round {number}, that its books do "
+                "not hold; it is not sent. Bring back the books that it belongs to, or move "
+                f"{path.name} away"
+            )
+        return Update(self.name, stage, number, arrays, stated, booking.account, resent=True)
 
-    def _store(self, update: Update, event: PrivacyEvent | None) -> None:
+    def _store(self, update: Update, booking: Booking) -> None:
         path = self._path(update.stage, update.round)
         if path is not None:
             label = {
                 "client": update.client,
                 "stage": update.stage,
                 "round": update.round,
-                "event": event_as_text(event),
+                "event": update.event,
+                "booking": booking.name,
+                "account": booking.account,
             }
             write_arrays(path, STORED, update.arrays, label)
 

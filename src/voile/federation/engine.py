@@ -16,11 +16,11 @@ from voile.federation.arrays import Array, Arrays, checked, digest_of_arrays, sh
 from voile.federation.asking import Answer, Asking
 from voile.federation.checkpoints import Checkpoints, Place
 from voile.federation.client import Participant, check_size
-from voile.federation.faults import fault_of
+from voile.federation.faults import Expected, fault_of
 from voile.federation.history import HistoryRow, event_as_text
 from voile.federation.messages import Instruction, Update, check_name
 from voile.federation.progress import NoProgress, Progress, Seen
-from voile.federation.recorder import NoRecorder, Outcome, Recorder, RoundReport
+from voile.federation.recorder import NoRecorder, Outcome, RoundLog, RoundReport
 from voile.federation.stage import Stage, drawn_schedule
 from voile.federation.task import Unprotected
 
@@ -98,7 +98,7 @@ class InProcess:
     """
 
     clients: Sequence[Participant]
-    recorder: Recorder = field(default_factory=NoRecorder)
+    recorder: RoundLog = field(default_factory=NoRecorder)
     source: GeneratorSource = field(default_factory=StreamCipher)
     checkpoints: Path | None = None
     progress: Progress = field(default_factory=NoProgress)
@@ -167,9 +167,9 @@ class InProcess:
         shapes = shapes_of(instruction.arrays)
         found: Answers = {}
         for answer in self.asking.ask(asked, instruction):
-            outcome = answer.outcome or fault_of(
-                answer.content, answer.client, instruction, shapes, stage.largest_change
-            )
+            agreed = self._agreed(stage, answer.client)
+            expected = Expected(answer.client, agreed, shapes, stage.largest_change)
+            outcome = answer.outcome or fault_of(answer.content, instruction, expected)
             if outcome is None:
                 outcome = Outcome.RESENT if answer.content.resent is True else Outcome.ANSWERED
             found[answer.client] = outcome, answer
@@ -222,11 +222,16 @@ class InProcess:
         moved = {name: (array + change[name]).astype(np.float32) for name, array in arrays.items()}
         return checked(moved, "the aggregated arrays"), True
 
+    def _agreed(self, stage: Stage, client: str) -> str:
+        """What one participation of this client costs, as text."""
+        return event_as_text(stage.task.cost(self._by_name[client].size))
+
     def _rows(self, stage: Stage, number: int, answers: Answers) -> list[HistoryRow]:
         rows = []
         for name, (outcome, answer) in answers.items():
-            event = event_as_text(stage.task.cost(self._by_name[name].size))
-            row = HistoryRow(stage.name, number, name, outcome, event, answer.seconds)
+            account = (answer.content.account or "") if outcome.counts else ""
+            event = self._agreed(stage, name)
+            row = HistoryRow(stage.name, number, name, outcome, event, answer.seconds, account)
             rows.append(row)
             if name in self._doubled:
                 rows.append(replace(row, outcome=Outcome.DUPLICATE, seconds=0.0))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -27,10 +29,12 @@ class HistoryRow:
     Args:
         stage, round, client: which.
         outcome: what became of it.
-        event: what an answer of it releases, as JSON (`voile.privacy.events.to_dict`); empty if the
-            task promises no privacy.
+        event: what was agreed that an answer of it releases, as JSON
+            (`voile.privacy.events.to_dict`); empty if the task promises no privacy. An answer that
+            counts has stated the same.
         seconds: how long the answer took. It depends on how many records were drawn, which the
             accounting takes for unseen: `without_times` removes it from what is released.
+        account: which one the client says it charged with an answer that counts; empty if none.
     """
 
     stage: str
@@ -39,6 +43,7 @@ class HistoryRow:
     outcome: Outcome
     event: str
     seconds: float
+    account: str = ""
 
     @classmethod
     def stored(cls, values: Mapping[str, Any]) -> Self:
@@ -58,6 +63,7 @@ class HistoryRow:
         return cls(**{**values, "outcome": Outcome(values["outcome"])})
 
 
+@lru_cache(maxsize=64)
 def event_as_text(event: PrivacyEvent | None) -> str:
     return "" if event is None else json.dumps(to_dict(event), sort_keys=True)
 
@@ -73,11 +79,14 @@ def charged(rows: Iterable[HistoryRow]) -> dict[str, PrivacyEvent]:
     Read from the server's side, so it counts everybody who was asked and did not refuse: an update
     that was late or came damaged was trained and charged all the same. A stored update that is sent
     again costs nothing; a client's own books may hold more, if it crashed before it could store.
+    Of a client that stated another cost nothing is known, so it is absent as well: `unbounded`.
     """
+    rows = list(rows)
+    unknown = unbounded(rows)
     counts: dict[str, Counter[str]] = {}
     free = (Outcome.REFUSED, Outcome.DUPLICATE)
     for row in rows:
-        if row.event and row.outcome not in free:
+        if row.event and row.outcome not in free and row.client not in unknown:
             counts.setdefault(row.client, Counter())[row.event] += 1
     return {
         client: Composed(
@@ -87,12 +96,20 @@ def charged(rows: Iterable[HistoryRow]) -> dict[str, PrivacyEvent]:
     }
 
 
+def unbounded(rows: Iterable[HistoryRow]) -> tuple[str, ...]:
+    """The clients that sent an update of another cost than was agreed on, in order of names."""
+    return tuple(sorted({row.client for row in rows if row.outcome is Outcome.OTHER_COST}))
+
+
 def most_spent(rows: Iterable[HistoryRow], delta: float) -> float:
     """The largest epsilon of any client at this delta, by privacy-loss distributions.
 
     Clients hold disjoint records, so this is the federation's figure. A reading of what has been
     asked so far, not a promise: that is the plan's.
     """
+    rows = list(rows)
+    if unbounded(rows):
+        return math.inf
     distinct = set(charged(rows).values())
     return max((PrivacyLoss().compose(e).epsilon(delta) for e in distinct), default=0.0)
 

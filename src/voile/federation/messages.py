@@ -3,7 +3,8 @@
 An `Instruction` names a stage that the client has been set up for, counts the round and carries
 arrays. There is no field for a seed, a path, a schema, a noise scale or a budget, and whoever sends
 one is refused: a node's randomness, data and budget are its own. An `Update` has no weight: weights
-follow from sizes that were declared in public before the first round.
+follow from sizes that were declared in public before the first round. It states what it cost, so
+that a server never promises noise that nobody says was added.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from voile.core.errors import InvalidInput
 from voile.federation.arrays import Array, Arrays, checked
 
 LONGEST_NAME = 100
+LONGEST_ACCOUNT = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,9 @@ class Update:
     Args:
         client, stage, round: whose, and of what.
         arrays: new minus old.
+        event: what it costs, as canonical text (`history.event_as_text`); empty if nothing is
+            promised.
+        account: which account of the client was charged with it; None if none was.
         resent: whether it was stored before, and is sent again.
     """
 
@@ -62,6 +67,8 @@ class Update:
     stage: str
     round: int
     arrays: Mapping[str, Array]
+    event: str
+    account: str | None = None
     resent: bool = False
 
     @classmethod

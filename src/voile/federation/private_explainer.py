@@ -32,6 +32,7 @@ from voile.federation.budget_split import (
     split_total,
 )
 from voile.federation.engine import Engine, StageResult
+from voile.federation.history import HistoryRow, unbounded
 from voile.federation.learning import (
     BLACK_BOX,
     EXPLAINER,
@@ -44,6 +45,7 @@ from voile.federation.network_task import NetworkTask, Training
 from voile.federation.tables import NetworkModel, TableRecords
 from voile.federation.task import Unprotected
 from voile.models import Model
+from voile.release.contract import NOT_CHARGED
 from voile.release.origin import Origin, joint_guarantees, stated, trained_privately
 from voile.training import Plan, Progress, arrays_of, with_arrays
 
@@ -131,19 +133,37 @@ class PrivateExplainer:
             return (), (NOT_PRIVATE,)
         if self.note is not None:
             return (), (self.note,)
-        return (self._joint(),) if used else (), ()
+        return (self._joint(),) if used else (), self._not_charged if used else ()
+
+    @property
+    def _not_charged(self) -> tuple[str, ...]:
+        """Each answer says which account was charged with it; books that only count say none."""
+        paid = all(row.account for row in self._rows if row.outcome.counts)
+        return () if paid else (NOT_CHARGED,)
+
+    @property
+    def _rows(self) -> list[HistoryRow]:
+        return [row for result in self.results.values() for row in result.rows]
 
     def _joint(self) -> Guarantee:
         """Of all private stages, whichever were used: who sees one has seen the others, too.
 
-        Where another stage was trained without noise, a server and other clients have seen updates
-        of it; against them nothing is promised.
+        Where another stage was trained without noise, or a client stated another cost than the
+        plan's, a server has seen updates that nothing bounds; against it, and whomever it tells,
+        nothing is promised.
         """
         joint = self.plan.guarantee(self.dataset)
-        if all(self.plan.noise[stage] is not None for stage in self.results):
+        kept = []
+        if any(self.plan.noise[stage] is None for stage in self.results):
+            kept.append("nothing of the stages that were trained without noise is released")
+        if loud := unbounded(self._rows):
+            kept.append(
+                "nothing of the updates that stated another cost than the plan's is released; "
+                f"they came from {', '.join(loud)} and were left out"
+            )
+        if not kept:
             return joint
-        kept = "nothing of the stages that were trained without noise is released"
-        return replace(joint, against=(Adversary.PUBLIC,), assumptions=(*joint.assumptions, kept))
+        return replace(joint, against=(Adversary.PUBLIC,), assumptions=(*joint.assumptions, *kept))
 
     def _promised(self, explanation: Explanation, *stages: str) -> Explanation:
         guarantees, notes = self.promise(*stages)
@@ -226,6 +246,9 @@ def train_private_explainer(
 ) -> PrivateExplainer:
     """Run all stages of a plan.
 
+    Every update states what it cost; one that states anything but the plan's event is left out. If
+    that leaves nobody, the clients were set up for another plan, and nothing is made.
+
     Args:
         plan: from `split_total` or `separate_budgets`.
         engine: whose clients were set up with `plan.tasks`.
@@ -237,6 +260,16 @@ def train_private_explainer(
     for stage in plan.stages:
         start: Arrays = plan.tasks[stage.name].start(plan.seed)
         found = engine.run(stage, start, given=given, unprotected=unprotected)
+        _check_costs(stage.name, found)
         results[stage.name] = found
         given |= named(stage.name, found.arrays)
     return PrivateExplainer(plan, dataset, results)
+
+
+def _check_costs(stage: str, found: StageResult) -> None:
+    loud = unbounded(found.rows)
+    if loud and not any(row.outcome.counts for row in found.rows):
+        raise Refused(
+            f"{', '.join(loud)} answered in {stage!r} at another cost than the plan's, and nobody "
+            "at the plan's; set clients up with `plan.tasks`. What they sent is in nobody's promise"
+        )

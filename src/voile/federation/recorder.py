@@ -1,11 +1,13 @@
 """The seam between a federation and whoever keeps its books.
 
-A federation knows neither ledger nor audit log. It asks a `Recorder` before a client takes part and
-tells it after each round what happened; `voile.workflows` joins that to both.
+A federation knows neither ledger nor audit log. A client asks its `ParticipationGuard` before it
+takes part, and before it sends a stored update again; the server tells its `RoundLog` after each
+round what happened. `voile.workflows` joins both to ledger and log.
 """
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
@@ -29,6 +31,7 @@ class Outcome(StrEnum):
     NOT_FINITE = "NaN or infinity"
     TOO_LARGE = "too large"
     WRONG_SENDER = "another name, stage or round"
+    OTHER_COST = "another cost than was agreed on"
     DUPLICATE = "name taken"
 
     @property
@@ -65,14 +68,34 @@ class RoundReport:
     digest: str
 
 
-class Recorder(Protocol):
-    """Asked on the client's side, told on the server's."""
+@dataclass(frozen=True)
+class Booking:
+    """Where a participation stands in a client's books.
 
-    def before_participation(self, participation: Participation) -> None:
+    Args:
+        name: random, so that no other entry of whatever books has it.
+        account: what was charged; None in books that count and charge nothing.
+    """
+
+    name: str
+    account: str | None = None
+
+
+class ParticipationGuard(Protocol):
+    """A client's own books: what it may do, whatever a server asks for."""
+
+    def before_participation(self, participation: Participation) -> Booking:
         """Charge it, durably, or raise `Refused`. A repeat is a new participation.
 
-        This is where a client's own cap is kept, whatever a server asks for.
+        This is where a client's own cap is kept.
         """
+
+    def holds(self, participation: Participation, booking: Booking) -> bool:
+        """Whether these very books hold this participation under this booking."""
+
+
+class RoundLog(Protocol):
+    """The server's books."""
 
     def after_round(self, report: RoundReport) -> None:
         """Write it down. After a crash a round may be told twice, with the same digest."""
@@ -82,8 +105,13 @@ class Recorder(Protocol):
 class NoRecorder:
     """Grants everything and remembers nothing: for tasks that protect nobody."""
 
-    def before_participation(self, participation: Participation) -> None:
+    def before_participation(self, participation: Participation) -> Booking:  # noqa: ARG002
         """Granted."""
+        return Booking("")
+
+    def holds(self, participation: Participation, booking: Booking) -> bool:  # noqa: ARG002
+        """Nothing is kept, so no stored update is ever sent again."""
+        return False
 
     def after_round(self, report: RoundReport) -> None:
         """Not kept."""
@@ -100,10 +128,11 @@ class InMemory:
     cap: int
     participations: list[Participation] = field(default_factory=list)
     rounds: list[RoundReport] = field(default_factory=list)
+    _booked: dict[Booking, Participation] = field(default_factory=dict, repr=False)
     _taken: Counter[tuple[str, str]] = field(default_factory=Counter, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def before_participation(self, participation: Participation) -> None:
+    def before_participation(self, participation: Participation) -> Booking:
         with self._lock:
             who = participation.client, participation.stage
             if self._taken[who] >= self.cap:
@@ -113,6 +142,12 @@ class InMemory:
                 )
             self._taken[who] += 1
             self.participations.append(participation)
+            booking = Booking(secrets.token_hex(32))
+            self._booked[booking] = participation
+            return booking
+
+    def holds(self, participation: Participation, booking: Booking) -> bool:
+        return self._booked.get(booking) == participation
 
     def after_round(self, report: RoundReport) -> None:
         self.rounds.append(report)

@@ -51,7 +51,13 @@ from voile.training import Progress as Steps
 from voile.workflows.artefact import Artefact, Contents, finish, write_artefact
 from voile.workflows.artefact_manifest import log_place
 from voile.workflows.books import POLICY, Books, open_books
-from voile.workflows.federation_books import ClientBooks, Promise, ServerBooks, open_account
+from voile.workflows.federation_books import (
+    ClientBooks,
+    Promise,
+    ServerBooks,
+    account_name,
+    open_account,
+)
 
 ARTEFACT: Final = "artefact"
 CLIENTS: Final = "clients"
@@ -153,7 +159,7 @@ def federate(
         engine = _engine(job, plan, promise, own, server, rounds_seen, at_once)
         unprotected = Unprotected(job.held_out, "rows listed as unprotected")
         trained = train_private_explainer(plan, engine, dataset=job.name, unprotected=unprotected)
-        _check_run(trained)
+        _check_run(trained, promise)
         say("distilling a fast explainer from the surrogate and the schema; no data is touched")
         distilled = trained.distilled(StreamCipher(), plan=job.distillation, progress=steps_seen)
         say("measuring on unprotected rows, signing the logs, writing the artefact")
@@ -209,9 +215,9 @@ def _engine(
     )
 
 
-def _check_run(trained: PrivateExplainer) -> None:
+def _check_run(trained: PrivateExplainer, promise: Promise) -> None:
     """A federation in which nobody could take part has nothing to show, nor has one whose rounds
-    were charged under another plan than the one that would be promised."""
+    were charged under another plan than the one that would be promised, or to other accounts."""
     planned = {event_as_text(event) for event in trained.plan.participation_events}
     for stage, result in trained.results.items():
         if not any(row.outcome.counts for row in result.rows):
@@ -226,6 +232,11 @@ def _check_run(trained: PrivateExplainer) -> None:
             )
         if not {row.event for row in result.rows} <= planned:
             raise Refused(f"rounds of {stage!r} were charged under another plan than this one")
+        for row in result.rows:
+            if row.outcome.counts and row.account != account_name(row.client, promise):
+                raise Refused(
+                    f"{row.client!r} took part in {stage!r} without a charge to its own account"
+                )
 
 
 # --- what goes into the artefact ------------------------------------------------------------------

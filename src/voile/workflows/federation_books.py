@@ -1,5 +1,4 @@
-"""What a federation tells its recorder goes into ledger and log: each client's own, and the
-server's.
+"""What a federation does goes into ledger and log: each client's own, and the server's.
 
 A client charges its own account before it trains; the record of the charge is in its log in the
 same transaction. Its account is a plan: the list of all participations that its noise was
@@ -9,6 +8,8 @@ calibrated for. A server that asks once too often, or for another stage, is refu
 from __future__ import annotations
 
 import hashlib
+import math
+import secrets
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,10 +19,11 @@ from voile.audit_log import Absence, FederationRound, Refusal
 from voile.core.errors import BudgetExceeded, Refused
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.storage import Transaction
-from voile.federation import Participation, RoundReport
+from voile.federation import Booking, Participation, RoundReport
 from voile.ledger import Charge, Opening, Planned, RowPart
 from voile.ledger.event_text import event_for_log, event_text
 from voile.ledger.measures import written
+from voile.ledger.reading import recent_charges
 from voile.privacy.events import PrivacyEvent
 from voile.workflows.books import Books
 from voile.workflows.budget import opened_record
@@ -82,6 +84,10 @@ def account_name(client: str, promise: Promise) -> str:
     return f"{promise.federation}: {client}"
 
 
+def _where(participation: Participation) -> str:
+    return f"{participation.stage}, round {participation.round}"
+
+
 def _hour(seconds: float) -> int:
     """Times in the logs of a federation are full hours.
 
@@ -93,13 +99,17 @@ def _hour(seconds: float) -> int:
 
 @dataclass(frozen=True)
 class ClientBooks:
-    """The recorder of one client: its own ledger grants or refuses, whatever a server asks for."""
+    """The books of one client: its own ledger grants or refuses, whatever a server asks for.
+
+    The name of a booking is random and stands in the journal as the charge's question, so a stored
+    update that was paid for from other books is not taken for one of these.
+    """
 
     books: Books
     client: str
     promise: Promise
 
-    def before_participation(self, participation: Participation) -> None:
+    def before_participation(self, participation: Participation) -> Booking:
         """Charge and write down, in one transaction; or write down the refusal, and refuse."""
         if participation.event is None:
             raise Refused(
@@ -107,24 +117,38 @@ class ClientBooks:
                 f"its rows (ε = {self.promise.epsilon:g}, δ = {self.promise.delta:g})"
             )
         event = participation.event
-        refused = self.books.storage.submit(lambda t: self._charge(t, participation, event))
+        booking = Booking(secrets.token_hex(32), account_name(self.client, self.promise))
+        refused = self.books.storage.submit(
+            lambda t: self._charge(t, participation, event, booking)
+        )
         if refused is not None:
             raise refused
+        return booking
+
+    def holds(self, participation: Participation, booking: Booking) -> bool:
+        """Whether the journal has a charge of this name, for this stage and round and event."""
+        account = account_name(self.client, self.promise)
+        if booking.account != account or participation.event is None:
+            return False
+        wanted = booking.name, _where(participation), event_text(participation.event)
+        charges = self.books.storage.look(
+            lambda t: recent_charges(self.books.ledger, t, account, since=-math.inf)
+        )
+        return wanted in {(each.query.hex(), each.purpose, each.event) for each in charges}
 
     def _charge(
-        self, t: Transaction, participation: Participation, event: PrivacyEvent
+        self, t: Transaction, participation: Participation, event: PrivacyEvent, booking: Booking
     ) -> BudgetExceeded | None:
         account = account_name(self.client, self.promise)
-        where = f"{participation.stage}, round {participation.round}"
         charge = Charge(
             account=account,
             event=event,
             unit=ProtectedUnit.ROW,
             relation=self.promise.relation,
             dataset=self.promise.federation,
-            purpose=where,
+            purpose=_where(participation),
             caller=self.promise.federation,
-            query=hashlib.sha256(where.encode()).digest(),  # public: nothing to hide from guessing
+            query=bytes.fromhex(booking.name),
             part=RowPart.TRAINING,
         )
         try:
@@ -159,19 +183,13 @@ class ClientBooks:
             delta=self.promise.delta,
         )
 
-    def after_round(self, report: RoundReport) -> None:
-        """A client keeps no books about rounds: the server's log is the place for them."""
-
 
 @dataclass(frozen=True)
 class ServerBooks:
-    """The recorder of the server: one record a round, and one for each client that fell out."""
+    """The books of the server: one record a round, and one for each client that fell out."""
 
     books: Books
     promise: Promise
-
-    def before_participation(self, participation: Participation) -> None:
-        """The server has nothing to grant."""
 
     def after_round(self, report: RoundReport) -> None:
         """Write the round down; told twice after a crash, it is written once."""

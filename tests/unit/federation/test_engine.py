@@ -32,7 +32,21 @@ from voile.federation import (
     Unprotected,
     digest_of_arrays,
 )
+from voile.federation.history import event_as_text
 from voile.federation.stage import drawn_schedule
+
+
+class Agreeable(str):
+    """Equal to whatever it is compared with."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
 
 NAMES = ("ash", "birch", "cedar", "elm", "fir", "oak")
 
@@ -107,7 +121,8 @@ def test_weights_come_from_declared_sizes_not_from_what_is_there() -> None:
     def reply(name: str) -> Any:
         def of(instruction: Instruction) -> Any:
             arrays = {n: np.full_like(a, towards[name]) for n, a in instruction.arrays.items()}
-            return honest(name, instruction, arrays=arrays)
+            event = event_as_text(Pull().cost(sizes[name]))
+            return honest(name, instruction, arrays=arrays, event=event)
 
         return of
 
@@ -289,6 +304,17 @@ FAULTS: dict[str, tuple[Any, Outcome]] = {
     "array as name": (lambda i: honest(np.zeros(3), i), Outcome.WRONG_TYPE),  # type: ignore[arg-type]
     "another's name": (lambda i: honest("ash", i), Outcome.WRONG_SENDER),
     "another round": (lambda i: honest("odd", i, round=i.round + 1), Outcome.WRONG_SENDER),
+    "no cost": (lambda i: honest("odd", i, event=""), Outcome.OTHER_COST),
+    "another cost": (
+        lambda i: honest("odd", i, event=event_as_text(Pull(noise=0.1).cost(40))),
+        Outcome.OTHER_COST,
+    ),
+    "a cost that agrees to anything": (
+        lambda i: honest("odd", i, event=Agreeable()),
+        Outcome.WRONG_TYPE,
+    ),
+    "a number as account": (lambda i: honest("odd", i, account=7), Outcome.WRONG_TYPE),
+    "an account of two lines": (lambda i: honest("odd", i, account="a\nb"), Outcome.WRONG_TYPE),
     "another stage": (lambda i: honest("odd", i, stage="other"), Outcome.WRONG_SENDER),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,14 @@ from voile.federation import (
     InProcess,
     Instruction,
     Outcome,
-    Recorder,
+    RoundLog,
     RoundReport,
     Unprotected,
     charged,
     digest_of_arrays,
     most_spent,
     read_history,
+    unbounded,
     without_times,
     write_history,
 )
@@ -48,16 +50,13 @@ class CutAfter:
     def __init__(self, rounds: int) -> None:
         self.left = rounds
 
-    def before_participation(self, participation: Any) -> None:  # noqa: ARG002
-        raise AssertionError("the server does not take part")
-
     def after_round(self, report: RoundReport) -> None:  # noqa: ARG002
         if self.left == 0:
             raise PowerCut
         self.left -= 1
 
 
-def run(folder: Path, books: Recorder, nodes: InMemory, seed: int = 3, **settings: Any) -> Any:
+def run(folder: Path, books: RoundLog, nodes: InMemory, seed: int = 3, **settings: Any) -> Any:
     clients = [client(name, recorder=nodes, folder=folder / "nodes") for name in NAMES]
     engine = InProcess(clients, recorder=books, source=Seeded(seed), checkpoints=folder / "server")
     return engine.run(stage(clients_per_round=2, **settings), START, unprotected=PUBLIC)
@@ -175,10 +174,19 @@ def rows_with(*outcomes: Outcome, client: str = "ash", event: str = TEXT) -> lis
 
 def test_everything_that_may_have_been_trained_is_charged() -> None:
     free = {Outcome.REFUSED, Outcome.DUPLICATE}
-    for outcome in Outcome:
+    for outcome in set(Outcome) - {Outcome.OTHER_COST}:
         found = charged(rows_with(outcome))
         assert found == ({} if outcome in free else {"ash": Composed((Repeated(EVENT, 1),))})
     assert charged(rows_with(Outcome.ANSWERED, event="")) == {}
+
+
+def test_of_a_client_that_stated_another_cost_nothing_is_known() -> None:
+    rows = rows_with(Outcome.ANSWERED, Outcome.OTHER_COST) + rows_with(
+        Outcome.ANSWERED, client="birch"
+    )
+    assert unbounded(rows) == ("ash",)
+    assert set(charged(rows)) == {"birch"}
+    assert most_spent(rows, 1e-5) == math.inf
 
 
 def test_the_federations_figure_is_that_of_the_client_who_spent_most() -> None:

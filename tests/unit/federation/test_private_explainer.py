@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -17,11 +17,14 @@ from voile.core.guarantee import Adversary, ProtectedUnit
 from voile.core.randomness import SEEDED_NOISE, Seeded
 from voile.datasets import ClinicFederation, Dataset, clinic_federation
 from voile.federation import (
+    Booking,
     Client,
     InMemory,
     InProcess,
     Instruction,
     NoRecorder,
+    Outcome,
+    Participation,
     SeededSources,
     Unprotected,
     charged,
@@ -46,7 +49,7 @@ from voile.federation.private_explainer import (
 )
 from voile.models import Box, wrap
 from voile.privacy.events import Composed, Gaussian, PoissonSampled, Repeated
-from voile.release import PUBLIC, trained_on, trained_privately
+from voile.release import NOT_CHARGED, PUBLIC, trained_on, trained_privately
 from voile.training import arrays_of, with_arrays
 
 torch = pytest.importorskip("torch")
@@ -92,7 +95,11 @@ def facts(records: dict[str, TableRecords], **changes: Any) -> Facts:
 
 
 def run(
-    plan: PipelinePlan, records: dict[str, TableRecords], books: Any = None, sources: Any = None
+    plan: PipelinePlan,
+    records: dict[str, TableRecords],
+    books: Any = None,
+    sources: Any = None,
+    set_up_for: dict[str, PipelinePlan] | None = None,
 ) -> PrivateExplainer:
     books = InMemory(CAP) if books is None else books
     clients = [
@@ -100,7 +107,7 @@ def run(
             name,
             len(found),
             found,
-            plan.tasks,
+            (set_up_for or {}).get(name, plan).tasks,
             books,
             *(() if sources is None else (sources,)),
         )
@@ -391,6 +398,65 @@ def test_the_twin_has_no_noise_and_promises_nothing(
     found = run(twin, records, NoRecorder())
     assert NOT_PRIVATE in found.of_surrogate(clinic.reference[:1]).notes
     assert found.results[BLACK_BOX].rows[0].event == ""
+
+
+# --- nothing is promised that nobody stated -------------------------------------------------------
+
+
+def with_little_noise(plan: PipelinePlan) -> PipelinePlan:
+    return replace(plan, noise=dict.fromkeys(plan.noise, 0.5))
+
+
+@pytest.mark.parametrize("changed", [PipelinePlan.twin, with_little_noise])
+def test_clients_that_were_set_up_for_another_plan_get_no_promise(
+    plan: PipelinePlan, records: dict[str, TableRecords], changed: Any
+) -> None:
+    with pytest.raises(Refused, match="at another cost than the plan's"):
+        run(plan, records, NoRecorder(), set_up_for=dict.fromkeys(records, changed(plan)))
+
+
+def test_an_update_of_another_cost_is_left_out_and_the_server_has_seen_it(
+    plan: PipelinePlan, records: dict[str, TableRecords], clinic: ClinicFederation
+) -> None:
+    found = run(plan, records, set_up_for={"city": plan.twin()})
+    for result in found.results.values():
+        left_out = {row.client for row in result.rows if not row.outcome.counts}
+        assert left_out == {"city"}
+        assert {row.outcome for row in result.rows if row.client == "city"} == {Outcome.OTHER_COST}
+    (promise,) = found.of_surrogate(clinic.reference[:1]).guarantees
+    assert promise.against == (Adversary.PUBLIC,)
+    assert any("city" in assumption for assumption in promise.assumptions)
+
+
+def test_noise_without_a_plan_is_no_promise_either(
+    plan: PipelinePlan, records: dict[str, TableRecords]
+) -> None:
+    """The other way round: a plan without noise never calls arrays its own that had some."""
+    with pytest.raises(Refused, match="at another cost"):
+        run(plan.twin(), records, set_up_for=dict.fromkeys(records, plan))
+
+
+@dataclass
+class Charging(InMemory):
+    """Books that charge an account: here one that exists in name only."""
+
+    def before_participation(self, participation: Participation) -> Booking:
+        return replace(super().before_participation(participation), account="clinic v1: all")
+
+
+def test_not_charged_stays_unless_an_account_was_named_with_every_answer(
+    plan: PipelinePlan,
+    trained: PrivateExplainer,
+    records: dict[str, TableRecords],
+    clinic: ClinicFederation,
+) -> None:
+    counted = trained.of_surrogate(clinic.reference[:1])
+    assert (len(counted.guarantees), counted.notes.count(NOT_CHARGED)) == (1, 1)
+    says = "each client did what it states"
+    assert any(each.startswith(says) for each in counted.guarantees[0].assumptions)
+    paid = run(plan, records, Charging(CAP))
+    assert {row.account for r in paid.results.values() for row in r.rows} == {"clinic v1: all"}
+    assert NOT_CHARGED not in paid.of_surrogate(clinic.reference[:1]).notes
 
 
 def test_noise_is_really_added(plan: PipelinePlan, records: dict[str, TableRecords]) -> None:

@@ -17,12 +17,13 @@ from voile.federation import (
     Fitted,
     InMemory,
     Instruction,
-    Recorder,
+    ParticipationGuard,
     SeededSources,
     Stage,
     Unprotected,
     Update,
 )
+from voile.federation.history import event_as_text
 from voile.privacy.events import Gaussian, PoissonSampled, PrivacyEvent, Repeated
 
 START: dict[str, Any] = {
@@ -71,7 +72,7 @@ def client(
     name: str,
     size: int = 40,
     *,
-    recorder: Recorder | None = None,
+    recorder: ParticipationGuard | None = None,
     folder: Path | None = None,
     task: Any = None,
     seed: int = 1,
@@ -121,5 +122,6 @@ def honest(name: str, instruction: Instruction, **changes: Any) -> Update:
         "stage": instruction.stage,
         "round": instruction.round,
         "arrays": {n: np.zeros_like(a) for n, a in instruction.arrays.items()},
+        "event": event_as_text(Pull().cost(40)),
     }
     return Update(**(fields | changes))

@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.training.private.stubs import KnownSource
 
+from voile.privacy.events import PoissonSampled, Repeated
+from voile.training.private import PrivateSteps, Sgd, fit_privately
 from voile.training.private.sampling import poisson_samples
 
 
@@ -38,6 +42,31 @@ def test_a_record_is_drawn_if_its_48_bits_lie_below_the_rate(
     (drawn,) = poisson_samples(Words(first, second), 3, rate, 1)
     inside = first * 2**32 + second < math.floor(rate * 2**48)
     assert drawn.tolist() == ([0, 1, 2] if inside else [])
+
+
+@pytest.mark.parametrize("rate", [1e-9, 0.05, 0.256, 1 / 3, 0.999])
+def test_training_draws_with_exactly_the_rate_that_is_charged(rate: float) -> None:
+    """The last word that draws a record, and the first that does not; no statistics needed."""
+    charged = PrivateSteps(
+        clipping_norm=1.0, noise_multiplier=2.0, sampling_rate=rate, steps=3, rows=4
+    )
+    event = charged.event()
+    assert isinstance(event, Repeated)
+    assert isinstance(event.event, PoissonSampled)
+    assert math.floor(event.event.probability * 2**48) == math.floor(rate * 2**48)
+    for below, drawn in ((1, 12), (0, 0)):
+        words = Words(*divmod(math.floor(rate * 2**48) - below, 2**32))
+        seen: list[int] = []
+        fit_privately(
+            torch.nn.Sequential(torch.nn.Linear(1, 1)),
+            (torch.ones(4, 1),),
+            lambda network, batch: network(batch[0])[:, 0],
+            charged,
+            optimiser=Sgd(0.1),
+            source=KnownSource(words),
+            prepare=lambda batch, seen=seen: (seen.append(len(batch[0])), batch)[1],  # type: ignore[misc]
+        )
+        assert sum(seen) == drawn
 
 
 @pytest.mark.parametrize(("rows", "steps"), [(0, 5), (1, 7), (1_000, 301), (300_000, 2)])
