@@ -25,7 +25,7 @@ class Gaussian:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        _above_zero("noise_multiplier", self.noise_multiplier)
+        _keep(self, "noise_multiplier", _above_zero("noise_multiplier", self.noise_multiplier))
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Laplace:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        _above_zero("noise_multiplier", self.noise_multiplier)
+        _keep(self, "noise_multiplier", _above_zero("noise_multiplier", self.noise_multiplier))
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class PureDp:
     epsilon: float
 
     def __post_init__(self) -> None:
-        _above_zero("epsilon", self.epsilon)
+        _keep(self, "epsilon", _above_zero("epsilon", self.epsilon))
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,9 @@ class ApproximateDp:
     delta: float
 
     def __post_init__(self) -> None:
-        _above_zero("epsilon", self.epsilon)
-        if not 0 < self.delta < 1:
+        _keep(self, "epsilon", _above_zero("epsilon", self.epsilon))
+        _keep(self, "delta", _above_zero("delta", self.delta))
+        if self.delta >= 1:
             raise InvalidInput(f"delta must be in (0, 1), found {self.delta}")
 
 
@@ -68,7 +69,7 @@ class BoundedRange:
     epsilon: float
 
     def __post_init__(self) -> None:
-        _above_zero("epsilon", self.epsilon)
+        _keep(self, "epsilon", _above_zero("epsilon", self.epsilon))
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Zcdp:
     rho: float
 
     def __post_init__(self) -> None:
-        _above_zero("rho", self.rho)
+        _keep(self, "rho", _above_zero("rho", self.rho))
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ class PoissonSampled:
         object.__setattr__(self, "relation", Relation(self.relation))
         if not isinstance(self.event, Gaussian):
             raise InvalidInput(f"sampling is supported for Gaussian noise, found {self.event!r}")
-        if not 0 < self.probability <= 1:
+        _keep(self, "probability", _above_zero("probability", self.probability))
+        if self.probability > 1:
             raise InvalidInput(f"probability must be in (0, 1], found {self.probability}")
 
 
@@ -224,8 +226,18 @@ def _event_or_value(value: Any) -> Any:
     return from_dict(value) if isinstance(value, Mapping) else value
 
 
-def _above_zero(name: str, value: float) -> None:
+def _keep(event: object, name: str, value: float) -> None:
+    object.__setattr__(event, name, value)
+
+
+def _above_zero(name: str, value: object) -> float:
+    """As a Python float: equal events are written alike, whoever made them from 20 or from 20.0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidInput(f"{name} must be a number, found {value!r}")
-    if not math.isfinite(value) or value <= 0:
-        raise InvalidInput(f"{name} must be finite and above 0, found {value}")
+    try:
+        figure = float(value)
+    except OverflowError:
+        figure = math.inf
+    if not math.isfinite(figure) or figure <= 0:
+        raise InvalidInput(f"{name} must be finite and above 0, found {figure}")
+    return figure

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,6 +58,32 @@ STORED: dict[str, PrivacyEvent] = {
 def test_what_version_0_1_wrote_is_still_read_and_written(text: str) -> None:
     assert events.from_dict(json.loads(text)) == STORED[text]
     assert json.loads(text) == events.to_dict(STORED[text])
+
+
+@pytest.mark.parametrize(
+    ("whole", "broken"),
+    [
+        (Gaussian(20), Gaussian(20.0)),
+        (Laplace(20), Laplace(np.float64(20))),
+        (PureDp(1), PureDp(1.0)),
+        (ApproximateDp(1, 1e-6), ApproximateDp(1.0, np.float64(1e-6))),
+        (BoundedRange(1), BoundedRange(1.0)),
+        (Zcdp(1), Zcdp(1.0)),
+        (
+            PoissonSampled(Gaussian(1), 1, Relation.BLANK_ONE),
+            PoissonSampled(Gaussian(1.0), 1.0, Relation.BLANK_ONE),
+        ),
+    ],
+)
+def test_equal_events_are_written_alike(whole: PrivacyEvent, broken: PrivacyEvent) -> None:
+    """A plan is compared by text, so an account opened with 20 must grant 20.0."""
+    assert whole == broken
+    assert json.dumps(events.to_dict(whole)) == json.dumps(events.to_dict(broken))
+
+
+def test_a_figure_beyond_every_float_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="finite"):
+        Gaussian(10**400)
 
 
 def test_every_kind_has_a_stored_example() -> None:
