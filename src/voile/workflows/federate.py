@@ -84,6 +84,7 @@ class Job:
         rounds, participations: see `Facts`.
         hidden: widths of hidden layers; the default of each stage if None.
         distillation: how the fast explainer is trained; it touches no data.
+        remarks: what is odd about unprotected rows, said before anything is charged.
         folder: of the run.
     """
 
@@ -100,6 +101,7 @@ class Job:
     participations: int | None = None
     hidden: tuple[int, ...] | None = None
     distillation: Plan = EXPLAINER_PLAN
+    remarks: tuple[str, ...] = ()
 
     @property
     def plan(self) -> PipelinePlan:
@@ -148,6 +150,8 @@ def federate(
     """
     if SERVER in job.clients:
         raise InvalidInput(f"no client may be called {SERVER!r}, which is the name of the server")
+    for remark in job.remarks:
+        say(remark)
     say("calibrating noise for the whole plan")
     plan = job.plan
     promise = Promise(job.name, job.epsilon, job.delta, job.relation)

@@ -8,9 +8,9 @@ the declared number of rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from voile.attribution.fastshap import EXPLAINER_PLAN
 from voile.attribution.fastshap.draws import draw_rows
@@ -21,11 +21,10 @@ from voile.datasets.tables import read_protected_table, read_table
 from voile.federation.tables import TableRecords
 from voile.workflows.federate import Job
 from voile.workflows.federation_config import Client, FederationConfig
+from voile.workflows.open_rows import check_open_rows
 
 REFERENCE_ROWS = 50
-
-Read = Callable[[Path], dict[str, RawColumn]]
-"""How a file is read: its records are protected, or not."""
+Remarks: TypeAlias = tuple[str, ...]
 
 
 def job_from(config: FederationConfig) -> Job:
@@ -34,13 +33,15 @@ def job_from(config: FederationConfig) -> Job:
     if schema.label is None:
         raise InvalidInput(f"{config.schema_file}: a federation learns a label; declare one")
     _check_files(config)
-    held_out = [_records(schema, party.data, read_table) for party in config.held_out]
+    held_out = [_open_table(schema, party.data, labelled=True) for party in config.held_out]
+    reference, remarks = _reference(schema, config.reference)
     return Job(
         name=config.name,
         schema=schema,
         clients={client.name: _client(schema, client) for client in config.clients},
-        held_out=TableRecords.joined(held_out),
-        reference=_reference(schema, config.reference),
+        held_out=TableRecords.joined([TableRecords.read(schema, table) for table, _ in held_out]),
+        reference=reference,
+        remarks=(*(text for _, said in held_out for text in said), *remarks),
         epsilon=config.privacy.epsilon,
         delta=config.privacy.delta,
         relation=config.privacy.relation,
@@ -77,7 +78,15 @@ def _check_files(config: FederationConfig) -> None:
 
 
 def _client(schema: Schema, client: Client) -> TableRecords:
-    found = _records(schema, client.data, read_protected_table)
+    table = read_protected_table(client.data)
+    assert schema.label is not None
+    missing = [n for n in (*schema.feature_names, schema.label.name) if n not in table]
+    if missing:
+        raise InvalidInput(
+            f"{client.data}: the schema {schema.name!r} needs columns that are not there: "
+            + ", ".join(map(repr, missing))
+        )
+    found = TableRecords.read(schema, table)
     if len(found) != client.rows:
         raise InvalidInput(
             f"{client.data}: {client.name!r} declares {client.rows} rows, the file has "
@@ -86,20 +95,17 @@ def _client(schema: Schema, client: Client) -> TableRecords:
     return found
 
 
-def _records(schema: Schema, path: Path, read: Read) -> TableRecords:
-    table = read(path)
-    assert schema.label is not None
-    missing = [n for n in (*schema.feature_names, schema.label.name) if n not in table]
-    if missing:
-        raise InvalidInput(
-            f"{path}: the schema {schema.name!r} needs columns that are not there: "
-            + ", ".join(map(repr, missing))
-        )
-    return TableRecords.read(schema, table)
+def _open_table(
+    schema: Schema, path: Path, *, labelled: bool
+) -> tuple[dict[str, RawColumn], Remarks]:
+    """A file of rows that nobody protects, and what is to be said about it."""
+    table = read_table(path)
+    return table, check_open_rows(schema, table, path, labelled=labelled)
 
 
-def _reference(schema: Schema, path: Path | None) -> Rows:
+def _reference(schema: Schema, path: Path | None) -> tuple[Rows, Remarks]:
     """Public rows: people's own, or drawn from the schema, each feature by itself."""
     if path is None:
-        return draw_rows(schema, REFERENCE_ROWS, StreamCipher().generator())
-    return schema.clamp(schema.rows(read_table(path)))
+        return draw_rows(schema, REFERENCE_ROWS, StreamCipher().generator()), ()
+    table, remarks = _open_table(schema, path, labelled=False)
+    return schema.rows(table), remarks

@@ -358,6 +358,48 @@ def test_only_public_facts_about_files_can_be_wrong(tmp_path: Path) -> None:
         job_from(read_config(config))
 
 
+def with_numbers(schema: str) -> str:
+    return schema.replace('["no", "yes"]', '["0", "1"]').replace('default = "no"', 'default = "0"')
+
+
+def test_a_schema_that_slipped_is_found_before_anything_is_charged(tmp_path: Path) -> None:
+    """In the held-out file, which nobody protects; clients' files are not looked at for it."""
+    config = write_files(tmp_path)
+    schema = tmp_path / "schema.toml"
+    text = schema.read_text()
+    schema.write_text(with_numbers(text))
+    with pytest.raises(InvalidInput, match=r"held-out\.csv: does not fit .*'readmitted' has"):
+        job_from(read_config(config))
+    assert not (tmp_path / "output").exists()
+    schema.write_text(text)
+    held_out = tmp_path / "held-out.csv"
+    lines = held_out.read_text().splitlines()
+    held_out.write_text("\n".join([*lines, "," * lines[0].count(",")]) + "\n")
+    job, said = job_from(read_config(config)), list[str]()
+    (remark,) = job.remarks
+    assert "'readmitted' is empty in 1 of" in remark
+    with pytest.raises(InvalidInput):
+        federate(replace(job, delta=2.0), say=said.append)
+    assert said[0] == remark
+    (tmp_path / "city.csv").write_text((tmp_path / "city.csv").read_text().replace("yes", "1"))
+    job_from(read_config(config))
+
+
+def test_numbers_written_as_floats_are_the_categories_that_were_meant(tmp_path: Path) -> None:
+    """Whole numbers become 1.0 in many programs as soon as one of them is missing."""
+    config = write_files(tmp_path)
+    before = job_from(read_config(config)).clients["city"]
+    schema = tmp_path / "schema.toml"
+    schema.write_text(with_numbers(schema.read_text()))
+    for name in (*CHOSEN, "held-out"):
+        path = tmp_path / f"{name}.csv"
+        path.write_text(path.read_text().replace(",no", ",0.0").replace(",yes", ",1.0"))
+    job = job_from(read_config(config))
+    assert job.remarks == ()
+    assert np.array_equal(job.clients["city"].labels, before.labels)
+    assert np.array_equal(job.clients["city"].rows, before.rows)
+
+
 def test_reference_rows_come_from_a_file_or_from_the_schema(tmp_path: Path) -> None:
     config = write_files(tmp_path)
     drawn = job_from(read_config(config)).reference

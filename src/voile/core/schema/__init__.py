@@ -20,7 +20,10 @@ How raw values are read:
     integer categories: by number ("3.0" is 3, true is 1);
     string categories: letter by letter, surrounding blanks aside; a number by its text, where 3 and
     3.0 are one number with the texts "3" and "3.0", True is 1 with the further texts "True" and
-    "true", and False is 0 with "False" and "false".
+    "true", and False is 0 with "False" and "false". Text that is not listed letter by letter but
+    says a whole number ("3.0", "3.", "-0") or true or false in any case is read as that value, so
+    that a cell means the same in CSV and in Parquet. "01", "+1", "1e0" and "1.10" are codes and
+    stand for themselves.
 """
 
 from voile.core.schema.arrays import Encoded, FeatureValues, RawColumn, Rows, Table

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from voile.core.schema.arrays import FeatureValues, Mask, RawColumn
 
 _WORDS = {"": math.nan, "true": 1.0, "false": 0.0}
 _TRUTH_TEXTS = {1.0: ("True", "true"), 0.0: ("False", "false")}
+_WHOLE_OR_TRUTH = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.0*)?|true|false", re.IGNORECASE | re.ASCII)
+"""Fifteen digits: any more, and a float could be the number beside."""
 _MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})
 
 
@@ -163,10 +166,18 @@ def _place(value: Any, places: Mapping[str, int]) -> float:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts under which a value may stand in a category list; equal values, equal texts."""
+    """The texts under which a value may stand in a category list; equal values, equal texts.
+
+    Text stands for itself first. If it is not listed as it is and says a whole number or a truth
+    value, it is read as that value: many programs write 1.0 or True where a list says "1". Codes
+    keep their letters: "01" and "1.10" are no numbers here.
+    """
     if isinstance(value, str | bytes):
-        yield _text(value)
-        return
+        text = _text(value)
+        yield text
+        if not _WHOLE_OR_TRUTH.fullmatch(text):
+            return
+        value = _number_in(text)
     number = _number(value)
     if math.isfinite(number):
         value = _real(value)
