@@ -16,9 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from tests.faults.fuzzing import fuzz_parsers
 from tests.faults.test_explain_faults import kill_while_explaining
 from tests.faults.test_ledger_faults import kill_while_charging
 from tests.faults.test_storage_loops import close_under_load, open_twice
+
+_SEEDS = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,11 @@ def kill_charging(folder: Path, rounds: int) -> int:
     return kill_while_charging(str(folder / "test.db"), folder, rounds, batch=50)
 
 
+def fuzz_anew(folder: Path, inputs: int) -> int:
+    """Other inputs in each step."""
+    return fuzz_parsers(folder, inputs, seed=next(_SEEDS))
+
+
 def loops(new_schema: Callable[[], str]) -> tuple[Loop, ...]:
     def close_postgres(folder: Path, rounds: int) -> int:
         return close_under_load(folder, new_schema, rounds)
@@ -70,4 +78,5 @@ def loops(new_schema: Callable[[], str]) -> tuple[Loop, ...]:
         Loop("closing under load, PostgreSQL", 500, 50, close_postgres),
         Loop("SIGKILL while charging", 700, 100, kill_charging),
         Loop("SIGKILL while explaining", 300, 50, kill_while_explaining),
+        Loop("mixed fuzzing of every parser", 20_000, 1_000, fuzz_anew),
     )

@@ -83,7 +83,7 @@ class Policy:
         """Read a policy file; unknown or missing settings are refused, not guessed."""
         try:
             found = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # of TOML, and of what numbers it may hold
             raise Malformed(f"expected a policy in TOML: {error}") from None
         kinds = {"version": int, "algorithm": str, "origin": str, "log_keys": list}
         kinds |= {"witness_keys": list, "witness_threshold": int, "witness_urls": list}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -97,10 +98,14 @@ def _stored(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
 
 def _array(member: bytes) -> NDArray[Any]:
     stream = io.BytesIO(member)
-    array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-    if stream.read(1):
-        raise ValueError("an array is followed by bytes that do not belong to it")
-    return array
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ValueError("an array has a header of another version")
+    shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+    # Over the bytes that are there: a header may declare any size, and numpy makes room for it.
+    flat: NDArray[Any] = np.frombuffer(member, dtype, offset=stream.tell())
+    if len(flat) != math.prod(shape):
+        raise ValueError(f"an array of shape {shape} has {len(flat)} values")
+    return flat.reshape(shape, order="F" if by_columns else "C").copy()
 
 
 def _little_endian(array: NDArray[Any]) -> NDArray[Any]:

@@ -47,7 +47,7 @@ class HistoryRow:
 
     @classmethod
     def stored(cls, values: Mapping[str, Any]) -> Self:
-        """From plain values by name; `ValueError` unless each is what it should be."""
+        """From plain values by name; raises unless each is what it should be."""
         if set(values) != {item.name for item in fields(cls)}:
             raise ValueError(f"no row of a history has the fields {sorted(values)}")
         texts = [values[name] for name in ("stage", "client", "event")]
@@ -60,6 +60,8 @@ class HistoryRow:
         )
         if not sound:
             raise ValueError(f"no row of a history: {values!r:.200}")
+        if values["event"]:
+            from_dict(json.loads(values["event"]))
         return cls(**{**values, "outcome": Outcome(values["outcome"])})
 
 

@@ -29,7 +29,7 @@ def event_from(text: str) -> PrivacyEvent:
     """The inverse of `event_text`."""
     try:
         stored: Any = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"not an event: {error}") from None
     return from_dict(stored)
 

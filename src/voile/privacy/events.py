@@ -10,7 +10,7 @@ a field nor a kind ever changes its meaning; new kinds may be added.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeAlias
 
@@ -115,6 +115,7 @@ class Repeated:
     times: int
 
     def __post_init__(self) -> None:
+        _check_events((self.event,))
         if isinstance(self.times, bool) or not isinstance(self.times, int) or self.times < 1:
             raise InvalidInput(f"times must be a whole number of at least 1, found {self.times!r}")
 
@@ -126,7 +127,7 @@ class Composed:
     events: tuple[PrivacyEvent, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "events", tuple(self.events))
+        object.__setattr__(self, "events", _check_events(self.events))
         if not self.events:
             raise InvalidInput("a composition needs at least one event")
 
@@ -138,7 +139,7 @@ class Parallel:
     events: tuple[PrivacyEvent, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "events", tuple(self.events))
+        object.__setattr__(self, "events", _check_events(self.events))
         if not self.events:
             raise InvalidInput("a parallel composition needs at least one event")
 
@@ -160,6 +161,8 @@ _KINDS: Final[dict[str, type[Any]]] = {
     "parallel": Parallel,
 }
 _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
+MOST_NESTED: Final = 50
+"""How deep a stored event may be; whatever reads it afterwards can go through it."""
 
 
 def to_dict(event: PrivacyEvent) -> dict[str, Any]:
@@ -170,15 +173,20 @@ def to_dict(event: PrivacyEvent) -> dict[str, Any]:
     return stored
 
 
-def from_dict(stored: Mapping[str, Any]) -> PrivacyEvent:
+def from_dict(stored: Mapping[str, Any], *, nested: int = 0) -> PrivacyEvent:
     """The inverse of `to_dict`; refuses kinds and fields it does not know."""
-    kind = _KINDS.get(stored.get("kind", "")) if isinstance(stored, Mapping) else None
+    if nested > MOST_NESTED:
+        raise InvalidInput(f"a stored event is nested at most {MOST_NESTED} times")
+    name = stored.get("kind") if isinstance(stored, Mapping) else None
+    kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise InvalidInput(f"not an event that this voile knows: {stored!r}")
+        raise InvalidInput(f"not an event that this voile knows: {stored!r:.200}")
     expected = {item.name for item in fields(kind)}
     if set(stored) - {"kind"} != expected:
         raise InvalidInput(f"a stored {stored['kind']!r} has the fields {sorted(expected)}")
-    event: PrivacyEvent = kind(**{name: _event_or_value(stored[name]) for name in expected})
+    event: PrivacyEvent = kind(
+        **{name: _event_or_value(stored[name], nested + 1) for name in expected}
+    )
     return event
 
 
@@ -220,10 +228,18 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (int, float)) else to_dict(value)
 
 
-def _event_or_value(value: Any) -> Any:
+def _event_or_value(value: Any, nested: int) -> Any:
     if isinstance(value, list):
-        return tuple(from_dict(item) for item in value)
-    return from_dict(value) if isinstance(value, Mapping) else value
+        return tuple(from_dict(item, nested=nested) for item in value)
+    return from_dict(value, nested=nested) if isinstance(value, Mapping) else value
+
+
+def _check_events(events: Any) -> tuple[PrivacyEvent, ...]:
+    found = tuple(events) if isinstance(events, Iterable) else (events,)
+    for event in found:
+        if type(event) not in _NAMES:
+            raise InvalidInput(f"expected a privacy event, found {event!r:.100}")
+    return found
 
 
 def _keep(event: object, name: str, value: float) -> None:

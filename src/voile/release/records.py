@@ -29,12 +29,20 @@ class Records:
 
     @classmethod
     def read(cls, given: Any, schema: Schema, what: str) -> Records:
-        """From a table of raw values or an array of rows; only their public structure raises."""
-        rows = schema.rows(given) if hasattr(given, "keys") else schema.clamp(given)
-        found = cls(rows, schema.null_records(given))
+        """Records whose number is public: there must be one at least."""
+        found = cls.read_any(given, schema)
         if not len(found.rows):
             raise InvalidInput(f"{what} must have at least one record, found none")
         return found
+
+    @classmethod
+    def read_any(cls, given: Any, schema: Schema) -> Records:
+        """From a table of raw values or an array of rows; only their public structure raises.
+
+        None is a number like any other: where the number is protected, nothing may depend on it.
+        """
+        rows = schema.rows(given) if hasattr(given, "keys") else schema.clamp(given)
+        return cls(rows, schema.null_records(given))
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -93,7 +93,7 @@ def synthetic_background(
     sensitivity = histograms_sensitivity(len(cells), relation)
     sigma = sensitivity.value / math.sqrt(2 * zcdp_budget(epsilon, delta)) * (1 + 1e-9)
     mechanism = DiscreteGaussian(sigma=sigma, sensitivity=sensitivity, shape=(sum(cells),))
-    found = Records.read(records, schema, "the data set")
+    found = Records.read_any(records, schema)
     noisy = mechanism.randomise(np.concatenate(_counts(found, schema, cells)))
     published = tuple(np.split(noisy, np.cumsum(cells)[:-1]))
     event = mechanism.event()

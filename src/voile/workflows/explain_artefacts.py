@@ -10,11 +10,13 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from voile.core.guarantee import ProtectedUnit
+from voile.core.input_file import damaged
 from voile.core.schema import Schema
 from voile.ledger import Account, PublicInput, Question, RowPart
 from voile.release import SyntheticBackground, synthetic_background
@@ -27,6 +29,7 @@ from voile.workflows.explain_question import public_size
 
 NAME: Final = "synthetic background"
 NAME_OF_CLUSTERS: Final = "clusters of features"
+_STORED: Final = Path("stored answer")
 
 
 def paid_synthetic_background(
@@ -128,7 +131,9 @@ def paid_clusters(
     )
     answer = desk.answer(request, lambda: Drawn(json.dumps(made.groups).encode()))
     # What was stored, also the first time: who loses a race gets the clusters of the winner.
-    groups = {name: tuple(members) for name, members in json.loads(answer.content).items()}
+    with damaged(_STORED):
+        stored = json.loads(answer.content)
+        groups = {str(name): tuple(map(str, members)) for name, members in stored.items()}
     return replace(made, groups=groups, charge=answer.charge)
 
 
@@ -164,8 +169,12 @@ def _packed(made: SyntheticBackground) -> bytes:
 
 def _unpacked(content: bytes, made: SyntheticBackground) -> SyntheticBackground:
     buffer = io.BytesIO(content)
-    rows, *histograms = (
-        np.lib.format.read_array(buffer, allow_pickle=False)
-        for _ in range(1 + len(made.histograms))
-    )
-    return replace(made, rows=rows, histograms=tuple(histograms))
+    with damaged(_STORED):
+        rows, *histograms = (
+            np.lib.format.read_array(buffer, allow_pickle=False)
+            for _ in range(1 + len(made.histograms))
+        )
+        expected = [array.shape for array in (made.rows, *made.histograms)]
+        if [rows.shape, *(counts.shape for counts in histograms)] != expected:
+            raise ValueError(f"expected arrays of shapes {expected}")
+        return replace(made, rows=rows, histograms=tuple(histograms))

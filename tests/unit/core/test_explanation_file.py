@@ -442,6 +442,8 @@ WRONG: dict[str, dict[str, bytes]] = {
     "an array of many empty texts": members(data=header_only(f"({2**50},)", "<U0")),
     "a head that does not fit": members(data=header_only("(1, 2)", padding=10**5) + bytes(16)),
     "a head that is code": members(data=header_only("(__import__('os'),)")),
+    "a head that is never closed": members(data=npy(np.ones((1, 2))).replace(b"(1, 2)", b"(1, 2,")),
+    "a head without room": members(data=npy(np.ones((1, 2))).replace(b"(1, 2)", b"(9, 9)")),
 }
 
 

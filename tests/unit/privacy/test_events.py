@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -158,3 +159,32 @@ class TestGroups:
         ):
             with pytest.raises(Refused):
                 events.for_group(refused, 2)
+
+
+def in_one_another(times: int) -> Any:
+    stored: Any = {"kind": "gaussian", "noise_multiplier": 1.0}
+    for _ in range(times):
+        stored = {"kind": "composed", "events": [stored]}
+    return stored
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"kind": ["gaussian"], "noise_multiplier": 1.0},
+        {"kind": {}},
+        {"kind": "composed", "events": 3},
+        {"kind": "composed", "events": [3]},
+        {"kind": "parallel", "events": "ab"},
+        {"kind": "repeated", "event": 1.5, "times": 2},
+        in_one_another(300),
+    ],
+)
+def test_what_is_stored_in_another_form_is_refused(stored: Any) -> None:
+    with pytest.raises(InvalidInput):
+        events.from_dict(stored)
+
+
+def test_what_can_be_stored_nested_can_be_read() -> None:
+    event = events.from_dict(in_one_another(events.MOST_NESTED))
+    assert events.to_dict(event) == in_one_another(events.MOST_NESTED)

@@ -95,6 +95,16 @@ def test_nothing_at_all_gives_even_frequencies() -> None:
     assert np.array_equal(SCHEMA.clamp(rows), rows)
 
 
+def test_an_empty_data_set_is_published_like_any() -> None:
+    """Under add or remove one, its neighbour has one record: an error would tell them apart."""
+    private = Relation.ADD_OR_REMOVE_ONE
+    none, one = (made(MANY[:count], relation=private, size=50) for count in (0, 1))
+    assert none.rows.shape == one.rows.shape
+    assert none.guarantee == one.guarantee
+    table: dict[str, list[float]] = {feature.name: [] for feature in SCHEMA.features}
+    assert len(made(table, relation=private, size=5).rows) == 5
+
+
 def test_more_records_than_noise_are_published_nearly_as_they_are() -> None:
     found = made(epsilon=5.0)
     exact = [np.sum(MANY[:, 1] == value) for value in (0, 1)]

@@ -39,7 +39,13 @@ from voile.audit_log import (
     verify_receipt,
     verify_row_receipt,
 )
-from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
+from voile.core.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    Refused,
+    UnreadableFile,
+    VerificationFailed,
+)
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.ledger import Children, NamedRecord, Planned, ReplayKey
 from voile.ledger.event_text import event_from
@@ -56,6 +62,7 @@ from voile.release import (
     private_clusters,
     trained_on,
 )
+from voile.workflows.charging import Answer, Desk
 from voile.workflows.explain import NOTHING_TO_CHARGE, Explained, Explainer
 from voile.workflows.explain_artefacts import paid_clusters, paid_synthetic_background
 from voile.workflows.explain_choice import Protect, Wish, release_for
@@ -611,6 +618,21 @@ def test_a_synthetic_background_is_paid_for_once(house: House) -> None:
     assert house.verify().verified
 
 
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00", b"x" * 500, b"{}", b"[" * 10**5])
+def test_a_stored_artefact_that_was_damaged_is_said_so(
+    house: House, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    house.open("clinic", relation=Relation.BLANK_ONE, epsilon=2.0)
+    table = {"income": [1.0, 9.0], "debt": [1, 2], "employed": ["yes", "no"]}
+    answered = Answer(content, "charge", 0, True, {})
+    monkeypatch.setattr(Desk, "answer", lambda *_, **__: answered)
+    with pytest.raises(UnreadableFile, match="stored answer"):
+        paid_synthetic_background(house.desk, "clinic", table, SCHEMA, epsilon=1.0, delta=1e-6)
+    if content != b"{}":
+        with pytest.raises(UnreadableFile, match="stored answer"):
+            paid_clusters(house.desk, "clinic", table, SCHEMA, **CLUSTERED)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("relation", "charges"), [(Relation.ADD_OR_REMOVE_ONE, 1), (Relation.BLANK_ONE, 2)]
 )
@@ -621,6 +643,9 @@ def test_a_private_number_of_records_does_not_show_in_what_is_charged(
     house.open("clinic", relation=relation, epsilon=3.0)
     table = {"income": [1.0, 9.0, 4.0], "debt": [1, 2, 3], "employed": ["yes", "no", "no"]}
     fewer = {name: column[:2] for name, column in table.items()}  # type: ignore[index]
+    if relation is Relation.ADD_OR_REMOVE_ONE:
+        nothing: dict[str, object] = {name: [] for name in table}
+        paid_synthetic_background(house.desk, "clinic", nothing, SCHEMA, epsilon=1.0, delta=1e-6)
     for each in (table, fewer):
         paid_synthetic_background(house.desk, "clinic", each, SCHEMA, epsilon=1.0, delta=1e-6)
     assert sum(isinstance(each, Release) for each in records(house)) == charges

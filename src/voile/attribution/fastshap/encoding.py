@@ -91,7 +91,8 @@ class Encoding:
         if len(numbers):
             picked = rows if self._plain else rows[:, self.feature[numbers]]
             # In double precision, because a large shift would swallow the digits that differ.
-            found[:, numbers] = (picked - self.shift[numbers]) * self.scale[numbers]
+            with np.errstate(over="ignore"):  # what single precision cannot hold is infinite
+                found[:, numbers] = (picked - self.shift[numbers]) * self.scale[numbers]
         if len(categories):
             found[:, categories] = rows[:, self.feature[categories]] == self.category[categories]
         return found
