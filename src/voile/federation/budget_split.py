@@ -40,6 +40,7 @@ from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.calibration import Stage as NoisyStage
 from voile.privacy.calibration import dp_sgd_noise
 from voile.privacy.events import Composed, PrivacyEvent, Repeated
+from voile.release.quiet import UNHEARD
 from voile.training.private import classifier_norm, surrogate_norm
 
 
@@ -264,7 +265,7 @@ class PipelinePlan:
         )
         if self.facts.black_box is None:
             return always
-        return (*always, FOREIGN_BOX)
+        return (*always, FOREIGN_BOX, UNHEARD)
 
 
 FOREIGN_BOX = (

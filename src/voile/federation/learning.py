@@ -19,10 +19,12 @@ from voile.attribution.fastshap.objectives import answers
 from voile.attribution.players import Groups, Players
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
-from voile.core.schema import Schema
+from voile.core.schema import Rows, Schema
 from voile.federation.arrays import Arrays
 from voile.federation.tables import NetworkModel, Outlook, TableRecords
-from voile.models import Model
+from voile.models import Model, Outputs
+from voile.release.output_sets import Unfailing
+from voile.release.quiet import quietly
 from voile.training import Batch, Loss, divergence, perceptron, uniform_sizes, with_arrays
 
 if TYPE_CHECKING:
@@ -167,8 +169,17 @@ class Imitate:
         if self.model is None:
             box = NetworkModel.of(self.schema, self.outlook, under(BLACK_BOX, given))
             return box.of_columns(records.columns)
-        found: Tensor = torch.from_numpy(self.model.predict(records.rows).astype(np.float32))
+        found: Tensor = torch.from_numpy(self._said(records.rows).astype(np.float32))
         return found
+
+    def _said(self, rows: Rows) -> Outputs:
+        """Of rows that a foreign box cannot answer for, NaN: they teach nothing, and nobody hears.
+
+        Whatever it does about a protected row, raise, warn, log or say NaN, would tell of the row.
+        """
+        assert self.model is not None
+        with quietly():
+            return Unfailing(self.model.predict, self.answers)(rows.copy())
 
     def material(self, records: TableRecords, given: Arrays, draw: np.random.Generator) -> Material:
         torch: Any = optional("torch", extra="torch")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -94,6 +96,30 @@ def test_a_foreign_black_box_does_not_bring_a_null_record_to_life() -> None:
     box = wrap(lambda rows: rows[:, :1] / 100, outputs=Box(0, 1))
     agreed = plan(2, 0.3, black_box=box)
     assert not change(agreed.tasks[SURROGATE], agreed, read(*[(*EMPTY, "yes")] * 2)).any()
+
+
+@pytest.mark.parametrize("fault", ["raises", "says NaN", "warns", "says too much"])
+def test_a_foreign_black_box_that_fails_on_a_record_tells_nobody(fault: str) -> None:
+    """One person of 66 makes it fail; the others are learned from as ever."""
+
+    def says(rows: np.ndarray) -> np.ndarray:
+        found, here = rows[:, :1] / 100, rows[:, 0] == 66
+        if here.any() and fault == "raises":
+            raise ValueError(f"66 years, and {rows[here][0, 1]}")
+        if here.any() and fault == "says too much":
+            return np.zeros((len(rows), 5))
+        if here.any() and fault == "warns":
+            warnings.warn("66 years", stacklevel=1)
+            logging.getLogger("box").warning("66 years")
+        return np.where(here[:, None], np.nan, found)
+
+    box = wrap(says, outputs=Box(0, 1))
+    agreed = plan(2, 0.3, black_box=box)
+    task = agreed.tasks[SURROGATE]
+    with_one = change(task, agreed, read((44, "m", 3, "yes"), (66, "f", 1, "no")))
+    with_null = change(task, agreed, read((44, "m", 3, "yes"), (*EMPTY, "")))
+    assert np.array_equal(with_one, with_null)
+    assert with_one.any()
 
 
 def test_a_record_without_a_label_teaches_none_and_takes_part_elsewhere() -> None:
