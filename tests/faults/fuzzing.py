@@ -38,7 +38,7 @@ from voile.audit_log.keys import SigningKey
 from voile.audit_log.notes import Checkpoint, Note
 from voile.audit_log.row_receipt import RowTree
 from voile.audit_log.witness import Request
-from voile.core.errors import VoileError
+from voile.core.errors import Refused, VoileError
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
@@ -52,10 +52,12 @@ from voile.ledger.event_text import event_from, event_text
 from voile.models import wrap
 from voile.models.loading import load_file
 from voile.privacy.events import Composed, Gaussian, Repeated
+from voile.release import synthetic_background
 from voile.training import Softmax
 from voile.training.networks import perceptron
 from voile.workflows.artefact import Contents, finish, load_artefact, write_artefact
 from voile.workflows.artefact_manifest import FILES_OF_A_LOG, MANIFEST, log_place
+from voile.workflows.explain_artefacts import packed, unpacked
 from voile.workflows.explain_files import origin_from
 from voile.workflows.federation_config import read_config
 from voile.workflows.starting import header
@@ -212,6 +214,30 @@ def _arrays(folder: Path) -> Iterator[Parser]:
     yield _checkpoint(folder)
     onnx = _through(folder / "model.onnx", lambda path: wrap(load_file(path)).predict(rows))
     yield Parser("ONNX", _onnx(), onnx)
+    file = _through(folder / "zip.onnx", _refused)
+    yield Parser("zip in the place of a model", stored, file, (zip_changed,))
+    yield from _answers()
+
+
+def _refused(path: Path) -> object:
+    """A zip is never a model; the sound one must be refused, too."""
+    try:
+        return load_file(path)
+    except Refused as refused:
+        return refused
+
+
+def _answers() -> Iterator[Parser]:
+    made = synthetic_background(
+        np.array([[40.0, 1e3, 0.0]]),
+        SCHEMA,
+        dataset="people v1",
+        relation=Relation.BLANK_ONE,
+        epsilon=1.0,
+        delta=1e-5,
+        size=5,
+    )
+    yield Parser("stored rows", packed(made), lambda content: unpacked(content, made))
 
 
 def _explanation() -> Explanation:

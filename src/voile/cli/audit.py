@@ -417,10 +417,11 @@ def _read(path: Path) -> bytes:
 def _lines(path: Path) -> Iterator[bytes]:
     """One after the other: a long log does not fit into memory."""
     from voile.core.errors import UnreadableFile
+    from voile.core.input_file import LARGEST_TEXT, open_regular
 
     try:
-        with path.open("rb") as stream:
-            for line in stream:
+        with open_regular(path) as stream:
+            while line := stream.readline(LARGEST_TEXT):
                 yield line.removesuffix(b"\n")
     except OSError as error:
         raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error

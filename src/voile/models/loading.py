@@ -6,13 +6,15 @@ A pickle runs whatever code its author put into it while it is being read, and j
 
 from __future__ import annotations
 
+import io
 import pickletools
 import zipfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from voile.core.errors import InvalidInput, Refused, UnreadableFile
+from voile.core.errors import InvalidInput, Refused
+from voile.core.input_file import read_file
 from voile.models.onnx_files import load_onnx
 from voile.models.wrapped import WrappedModel
 
@@ -71,16 +73,13 @@ def _imported(module: str, name: str) -> Any:
 
 
 def _pickle_inside(path: Path) -> str | None:
-    try:
-        with path.open("rb") as file:
-            head = file.read(4096)
-    except OSError as error:
-        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
+    content = read_file(path)
+    head = content[:4096]
     for magic, name in _COMPRESSED.items():
         if head.startswith(magic):
             return f"{name}-compressed file, as joblib writes them around a pickle"
-    if zipfile.is_zipfile(path):
-        return _zip_kind(path)
+    if zipfile.is_zipfile(io.BytesIO(content)):
+        return _zip_kind(content)
     if _begins_as_pickle(head):
         return "pickle (joblib and old torch.save files are pickles, too)"
     if path.suffix.lower() in _NAMES and not _begins_as_onnx(head):
@@ -88,9 +87,12 @@ def _pickle_inside(path: Path) -> str | None:
     return None
 
 
-def _zip_kind(path: Path) -> str:
-    with zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
+def _zip_kind(content: bytes) -> str:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = archive.namelist()
+    except Exception:  # damaged as well, which makes it no model either
+        names = []
     if any(name.endswith("data.pkl") for name in names):
         return "torch.save file, which holds a pickle"
     return "zip file, not an ONNX model (torch.save and numpy files are zips that may hold pickles)"

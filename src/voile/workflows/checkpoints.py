@@ -14,7 +14,8 @@ from pathlib import Path
 from voile.audit_log import AuditLog, KeptCheckpoint, Policy, SigningKey, publish
 from voile.audit_log.canonical import Malformed
 from voile.audit_log.publishing import Published, check_signers, latest_checkpoint
-from voile.core.errors import InvalidInput, UnreadableFile, VoileError
+from voile.core.errors import InvalidInput, VoileError
+from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.core.storage import Storage
 
 
@@ -26,9 +27,7 @@ def kept_checkpoint(key: Path) -> Path:
 def read_policy(path: Path) -> Policy:
     """The policy in this file; `InvalidInput` if it is none."""
     try:
-        return Policy.parse(path.read_bytes().decode("utf-8", errors="replace"))
-    except OSError as error:
-        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
+        return Policy.parse(read_file(path, LARGEST_TEXT).decode("utf-8", errors="replace"))
     except Malformed as error:
         raise InvalidInput(f"{path}: {error}") from error
 

@@ -81,8 +81,8 @@ def paid_synthetic_background(
         caller=caller,
         part=RowPart.BACKGROUND,
     )
-    answer = desk.answer(request, lambda: Drawn(_packed(made)))
-    kept = _unpacked(answer.content, made) if answer.replayed else made
+    answer = desk.answer(request, lambda: Drawn(packed(made)))
+    kept = unpacked(answer.content, made) if answer.replayed else made
     return replace(kept, charge=answer.charge)
 
 
@@ -160,14 +160,16 @@ def _request(
     return Request(question=question, purpose=name, **release)
 
 
-def _packed(made: SyntheticBackground) -> bytes:
+def packed(made: SyntheticBackground) -> bytes:
+    """Rows and histograms as they are stored."""
     buffer = io.BytesIO()
     for array in (made.rows, *made.histograms):
         np.lib.format.write_array(buffer, array, allow_pickle=False)
     return buffer.getvalue()
 
 
-def _unpacked(content: bytes, made: SyntheticBackground) -> SyntheticBackground:
+def unpacked(content: bytes, made: SyntheticBackground) -> SyntheticBackground:
+    """What was stored, with everything else as it was made now."""
     buffer = io.BytesIO(content)
     with damaged(_STORED):
         rows, *histograms = (

@@ -18,11 +18,13 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 
 from voile import plots
-from voile.audit_log import Policy, Report, verify_export
+from voile.audit_log import Report, verify_export
 from voile.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
 from voile.core.atomic_file import replace_file
+from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.workflows.artefact import REPORT, Artefact
 from voile.workflows.books import POLICY
+from voile.workflows.checkpoints import read_policy
 from voile.workflows.federate import outcomes
 
 if TYPE_CHECKING:
@@ -187,13 +189,13 @@ def importance(artefact: Artefact) -> Any:
 def check_log(artefact: Artefact, party: str) -> Report:
     """Check a party's exported log against its own policy: unchanged since it was signed."""
     folder = artefact.log_folder(party)
-    records = (folder / RECORDS_FILE).read_bytes().splitlines()
-    policy = Policy.parse((folder / POLICY).read_text())
-    return verify_export(records, (folder / CHECKPOINT_FILE).read_bytes(), policy)
+    records = read_file(folder / RECORDS_FILE).splitlines()
+    note = read_file(folder / CHECKPOINT_FILE, LARGEST_TEXT)
+    return verify_export(records, note, read_policy(folder / POLICY))
 
 
 def _checked(artefact: Artefact, party: str) -> tuple[int, str]:
-    size = len((artefact.log_folder(party) / RECORDS_FILE).read_bytes().splitlines())
+    size = len(read_file(artefact.log_folder(party) / RECORDS_FILE).splitlines())
     failed = check_log(artefact, party).failed
     return size, "signed and complete" if failed is None else f"{failed.name}: {failed.detail}"
 
