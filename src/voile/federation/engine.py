@@ -230,7 +230,7 @@ class InProcess:
         rows = []
         for name, (outcome, answer) in answers.items():
             account = (answer.content.account or "") if outcome.counts else ""
-            event = self._agreed(stage, name)
+            event = answer.content.event if outcome.counts else self._agreed(stage, name)
             row = HistoryRow(stage.name, number, name, outcome, event, answer.seconds, account)
             rows.append(row)
             if name in self._doubled:

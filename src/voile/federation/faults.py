@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +12,7 @@ from voile.federation.messages import LONGEST_ACCOUNT, Instruction, Update
 from voile.federation.recorder import Outcome
 
 
-@dataclass(frozen=True)
-class Expected:
+class Expected(NamedTuple):
     """What an answer is compared with.
 
     Args:

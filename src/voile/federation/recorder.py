@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from voile.core.errors import Refused
 from voile.privacy.events import PrivacyEvent
@@ -68,12 +68,11 @@ class RoundReport:
     digest: str
 
 
-@dataclass(frozen=True)
-class Booking:
+class Booking(NamedTuple):
     """Where a participation stands in a client's books.
 
     Args:
-        name: random, so that no other entry of whatever books has it.
+        name: of this entry and no other in whatever books, by 128 random bits or more.
         account: what was charged; None in books that count and charge nothing.
     """
 
@@ -128,7 +127,8 @@ class InMemory:
     cap: int
     participations: list[Participation] = field(default_factory=list)
     rounds: list[RoundReport] = field(default_factory=list)
-    _booked: dict[Booking, Participation] = field(default_factory=dict, repr=False)
+    _own: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+    _booked: dict[str, Participation] = field(default_factory=dict, repr=False)
     _taken: Counter[tuple[str, str]] = field(default_factory=Counter, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -142,12 +142,12 @@ class InMemory:
                 )
             self._taken[who] += 1
             self.participations.append(participation)
-            booking = Booking(secrets.token_hex(32))
-            self._booked[booking] = participation
+            booking = Booking(f"{self._own}#{len(self.participations)}")
+            self._booked[booking.name] = participation
             return booking
 
     def holds(self, participation: Participation, booking: Booking) -> bool:
-        return self._booked.get(booking) == participation
+        return booking.account is None and self._booked.get(booking.name) == participation
 
     def after_round(self, report: RoundReport) -> None:
         self.rounds.append(report)

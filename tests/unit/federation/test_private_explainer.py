@@ -442,7 +442,7 @@ class Charging(InMemory):
     """Books that charge an account: here one that exists in name only."""
 
     def before_participation(self, participation: Participation) -> Booking:
-        return replace(super().before_participation(participation), account="clinic v1: all")
+        return super().before_participation(participation)._replace(account="clinic v1: all")
 
 
 def test_not_charged_stays_unless_an_account_was_named_with_every_answer(
