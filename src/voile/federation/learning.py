@@ -22,7 +22,7 @@ from voile.core.optional import optional
 from voile.core.schema import Rows, Schema
 from voile.federation.arrays import Arrays
 from voile.federation.tables import NetworkModel, Outlook, TableRecords
-from voile.models import Model, Outputs
+from voile.models import Model, Outputs, RowWise, row_wise
 from voile.release.output_sets import Unfailing
 from voile.release.quiet import quietly
 from voile.training import Batch, Loss, divergence, perceptron, uniform_sizes, with_arrays
@@ -176,10 +176,15 @@ class Imitate:
         """Of rows that a foreign box cannot answer for, NaN: they teach nothing, and nobody hears.
 
         Whatever it does about a protected row, raise, warn, log or say NaN, would tell of the row.
+        One that may mix the rows of a batch would let a record into the losses of others: unless it
+        is known not to, it is asked about one row at a time.
         """
         assert self.model is not None
+        box = Unfailing(self.model.predict, self.answers)
         with quietly():
-            return Unfailing(self.model.predict, self.answers)(rows.copy())
+            if row_wise(self.model) is RowWise.KNOWN:
+                return box(rows.copy())
+            return np.concatenate([box(row[np.newaxis].copy()) for row in rows])
 
     def material(self, records: TableRecords, given: Arrays, draw: np.random.Generator) -> Material:
         torch: Any = optional("torch", extra="torch")

@@ -21,6 +21,8 @@ from voile.core.schema import Categories, FeatureValues, Numbers, Rows, Schema, 
 from voile.datasets import Dataset
 from voile.federation.arrays import Arrays
 from voile.models import Box, Model, Outputs, OutputSet, Simplex, digest_of
+from voile.models.inspection import layers
+from voile.models.wrapped import InspectedForward
 from voile.training import Head, Sigmoid, Softmax, arrays_of, with_arrays
 
 if TYPE_CHECKING:
@@ -158,7 +160,14 @@ class NetworkModel:
 
     @classmethod
     def of(cls, schema: Schema, outlook: Outlook, arrays: Arrays) -> NetworkModel:
-        return cls(schema, outlook, with_arrays(arrays))
+        network: Any = with_arrays(arrays)
+        widths = network[0].in_features, network[-1].out_features
+        if widths != (len(schema.column_names), len(outlook.names)):
+            raise InvalidInput(
+                f"the network takes {widths[0]} columns and has {widths[1]} outputs, the schema "
+                f"{schema.name!r} has {len(schema.column_names)} and {len(outlook.names)}"
+            )
+        return cls(schema, outlook, network)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -192,3 +201,16 @@ class NetworkModel:
         """Outputs of rows, (n, outputs)."""
         columns = Encoding.around_defaults(self.schema).tensor(rows)
         return self.outlook.outputs.clamp(self.of_columns(columns).numpy().astype(np.float64))[0]
+
+
+@dataclass(frozen=True, eq=False)
+class OfNetworkModel(InspectedForward):
+    """What a `NetworkModel` says, for `WrappedModel`: its encoding and its head are row-wise."""
+
+    model: NetworkModel
+
+    def __call__(self, rows: Rows) -> Outputs:
+        return self.model.predict(rows)
+
+    def is_row_wise(self) -> bool:
+        return layers.is_row_wise(self.model.network)

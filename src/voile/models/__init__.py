@@ -9,6 +9,10 @@ Say where outputs lie (a guarantee needs it):
     `Simplex` (derived for classifiers), `Box`, `Unbounded`; all are an `OutputSet`. Outputs outside
     are clamped and counted in `WrappedModel.diagnostics`, which never leaves its owner.
 
+Say whether rows are treated one by one (guarantees about them need that, too):
+    `row_wise` tells whether that is known (`RowWise.KNOWN`) or declared. All other models get one
+    protected row in a call.
+
 Load one by name:
     `load_model("model.onnx")`, `load_model("package.module:object")`; pickles are refused.
 
@@ -21,6 +25,7 @@ from voile.models.digests import digest_of
 from voile.models.loading import load_file, load_model
 from voile.models.outputs import Box, Outputs, OutputSet, Simplex, Unbounded
 from voile.models.protocol import CoalitionModel, DifferentiableModel, Model, Presence, Rows
+from voile.models.row_wise import RowWise, row_wise
 from voile.models.wrapped import Diagnostics, WrappedModel
 from voile.models.wrapping import wrap
 
@@ -33,6 +38,7 @@ __all__ = [
     "OutputSet",
     "Outputs",
     "Presence",
+    "RowWise",
     "Rows",
     "Simplex",
     "Unbounded",
@@ -40,5 +46,6 @@ __all__ = [
     "digest_of",
     "load_file",
     "load_model",
+    "row_wise",
     "wrap",
 ]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from voile.core.optional import optional
+from voile.core.schema import Schema
 from voile.models.digests import digest_of
+from voile.models.inspection import estimators
 from voile.models.outputs import OutputSet, Simplex, Unbounded
 from voile.models.protocol import Rows
-from voile.models.wrapped import Forward, WrappedModel
+from voile.models.wrapped import InspectedForward, WrappedModel
 
 
 def is_estimator(source: Any) -> bool:
@@ -25,6 +27,36 @@ def is_booster(source: Any) -> bool:
     return home in ("xgboost", "lightgbm") and type(source).__name__ == "Booster"
 
 
+@dataclass(frozen=True, eq=False)
+class OfEstimator(InspectedForward):
+    """What an estimator says.
+
+    Args:
+        source: the estimator.
+        method: which of its methods is asked.
+        columns: what was fitted on a DataFrame gets a DataFrame: a pipeline may choose by name.
+        schema: what was fitted on raw values gets raw values.
+    """
+
+    source: Any
+    method: str
+    columns: tuple[str, ...] | None
+    schema: Schema | None = None
+
+    def __call__(self, rows: Rows) -> Any:
+        predict = getattr(self.source, self.method)
+        if self.columns is None:
+            return predict(rows)
+        frame = optional("pandas", extra="explain").DataFrame
+        names = list(self.columns)
+        if self.schema is not None:
+            return np.asarray(predict(frame(self.schema.table(rows))[names]))
+        return np.asarray(predict(frame(rows, columns=names, copy=False)))
+
+    def is_row_wise(self) -> bool:
+        return estimators.is_row_wise(self.source)
+
+
 def wrap_estimator(source: Any) -> WrappedModel:
     names = getattr(source, "feature_names_in_", None)
     columns = None if names is None else tuple(str(name) for name in names)
@@ -32,7 +64,7 @@ def wrap_estimator(source: Any) -> WrappedModel:
     probable = hasattr(source, "predict_proba") and classes is not None
     outputs: OutputSet = Simplex() if probable else Unbounded()
     return WrappedModel(
-        forward=_with_columns(source.predict_proba if probable else source.predict, columns),
+        forward=OfEstimator(source, "predict_proba" if probable else "predict", columns),
         identity=lambda: digest_of(source),
         width=_width(source),
         feature_names=columns,
@@ -70,12 +102,3 @@ def _width(source: Any) -> int | None:
     except AttributeError:  # a pipeline whose first step does not know
         return None
     return int(width)
-
-
-def _with_columns(predict: Callable[[Any], Any], columns: tuple[str, ...] | None) -> Forward:
-    """What was fitted on a DataFrame gets a DataFrame: a pipeline may choose columns by name."""
-    if columns is None:
-        return predict
-    frame = optional("pandas", extra="explain").DataFrame
-    names = list(columns)
-    return lambda rows: np.asarray(predict(frame(rows, columns=names, copy=False)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -10,8 +12,9 @@ import numpy as np
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.models.digests import digest_of
+from voile.models.inspection import layers
 from voile.models.protocol import Rows
-from voile.models.wrapped import WrappedModel
+from voile.models.wrapped import InspectedForward, WrappedModel
 
 
 def is_network(source: Any) -> bool:
@@ -20,6 +23,22 @@ def is_network(source: Any) -> bool:
         kind.__module__.startswith("torch.nn") and kind.__name__ == "Module"
         for kind in type(source).__mro__
     )
+
+
+@dataclass(frozen=True, eq=False)
+class OfNetwork(InspectedForward):
+    """What a module says, given rows as a tensor of its own kind."""
+
+    source: Any
+    tensor: Callable[[Rows], Any]
+
+    def __call__(self, rows: Rows) -> Any:
+        _refuse_training(self.source)
+        with optional("torch", extra="torch").inference_mode():
+            return self.source(self.tensor(rows)).cpu().numpy()
+
+    def is_row_wise(self) -> bool:
+        return layers.is_row_wise(self.source)
 
 
 def wrap_network(source: Any) -> WrappedModel:
@@ -39,11 +58,6 @@ def wrap_network(source: Any) -> WrappedModel:
         found = torch.from_numpy(rows.astype(narrow))
         return found if at_home else found.to(device, dtype)
 
-    def forward(rows: Rows) -> Any:
-        _refuse_training(source)
-        with torch.inference_mode():
-            return source(tensor(rows)).cpu().numpy()
-
     @lru_cache(maxsize=4)
     def weights(shape: tuple[int, ...], kind: Any, output: int) -> Any:
         """One for the output asked for, zero for the others; of each row."""
@@ -61,7 +75,7 @@ def wrap_network(source: Any) -> WrappedModel:
         return found.cpu().numpy()
 
     return WrappedModel(
-        forward=forward,
+        forward=OfNetwork(source, tensor),
         backward=backward,
         identity=lambda: _identity(source),
         source=source,
@@ -69,8 +83,10 @@ def wrap_network(source: Any) -> WrappedModel:
 
 
 def _refuse_training(source: Any) -> None:
-    if source.training:
-        raise InvalidInput("the module is in training mode; call `module.eval()` first")
+    if any(part.training for part in source.modules()):
+        raise InvalidInput(
+            "the module, or a part of it, is in training mode; call `module.eval()` first"
+        )
 
 
 def _identity(source: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import numpy as np
 
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.optional import optional
+from voile.models.inspection import graphs
 from voile.models.outputs import OutputSet, Simplex, Unbounded
 from voile.models.protocol import Rows
-from voile.models.wrapped import WrappedModel
+from voile.models.wrapped import InspectedForward, WrappedModel
 
 _TYPES = {
     "tensor(float)": np.float32,
@@ -20,6 +22,8 @@ _TYPES = {
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
 }
+_SILENT = 4
+"""Only what ends the process is written to standard error."""
 
 
 def is_session(source: Any) -> bool:
@@ -35,15 +39,49 @@ def load_onnx(path: Path) -> WrappedModel:
         raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # what is wrong is told by the exception
+    options.log_severity_level = _SILENT
     try:
-        session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        session = runtime.InferenceSession(
+            content, options, providers=["CPUExecutionProvider"], enable_fallback=0
+        )
     except Exception as error:  # onnxruntime's errors have no common base of their own
         raise UnreadableFile(f"{path}: not an ONNX model that can be run: {error}") from error
-    return wrap_session(session, hashlib.sha256(content).hexdigest())
+    return wrap_session(session, content)
 
 
-def wrap_session(session: Any, digest: str | None = None) -> WrappedModel:
+@dataclass(frozen=True, eq=False)
+class OfSession(InspectedForward):
+    """What a graph says.
+
+    Args:
+        session: runs it.
+        given, answer: names of its input and output.
+        dtype: of the input.
+        options: of every run.
+        content: the file, where it is known: an open session does not show it.
+    """
+
+    session: Any
+    given: str
+    answer: str
+    dtype: Any
+    options: Any
+    content: bytes | None = field(repr=False)
+
+    def __call__(self, rows: Rows) -> Any:
+        rows = rows.astype(self.dtype)
+        (found,) = self.session.run([self.answer], {self.given: rows}, self.options)
+        return found
+
+    def is_row_wise(self) -> bool:
+        return self.content is not None and graphs.is_row_wise(self.content, self.answer)
+
+
+def wrap_session(session: Any, content: bytes | None = None) -> WrappedModel:
+    """What goes wrong in a run is told by its exception, not in lines on standard error.
+
+    Such a line holds what was found in a row.
+    """
     inputs, answers = session.get_inputs(), session.get_outputs()
     if len(inputs) != 1 or len(inputs[0].shape) != 2 or inputs[0].type not in _TYPES:
         found = [f"{item.name}: {item.type}{item.shape}" for item in inputs]
@@ -52,19 +90,20 @@ def wrap_session(session: Any, digest: str | None = None) -> WrappedModel:
             f"found {found}; export with zipmap off and one input tensor"
         )
     chosen = _answer(answers)
-    name, dtype, width = inputs[0].name, _TYPES[inputs[0].type], inputs[0].shape[1]
-
-    def forward(rows: Rows) -> Any:
-        (found,) = session.run([chosen.name], {name: rows.astype(dtype)})
-        return found
+    width = inputs[0].shape[1]
+    options = optional("onnxruntime", extra="explain").RunOptions()
+    options.log_severity_level = _SILENT
+    forward = OfSession(
+        session, inputs[0].name, chosen.name, _TYPES[inputs[0].type], options, content
+    )
 
     def identity() -> str:
-        if digest is None:
+        if content is None:
             raise InvalidInput(
                 "an open session does not show its content; pass `digest=` to `wrap` or wrap the "
                 "path of the file"
             )
-        return digest
+        return hashlib.sha256(content).hexdigest()
 
     probable = chosen.name in ("probabilities", "output_probability")
     outputs: OutputSet = Simplex() if probable else Unbounded()

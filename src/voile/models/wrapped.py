@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,11 +12,25 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from voile.core.errors import InvalidInput
+from voile.models.inspection.genuine import is_of
 from voile.models.outputs import Outputs, OutputSet, Unbounded
 from voile.models.protocol import Rows
 
 Forward: TypeAlias = Callable[[Rows], Any]
 """Rows (n, d) to anything that numpy reads as (n, outputs) or (n,)."""
+
+
+class InspectedForward(ABC):
+    """A forward function of voile's own that can look into the model which it calls."""
+
+    @abstractmethod
+    def __call__(self, rows: Rows) -> Any: ...
+
+    @abstractmethod
+    def is_row_wise(self) -> bool:
+        """Whether the model is known to treat the rows of a batch one by one."""
+
+
 Backward: TypeAlias = Callable[[Rows, int], Any]
 """Rows (n, d) and an output to its derivatives (n, d)."""
 
@@ -41,6 +56,30 @@ class Diagnostics:
         )
 
 
+@dataclass(frozen=True)
+class Chosen(InspectedForward):
+    """Some of the outputs."""
+
+    forward: Forward
+    places: tuple[int, ...]
+
+    def __call__(self, rows: Rows) -> Any:
+        return np.asarray(self.forward(rows))[:, list(self.places)]
+
+    def is_row_wise(self) -> bool:
+        return is_known(self.forward)
+
+
+def is_known(forward: Forward) -> bool:
+    """Whether a forward function is one of voile's own and knows that its model is row-wise.
+
+    One that somebody derived from ours is somebody's own.
+    """
+    if not isinstance(forward, InspectedForward) or not is_of("voile", type(forward)):
+        return False
+    return forward.is_row_wise()
+
+
 @dataclass(frozen=True, kw_only=True)
 class WrappedModel:
     """A model as the rest of voile sees it; made by `wrap`.
@@ -53,6 +92,8 @@ class WrappedModel:
         feature_names, output_names, outputs: see `Model`.
         source: what was wrapped, for methods that need it itself.
         total: outputs that are not finite become the centre of the output set instead of an error.
+        treats_rows_independently: somebody declares that no row of a batch has a part in another's
+            answer; see `voile.models.row_wise`.
     """
 
     forward: Forward
@@ -64,6 +105,7 @@ class WrappedModel:
     outputs: OutputSet = field(default_factory=Unbounded)
     source: object = None
     total: bool = False
+    treats_rows_independently: bool = False
     diagnostics: Diagnostics = field(default_factory=Diagnostics, repr=False, compare=False)
 
     def predict(self, rows: Rows) -> Outputs:
@@ -144,7 +186,7 @@ class WrappedModel:
         forward, backward, whole = self.forward, self.backward, self.digest
         return replace(
             self,
-            forward=lambda rows: np.asarray(forward(rows))[:, list(places)],
+            forward=Chosen(forward, places),
             backward=None
             if backward is None
             else lambda rows, output: backward(rows, places[output]),

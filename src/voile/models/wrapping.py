@@ -7,12 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from voile.core.errors import InvalidInput
 from voile.core.schema import Schema
 from voile.models.digests import digest_of
-from voile.models.estimators import is_booster, is_estimator, wrap_booster, wrap_estimator
+from voile.models.estimators import (
+    OfEstimator,
+    is_booster,
+    is_estimator,
+    wrap_booster,
+    wrap_estimator,
+)
 from voile.models.loading import load_file
 from voile.models.networks import is_network, wrap_network
 from voile.models.onnx_files import is_session, wrap_session
@@ -29,6 +33,7 @@ def wrap(
     gradient: Backward | None = None,
     digest: str | None = None,
     schema: Schema | None = None,
+    treats_rows_independently: bool = False,
 ) -> WrappedModel:
     """Make a model of a scikit-learn estimator, a torch module, ONNX, boosting, or any callable.
 
@@ -43,6 +48,10 @@ def wrap(
         digest: what identifies it, where that cannot be computed.
         schema: for an estimator fitted on raw values: rows are turned back into a DataFrame of
             them (category names instead of positions) before they are handed over.
+        treats_rows_independently: declares that the answer for a row depends on no other row of its
+            batch. Only for models that voile does not know to be so (`voile.models.row_wise`): over
+            protected rows those are slow, because they get one of them in a call. Guarantees name
+            the declaration among their assumptions; one that is seen to be false is refused.
     """
     wrapped = _dispatch(model)
     if schema is not None:
@@ -54,6 +63,8 @@ def wrap(
         changes["output_names"] = _names(output_names, wrapped.output_names)
     if gradient is not None:
         changes["backward"] = gradient
+    if treats_rows_independently:
+        changes["treats_rows_independently"] = True
     if digest is not None:
         changes["identity"] = lambda: digest
     return replace(wrapped, **changes) if changes else wrapped
@@ -98,23 +109,20 @@ def _names(given: Sequence[str], derived: tuple[str, ...] | None) -> tuple[str, 
 
 
 def _on_raw_values(wrapped: WrappedModel, schema: Schema) -> WrappedModel:
-    if not is_estimator(wrapped.source):
+    inner = wrapped.forward
+    if type(inner) is not OfEstimator:
         raise InvalidInput("`schema=` is for estimators fitted on a DataFrame of raw values")
-    from voile.core.optional import optional
-
-    source: Any = wrapped.source
-    frame = optional("pandas", extra="explain").DataFrame
-    predict = source.predict_proba if wrapped.output_names else source.predict
-    columns = list(wrapped.feature_names or schema.feature_names)
+    columns = wrapped.feature_names or schema.feature_names
     if set(columns) != set(schema.feature_names):
         raise InvalidInput(
-            f"the model was fitted on {columns}, the schema declares {list(schema.feature_names)}"
+            f"the model was fitted on {list(columns)}, the schema declares "
+            f"{list(schema.feature_names)}"
         )
-    inner = wrapped.identity
+    identity = wrapped.identity
     return replace(
         wrapped,
-        forward=lambda rows: np.asarray(predict(frame(schema.table(rows))[columns])),
-        identity=lambda: digest_of([inner(), schema.digest]),
+        forward=replace(inner, columns=tuple(columns), schema=schema),
+        identity=lambda: digest_of([identity(), schema.digest]),
         feature_names=schema.feature_names,
         width=len(schema.feature_names),
     )

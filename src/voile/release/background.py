@@ -42,7 +42,7 @@ from voile.release.intervals import (
 )
 from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
 from voile.release.others import not_promised, promised
-from voile.release.output_sets import SAME_ANSWER, STEADY, BoundedModel
+from voile.release.output_sets import SAME_ANSWER, BoundedModel
 from voile.release.quiet import UNHEARD
 from voile.release.records import Records
 from voile.release.repeated import epsilon_of_repeated, repeated
@@ -173,7 +173,8 @@ class PrivateBackgroundShapley:
         # All other rows' answers may change in their last digits: the mean game moves by so much in
         # every coalition, the values by `stretch` and 2/√d times that, the base value by once.
         rounding = SAME_ANSWER * outputs.diameter * (1 + 2 / math.sqrt(self.players) + stretch)
-        return replace(bound, value=bound.value + rounding, conditions=(*bound.conditions, STEADY))
+        conditions = (*bound.conditions, *self.games.bounded.conditions)
+        return replace(bound, value=bound.value + rounding, conditions=conditions)
 
     @cached_property
     def sampling(self) -> SamplingError:
@@ -194,6 +195,7 @@ class PrivateBackgroundShapley:
         settings = {
             "background": self.dataset,
             "background rows": self.background_rows,
+            "conditions": list(self.sensitivity.conditions),
             "delta": self.delta,
             "epsilon": self.epsilon,
             "groups": None if self.groups is None else {k: list(v) for k, v in self.groups.items()},
@@ -269,6 +271,7 @@ class PrivateBackgroundShapley:
                     outputs=self.outputs,
                     players=self.players,
                 ),
+                *self.games.bounded.remarks,
             ),
         )
 

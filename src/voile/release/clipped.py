@@ -27,7 +27,7 @@ from voile.privacy.mechanisms import Gaussian
 from voile.privacy.sensitivity import Norm, Sensitivity, clipped_vector
 from voile.privacy.sensitivity.bound import positive
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
-from voile.release.one_by_one import OneByOne
+from voile.release.one_by_one import FORGETFUL, OneByOne
 from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
 from voile.release.others import carried_forward, not_promised
 from voile.release.post_processed import Explainer
@@ -39,6 +39,7 @@ OF_ONE_ROW: Final = (
     "running time is not observed",
     "the model, and all that the explainer holds, do not depend on the explained rows, or only "
     "through differential privacy that is charged besides",
+    FORGETFUL,
     UNHEARD,
 )
 

@@ -20,12 +20,11 @@ from voile.attribution import Speed
 from voile.attribution.coalitions import shapley_share
 from voile.attribution.game import Game
 from voile.attribution.inputs import Columns
-from voile.attribution.pairs import blocks
 from voile.attribution.players import Players
-from voile.attribution.sampling import paired_responses
 from voile.core.schema import Rows, Schema
 from voile.models import Outputs
 from voile.release.coalition_designs import Designs
+from voile.release.evaluation import Evaluation, PairByPair, Together
 from voile.release.output_sets import BoundedModel
 from voile.release.quiet import quietly
 from voile.release.records import Records
@@ -44,7 +43,8 @@ class BackgroundGames:
 
     Guarantees
         1. No record of the background makes `joint` raise or warn, or changes a shape.
-        2. A record's own game depends on no other record, up to the rounding of the model.
+        2. A record's own game depends on no other record, up to the rounding of the model: see
+           `voile.release.evaluation`.
         3. Sums over records are pairwise.
 
     Args:
@@ -99,11 +99,12 @@ class BackgroundGames:
         for start in range(0, len(rows), together):
             part = rows[start : start + together]
             vectors = np.zeros((len(part), *shape))
-            for block in blocks(self.game, part, records.rows):
+            own = self.evaluation.outputs(part)
+            for block in self.evaluation.blocks(part, own, records.rows):
                 share = shapley_share(block.worths, block.active.shape[1], block.high)
                 mine, other = block.row[:, np.newaxis], block.background[:, np.newaxis]
                 vectors[mine, block.active, :, other] += share.swapaxes(0, 1)
-            vectors[..., records.blank] = self._of_null_record(part)[..., np.newaxis]
+            vectors[..., records.blank] = self._of_null_record(own)[..., np.newaxis]
             yield vectors
 
     @cached_property
@@ -125,17 +126,18 @@ class BackgroundGames:
         together = max(1, CELLS_AT_ONCE // math.prod(shape))
         for start in range(0, len(rows), together):
             explained = rows[start : start + together]
-            gap = self.game.outputs(explained.copy())[:, np.newaxis] - self._outputs
+            own = self.evaluation.outputs(explained)
+            gap = own[:, np.newaxis] - self._outputs
             even = gap / self.game.players.count
             vectors = np.empty((len(explained), *shape))
             for part in designs.parts():
                 weights = designs.weights(part).swapaxes(1, 2) / 2
                 coalitions, others = designs.coalitions[part], self.records.rows[part]
                 for place, row in enumerate(explained):
-                    responses = paired_responses(self.game, row, others, coalitions)
+                    responses = self.evaluation.responses(row, others, coalitions)
                     share = weights @ responses + even[place, part, np.newaxis]
                     vectors[place, ..., part] = np.moveaxis(share, 0, -1)
-            vectors[..., self.records.blank] = self._of_null_record(explained)[..., np.newaxis]
+            vectors[..., self.records.blank] = self._of_null_record(own)[..., np.newaxis]
             yield vectors
 
     @property
@@ -145,15 +147,20 @@ class BackgroundGames:
 
     # --- what both need -------------------------------------------------------------------------
 
-    def _of_null_record(self, rows: Rows) -> NDArray[np.float64]:
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        return PairByPair(self.game) if self.bounded.row_wise is None else Together(self.game)
+
+    def _of_null_record(self, outputs: Outputs) -> NDArray[np.float64]:
+        """Of rows with these outputs."""
         players = self.game.players.count
-        even = (self.game.outputs(rows.copy()) - self.bounded.centre) / players
+        even = (outputs - self.bounded.centre) / players
         return np.repeat(even[:, np.newaxis], players, axis=1)
 
     @cached_property
     def _outputs(self) -> Outputs:
         """Of the background records, each."""
-        found = self.game.outputs(self.records.rows.copy())
+        found = self.evaluation.outputs(self.records.rows)
         return np.where(self.records.blank[:, np.newaxis], self.bounded.centre, found)
 
     @cached_property

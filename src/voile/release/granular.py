@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from voile.attribution import Groups, Speed
 from voile.attribution.coalitions import interaction_share
 from voile.attribution.interactions import JOIN
-from voile.attribution.pairs import blocks
 from voile.core.errors import Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee, Relation
@@ -154,6 +153,7 @@ class PrivateInteractions:
             remarks=(
                 "without interactions the noise would be "
                 f"{self.single.sensitivity.value / self.sensitivity.value:.2g} times this",
+                *self.single.games.bounded.remarks,
             ),
         )
 
@@ -195,7 +195,8 @@ class PrivateInteractions:
         records, counts = self._looked_at
         weights = counts / counts.sum()
         paired = np.zeros((len(rows), players, players, 1))
-        for block in blocks(games.game, rows, records.rows):
+        own = games.evaluation.outputs(rows)
+        for block in games.evaluation.blocks(rows, own, records.rows):
             if (size := block.active.shape[1]) < 2:
                 continue
             weight = np.where(records.blank, 0.0, weights)[block.background][:, np.newaxis]
@@ -207,7 +208,7 @@ class PrivateInteractions:
                 both.transpose(2, 0, 1, 3),
             )
         # A null record's game is the centre everywhere but in the full coalition: the same for all.
-        even = (games.game.outputs(rows.copy()) - games.bounded.centre) / (players - 1)
+        even = (own - games.bounded.centre) / (players - 1)
         blank = weights[records.blank].sum()
         whole: NDArray[np.float64] = paired + blank * even[:, np.newaxis, np.newaxis]
         return whole

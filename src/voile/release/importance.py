@@ -87,6 +87,7 @@ class PrivateGlobalImportance:
     def identity(self) -> Identity:
         settings = {
             "by": type(self.importance).__name__,
+            "conditions": list(self.sensitivity(1).conditions),
             "delta": self.delta,
             "epsilon": self.epsilon,
             "groups": self.importance.teams,
@@ -157,6 +158,7 @@ class PrivateGlobalImportance:
             accuracy=str(noise.preview()),
             standard_error=noise.sigma,
             half_width=half_width(noise.sigma, NO_SAMPLING),
+            remarks=self.importance.remarks,
         )
 
     def means(self, rows: Any) -> list[NDArray[np.float64]]:

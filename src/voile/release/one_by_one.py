@@ -8,14 +8,15 @@ row for which anything goes wrong is explained by zeros.
 Guarantees
     1. Errors that depend on public facts are raised when this is built. `vectors` raises only about
        the structure of a table: a missing column, a wrong width.
-    2. What a row becomes depends on no other row: it is explained alone.
+    2. What a row becomes depends on no other row: it is explained alone, so a model which mixes the
+       rows of a batch has no other protected row to mix it with.
     3. Whatever the rows hold, `vectors` gives finite numbers of one shape, without a warning.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from voile.release.post_processed import Explainer
 from voile.release.quiet import quietly
 from voile.release.records import Records
 
+FORGETFUL: Final = "the explainer remembers nothing from one explained row to the next"
 NO_BASE = "the base value depends on the explained row and is left out (0)"
 
 

@@ -13,10 +13,21 @@ from typing import Any, Final
 
 import numpy as np
 
+from voile.attribution.fastshap import draw_rows
 from voile.core.errors import Refused
 from voile.core.explanation_checks import or_numbered
 from voile.core.schema import Schema
-from voile.models import Outputs, Rows, Simplex, Unbounded, WrappedModel, wrap
+from voile.models import (
+    Diagnostics,
+    Outputs,
+    Rows,
+    RowWise,
+    Simplex,
+    Unbounded,
+    WrappedModel,
+    row_wise,
+    wrap,
+)
 from voile.models import OutputSet as DeclaredOutputs
 from voile.models.outputs import ROUNDING
 from voile.privacy.sensitivity import OutputSet
@@ -29,6 +40,18 @@ STEADY: Final = (
     "the model answers the same input alike, up to 2^-20 of the width of its outputs, wherever it "
     "stands in a batch"
 )
+DECLARED_ROW_WISE: Final = (
+    "the model treats the rows of a batch independently: declared by whoever wrapped it, not known"
+)
+FORGETFUL: Final = (
+    "the model remembers nothing between calls: the same call gets the same answer, up to 2^-20 of "
+    "the width of its outputs"
+)
+SLOW: Final = (
+    "the model is not known to treat rows independently, so it gets one background row in a call: "
+    "slower, and the same otherwise (voile.models.row_wise)"
+)
+PROBES: Final = 64
 
 
 @dataclass(frozen=True)
@@ -63,11 +86,13 @@ class BoundedModel:
         model: never raises about what a row holds.
         outputs: how many outputs it has.
         declared: what a sensitivity needs to know.
+        row_wise: why protected rows may be handed to it together; None: they may not.
     """
 
     model: WrappedModel
     outputs: int
     declared: OutputSet
+    row_wise: RowWise | None
 
     @classmethod
     def of(cls, model: Any, schema: Schema) -> BoundedModel:
@@ -82,7 +107,39 @@ class BoundedModel:
         guarded = replace(
             wrapped, forward=Unfailing(wrapped.forward, count), backward=None, total=True
         )
-        return cls(guarded, count, declared_set(wrapped.outputs, count))
+        bounded = cls(guarded, count, declared_set(wrapped.outputs, count), row_wise(wrapped))
+        if bounded.row_wise is RowWise.DECLARED:
+            bounded._refuse_contradiction(schema)
+        return bounded
+
+    def _refuse_contradiction(self, schema: Schema) -> None:
+        """Compare answers in batches with answers alone, on rows drawn from the schema.
+
+        Rows that agree prove nothing; rows that do not agree disprove the declaration.
+        """
+        model = replace(self.model, diagnostics=Diagnostics())
+        rows = draw_rows(schema, PROBES, np.random.default_rng(0))
+        alone = np.concatenate([model.predict(row[np.newaxis].copy()) for row in rows])
+        batches = [(rows, alone), (rows[::-1], alone[::-1]), (rows[: PROBES // 2], alone)]
+        for batch, expected in batches:
+            apart = np.abs(model.predict(batch.copy()) - expected[: len(batch)]).max()
+            if apart > SAME_ANSWER * self.declared.diameter:
+                raise Refused(
+                    "the model is declared to treat the rows of a batch independently, but rows "
+                    f"drawn from the schema get answers that differ by {apart:.3g} alone and in a "
+                    "batch; leave the declaration out: it is then asked about one row at a time"
+                )
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What has to be true of the model for one record to move its own game only."""
+        if self.row_wise is None:
+            return (FORGETFUL,)
+        return (STEADY,) if self.row_wise is RowWise.KNOWN else (STEADY, DECLARED_ROW_WISE)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return (SLOW,) if self.row_wise is None else ()
 
     @property
     def names(self) -> tuple[str, ...]:

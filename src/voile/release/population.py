@@ -28,8 +28,8 @@ from voile.release.background import MOST_EXACT_PLAYERS
 from voile.release.clipped import clipped
 from voile.release.coalition_designs import full_stretch
 from voile.release.games import BackgroundGames
-from voile.release.one_by_one import OneByOne
-from voile.release.output_sets import SAME_ANSWER, STEADY, BoundedModel, declared_set
+from voile.release.one_by_one import FORGETFUL, OneByOne
+from voile.release.output_sets import SAME_ANSWER, BoundedModel, declared_set
 from voile.release.post_processed import Explainer
 from voile.release.records import Records
 
@@ -67,6 +67,10 @@ class Importance(Protocol):
 
     def vectors(self, records: Records) -> NDArray[np.float64]:
         """Shape (n, players, outputs); null records are explained by zeros."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to know beforehand."""
 
     def sensitivity(self, rows: int, relation: Relation) -> Sensitivity: ...
 
@@ -115,13 +119,18 @@ class ByExplainer:
         return (*self.inner.notes, NOISE_ONLY)
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        return ()
+
+    @property
     def longest(self) -> float:
         return shapley_norm(features=len(self.players), output_width=self.declared)
 
     def sensitivity(self, rows: int, relation: Relation) -> Sensitivity:
-        return mean_absolute_shapley(
+        bound = mean_absolute_shapley(
             features=len(self.players), rows=rows, output_width=self.declared, relation=relation
         )
+        return replace(bound, conditions=(*bound.conditions, FORGETFUL))
 
     def vectors(self, records: Records) -> NDArray[np.float64]:
         found = clipped(self.inner.vectors(records.rows), self.longest)
@@ -183,6 +192,10 @@ class OverItself:
     def notes(self) -> tuple[str, ...]:
         return ("no base value is released (0)",)
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return self.bounded.remarks
+
     def sensitivity(self, rows: int, relation: Relation) -> Sensitivity:
         bound = mean_absolute_shapley_over_itself(
             features=self.team.count,
@@ -193,7 +206,8 @@ class OverItself:
         )
         game = 2 / math.sqrt(self.team.count) + full_stretch(self.team.count)
         value = bound.value + SAME_ANSWER * self.bounded.declared.diameter * game
-        return replace(bound, value=value, conditions=(*bound.conditions, STEADY))
+        conditions = (*bound.conditions, *self.bounded.conditions)
+        return replace(bound, value=value, conditions=conditions)
 
     def vectors(self, records: Records) -> NDArray[np.float64]:
         games = BackgroundGames.of(

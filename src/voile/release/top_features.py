@@ -30,7 +30,7 @@ from voile.privacy.sensitivity import (
 )
 from voile.privacy.sensitivity.bound import positive
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
-from voile.release.one_by_one import OneByOne
+from voile.release.one_by_one import FORGETFUL, OneByOne
 from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
 from voile.release.others import not_promised, promised
 from voile.release.post_processed import Explainer
@@ -145,7 +145,7 @@ class PrivateTopFeatures:
             composition=f"{self.k} choices, "
             + ("one after the other" if not self.delta else "as concentrated or basic, the better"),
             public_facts=("schema", "model and explainer", f"number of rows: {rows}"),
-            assumptions=(*self.sensitivity(rows).conditions, UNHEARD),
+            assumptions=(*self.sensitivity(rows).conditions, FORGETFUL, UNHEARD),
         )
         return promised(promise, self.origins)
 

@@ -52,14 +52,21 @@ def arrays_of(network: nn.Module) -> dict[str, NDArray[np.float32]]:
 def with_arrays(arrays: Mapping[str, NDArray[np.float32]]) -> nn.Sequential:
     """The perceptron that has these parameters; the inverse of `arrays_of`."""
     torch = optional("torch", extra="torch")
-    places = sorted({int(name.partition(".")[0]) for name in arrays})
+    places = range(0, max(len(arrays), 1), 2)  # two arrays a layer, a rectifier between layers
     expected = {f"{place}.{part}" for place in places for part in ("weight", "bias")}
-    if places != list(range(0, 2 * len(places), 2)) or set(arrays) != expected:
+    if set(arrays) != expected:
         raise InvalidInput(f"these are not the parameters of a perceptron: {sorted(arrays)[:6]}")
-    widths = [arrays["0.weight"].shape[-1]]
+    widths = list(arrays["0.weight"].shape[-1:])
     for place in places:
         weight, bias = arrays[f"{place}.weight"], arrays[f"{place}.bias"]
-        if weight.ndim != 2 or weight.shape[1] != widths[-1] or bias.shape != weight.shape[:1]:
+        if weight.dtype.kind != "f" or bias.dtype.kind != "f":
+            raise InvalidInput(f"layer {place} has parameters that are not floating-point numbers")
+        if (
+            weight.ndim != 2
+            or not weight.size
+            or weight.shape[1] != widths[-1]
+            or bias.shape != weight.shape[:1]
+        ):
             raise InvalidInput(f"layer {place} does not fit the one before it: {weight.shape}")
         if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
             raise InvalidInput(f"layer {place} has parameters that are not finite")

@@ -40,7 +40,7 @@ from voile.datasets.tables import read_table
 from voile.federation import HistoryRow, read_history, write_history
 from voile.federation.files import read_arrays, write_arrays
 from voile.federation.history import without_times
-from voile.federation.tables import NetworkModel, Outlook
+from voile.federation.tables import NetworkModel, OfNetworkModel, Outlook
 from voile.models import WrappedModel
 from voile.release import Origin, trained_privately
 from voile.training import arrays_of
@@ -155,7 +155,7 @@ class Artefact:
         """The private black box, as every part of voile takes it."""
         network = self.network
         return WrappedModel(
-            forward=network.predict,
+            forward=OfNetworkModel(network),
             identity=lambda: network.digest,
             width=len(network.feature_names),
             feature_names=network.feature_names,

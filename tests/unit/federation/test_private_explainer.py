@@ -30,6 +30,7 @@ from voile.federation import (
     charged,
     digest_of_arrays,
 )
+from voile.federation.learning import Imitate
 from voile.federation.private_explainer import (
     BLACK_BOX,
     EXPLAINER,
@@ -530,6 +531,24 @@ def test_a_box_without_a_declared_range_is_refused(records: dict[str, TableRecor
     )
     with pytest.raises(InvalidInput, match="no declared range"):
         _ = plan.stages[0].task.shapes
+
+
+def test_a_box_that_mixes_the_rows_of_a_batch_is_asked_about_one_at_a_time(
+    records: dict[str, TableRecords],
+) -> None:
+    """Else a record would enter the losses, and the clipped gradients, of all others."""
+    seen: list[int] = []
+
+    def highest(rows: Any) -> Any:
+        seen.append(len(rows))
+        return np.full(len(rows), rows[:, 0].max())
+
+    (mine, *_) = records.values()
+    for declared in (False, True):
+        box = wrap(highest, outputs=Box(18, 95), treats_rows_independently=declared)
+        found = Imitate(mine.schema, box).targets(mine, {})
+        np.testing.assert_allclose(found[:, 0].numpy(), mine.rows[:, 0], rtol=1e-6)
+    assert set(seen) == {1}
 
 
 def test_a_box_with_a_range_is_imitated_within_it(

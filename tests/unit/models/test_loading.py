@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import pickle
+import subprocess
 import sys
 import zlib
 from collections.abc import Callable
@@ -96,3 +97,43 @@ def test_an_object_in_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(InvalidInput, match="no module 'absent'"):
         load_model("absent.part:thing")
     sys.modules.pop("clinic_models", None)
+
+
+# --- Silence of onnxruntime -----------------------------------------------------------------------
+
+_TELLS = """if True:
+    import sys
+    import numpy as np
+    from voile.models import wrap
+    given = sys.argv[1]
+    if sys.argv[2] == "session":
+        import onnxruntime
+        given = onnxruntime.InferenceSession(given, providers=["CPUExecutionProvider"])
+    model = wrap(given, digest="gather")
+    try:
+        model.predict(np.array([[17.0]]))
+    except Exception:
+        print("failed")
+"""
+
+
+@pytest.mark.parametrize("form", ["file", "session"])
+def test_onnxruntime_prints_nothing_about_a_row(form: str, tmp_path: Path) -> None:
+    """An index out of bounds used to be printed on standard error, with its value."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes = [
+        helper.make_node("Cast", ["x"], ["i"], to=TensorProto.INT64),
+        helper.make_node("Gather", ["table", "i"], ["y"], axis=0),
+    ]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 1]) for n in "xy"]
+    table = numpy_helper.from_array(np.arange(3, dtype=np.float32), "table")
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [table])
+    path = tmp_path / "gather.onnx"
+    opset = [helper.make_opsetid("", 17)]
+    made = helper.make_model(graph, opset_imports=opset, ir_version=8)
+    path.write_bytes(made.SerializeToString())
+    run = subprocess.run(
+        [sys.executable, "-c", _TELLS, str(path), form], capture_output=True, text=True, timeout=120
+    )
+    assert (run.stdout, run.stderr) == ("failed\n", "")

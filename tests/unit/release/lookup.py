@@ -33,7 +33,9 @@ def model(table: Table, lower: float = 0.0, upper: float = 1.0) -> WrappedModel:
     def look_up(rows: NDArray[np.float64]) -> Any:
         return table[tuple(rows.astype(np.intp).T)]
 
-    return wrap(look_up, outputs=Box(lower, upper), digest="a table")
+    return wrap(
+        look_up, outputs=Box(lower, upper), digest="a table", treats_rows_independently=True
+    )
 
 
 def release(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from voile.privacy.accounting.conversion import gaussian_delta, gaussian_noise_m
 from voile.privacy.events import Gaussian, Repeated
 from voile.privacy.sensitivity import shapley_background_with_base
 from voile.release import PUBLIC, PrivateBackgroundShapley, trained_on
+from voile.release.output_sets import DECLARED_ROW_WISE, FORGETFUL, SLOW, STEADY
 
 RELATIONS = [Relation.REPLACE_ONE, Relation.BLANK_ONE]
 
@@ -94,7 +96,13 @@ def test_the_sensitivity_is_the_derived_one_and_a_little_for_rounding(relation: 
         features=3, background_rows=40, output_width=1.0, relation=relation
     )
     assert derived.value < found.value < derived.value * 1.001
-    assert "batch" in found.conditions[-1]
+    assert found.conditions[-1] == FORGETFUL
+    declared = people(relation=relation, model=replace(MODEL, treats_rows_independently=True))
+    assert declared.sensitivity.value == found.value
+    assert declared.sensitivity.conditions[-2:] == (STEADY, DECLARED_ROW_WISE)
+    assert DECLARED_ROW_WISE in declared.guarantees(1)[0].assumptions
+    assert declared.preview().remarks == people(relation=relation).preview().remarks[:-1]
+    assert declared.identity != people(relation=relation).identity
 
 
 def test_class_probabilities_count_with_their_diameter_and_the_slack_of_their_sum() -> None:
@@ -174,7 +182,8 @@ def test_a_guarantee_of_the_model_is_carried_along_and_what_it_lacks_is_noted() 
 
 def test_the_preview_compares_with_a_synthetic_background() -> None:
     def count(**settings: Any) -> int:
-        (remark,) = people(**settings).preview().remarks
+        remark, slow = people(**settings).preview().remarks
+        assert slow == SLOW
         return int(remark.split("at most as much as ")[1].split(" ")[0].replace(",", ""))
 
     assert "synthetic_background" in people().preview().remarks[0]
@@ -291,7 +300,9 @@ def test_explained_rows_are_public_so_what_is_wrong_with_them_is_said() -> None:
 
 
 def test_many_players_need_a_positive_number_of_coalitions() -> None:
-    model = wrap(lambda rows: rows[:, 0], outputs=Box(0, 1), digest="many")
+    model = wrap(
+        lambda rows: rows[:, 0], outputs=Box(0, 1), digest="many", treats_rows_independently=True
+    )
     with pytest.raises(InvalidInput, match="pairs_a_player"):
         people(model=model, schema=MANY, rows=np.zeros((3, 18)), pairs_a_player=0)
     found = people(model=model, schema=MANY, rows=np.zeros((3, 18)))

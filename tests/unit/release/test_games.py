@@ -18,6 +18,7 @@ from voile.core.errors import InvalidInput
 from voile.core.schema import Feature, Numbers, Schema
 from voile.models import Box, wrap
 from voile.release.coalition_designs import Designs, full_stretch
+from voile.release.evaluation import PairByPair
 from voile.release.games import BackgroundGames
 from voile.release.intervals import sampling_error
 from voile.release.output_sets import BoundedModel
@@ -43,9 +44,11 @@ def games(
     groups: Any = None,
     speed: Speed | None = None,
     designs: Designs | None = None,
+    together: bool = True,
 ) -> BackgroundGames:
+    model = wrap(two, outputs=Box(-1, 1), digest="two", treats_rows_independently=together)
     return BackgroundGames.of(
-        BoundedModel.of(wrap(two, outputs=Box(-1, 1), digest="two"), SCHEMA),
+        BoundedModel.of(model, SCHEMA),
         Records.read(background, SCHEMA, "the background"),
         schema=SCHEMA,
         players=Players.of(SCHEMA.feature_names, groups),
@@ -62,6 +65,22 @@ def test_exact_values_are_those_of_the_explainer(groups: Any, speed: Speed) -> N
     found = games(groups=groups, speed=speed).joint(ROWS)
     assert np.allclose(found[:, :-1], expected.values, atol=1e-13)
     assert np.allclose(found[:, -1], expected.base_values, atol=1e-13)
+
+
+@pytest.mark.parametrize("groups", [None, GROUPS])
+@pytest.mark.parametrize("sampled", [False, True])
+def test_pair_by_pair_a_model_of_single_rows_plays_the_same_games(
+    groups: Any, sampled: bool
+) -> None:
+    with_null = BACKGROUND.copy()
+    with_null[4] = math.nan
+    players = Players.of(SCHEMA.feature_names, groups).count
+    designs = Designs(players, len(BACKGROUND), 8, 0) if sampled else None
+    settings: dict[str, Any] = {"groups": groups, "designs": designs}
+    apart = games(with_null, together=False, **settings)
+    assert isinstance(apart.evaluation, PairByPair)
+    expected = games(with_null, **settings).joint(ROWS)
+    assert np.allclose(apart.joint(ROWS), expected, atol=1e-13)
 
 
 def test_rows_come_back_in_their_order() -> None:
@@ -95,7 +114,9 @@ def test_sums_are_pairwise() -> None:
     """A hundred thousand rows, of which one tells: lost in a sum that goes row by row."""
     schema = Schema("one", (Feature("f", Numbers(0.0, 1.0)),))
     rows = np.full((100_000, 1), 1 / 3)
-    model = wrap(lambda given: given[:, 0], outputs=Box(0, 1), digest="line")
+    model = wrap(
+        lambda given: given[:, 0], outputs=Box(0, 1), digest="line", treats_rows_independently=True
+    )
     found = BackgroundGames.of(
         BoundedModel.of(model, schema),
         Records.read(rows, schema, "the background"),
@@ -200,7 +221,7 @@ def test_one_background_row_moves_sampled_values_by_no_more_than_the_bound() -> 
         for value in (1.0, 2.0):
             rows = np.full((2, PLAYERS), 3.0)
             rows[0] = value
-            model = wrap(worth, outputs=Box(-1, 1), digest="worst")
+            model = wrap(worth, outputs=Box(-1, 1), digest="worst", treats_rows_independently=True)
             one = replace(games(rows, designs=designs), bounded=BoundedModel.of(model, SCHEMA))
             one = replace(one, game=replace(one.game, model=one.bounded.model))
             pair.append(one.joint(np.zeros((1, PLAYERS))))

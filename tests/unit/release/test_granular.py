@@ -29,7 +29,12 @@ def schema_of(features: int) -> Schema:
 
 def table_model(table: Any) -> Any:
     """Any function on the grid {0, 1, 2}^d, as the table of its values."""
-    return wrap(lambda rows: table[tuple(rows.astype(int).T)], outputs=Box(0, 1), digest="table")
+    return wrap(
+        lambda rows: table[tuple(rows.astype(int).T)],
+        outputs=Box(0, 1),
+        digest="table",
+        treats_rows_independently=True,
+    )
 
 
 def release(table: Any, background: Any, **changes: Any) -> PrivateInteractions:

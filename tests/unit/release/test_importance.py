@@ -79,7 +79,7 @@ def _table_source(table: NDArray[np.float64], *, itself: bool) -> Any:
     def look_up(rows: Any) -> Any:
         return table[tuple(rows.astype(np.intp).T)]
 
-    model = wrap(look_up, outputs=Box(0, 1), digest="table")
+    model = wrap(look_up, outputs=Box(0, 1), digest="table", treats_rows_independently=True)
     if itself:
         return OverItself(model, BITS)
     return ByExplainer(ExactShapley(model, np.zeros((1, 3)), schema=BITS), Box(0, 1), BITS)
@@ -201,7 +201,12 @@ def _two_players() -> ByExplainer:
     table = np.zeros((3, 3))
     table[1, 1] = table[1, 0] = 1.0  # record (1, 1): all of it is the first player's
     table[2, 2] = table[0, 2] = 1.0  # record (2, 2): all of it is the second player's
-    model = wrap(lambda r: table[tuple(r.astype(np.intp).T)], outputs=Box(0, 1), digest="t")
+    model = wrap(
+        lambda r: table[tuple(r.astype(np.intp).T)],
+        outputs=Box(0, 1),
+        digest="t",
+        treats_rows_independently=True,
+    )
     return ByExplainer(ExactShapley(model, np.zeros((1, 2)), schema=two), Box(0, 1), two)
 
 

@@ -89,7 +89,12 @@ def test_intervals_of_exact_values_hold_as_often_as_they_say() -> None:
 def test_intervals_of_sampled_values_hold_at_least_as_often() -> None:
     """Parity of bits, an odd number in each row: a coalition and its complement always differ."""
     schema = Schema("bits", tuple(Feature(f"b{i}", Numbers(0.0, 1.0)) for i in range(17)))
-    parity = wrap(lambda rows: rows.sum(axis=1) % 2, outputs=Box(0, 1), digest="parity")
+    parity = wrap(
+        lambda rows: rows.sum(axis=1) % 2,
+        outputs=Box(0, 1),
+        digest="parity",
+        treats_rows_independently=True,
+    )
     background = np.random.default_rng(0).integers(0, 2, (150, 17)).astype(float)
     background[:, 0] += (background.sum(axis=1) + 1) % 2
     background[:, 0] %= 2

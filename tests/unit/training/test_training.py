@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -64,6 +66,24 @@ def test_broken_arrays_are_refused(change: str) -> None:
         arrays["2.weight"] = arrays["2.weight"][:, :3]
     else:
         arrays["0.bias"][0] = np.nan
+    with pytest.raises(InvalidInput):
+        with_arrays(arrays)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {},
+        {"one.weight": np.ones((2, 2)), "one.bias": np.ones(2)},
+        {"0.weight": np.array(1.0), "0.bias": np.ones(1)},
+        {"0.weight": np.ones((2, 0)), "0.bias": np.ones(2)},
+        {"0.weight": np.ones((2, 2), dtype=np.int64), "0.bias": np.ones(2)},
+        {"0.weight": np.array([["a", "b"]]), "0.bias": np.ones(1)},
+        {"0.weight": np.ones((2, 2)), "0.bias": np.array(1.0)},
+        {"1.weight": np.ones((2, 2)), "1.bias": np.ones(2)},
+    ],
+)
+def test_arrays_of_anything_else_are_refused(arrays: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         with_arrays(arrays)
 

@@ -18,6 +18,7 @@ from voile.core.guarantee import Relation
 from voile.datasets import Dataset, clinic_federation
 from voile.federation import Outcome
 from voile.ledger.event_text import event_for_log, event_text
+from voile.models import RowWise, row_wise
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.events import Composed, from_dict
 from voile.release import PostProcessed
@@ -85,6 +86,7 @@ def test_an_artefact_is_read_again_from_its_folder_alone(artefact: Artefact) -> 
     rows = again.reference[:4]
     assert again.schema == CLINIC.schema
     assert np.array_equal(again.model.predict(rows), artefact.model.predict(rows))
+    assert row_wise(again.model) is RowWise.KNOWN
     assert isinstance(again.explainer, FastShap)
     assert again.surrogate.predict(rows).shape == (4, 2)
     assert {row.outcome for row in again.history} == {Outcome.ANSWERED}

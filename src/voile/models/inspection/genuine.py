@@ -1,0 +1,28 @@
+"""Whether a class is a package's own, and not one that only says so."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+
+
+def is_of(package: str, kind: type) -> bool:
+    """Whether `package` has this very class under the name that it bears."""
+    home = kind.__module__
+    if home != package and not home.startswith(f"{package}."):
+        return False
+    found: object = sys.modules.get(home)
+    for part in kind.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is kind
+
+
+def is_listed(kind: type, listed: Mapping[str, Iterable[str]]) -> bool:
+    """Whether this very class is in a list of modules and names; loads none of the modules.
+
+    No subclass is: it may do anything.
+    """
+    return any(
+        kind.__name__ in names and getattr(sys.modules.get(module), kind.__name__, None) is kind
+        for module, names in listed.items()
+    )

@@ -1,0 +1,170 @@
+"""Models that mix the rows of a batch get no two protected rows to mix."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.unit.release.lookup import background, schema, without_noise
+from voile.attribution import Speed
+from voile.core.errors import Refused
+from voile.core.guarantee import Relation
+from voile.models import Box, wrap
+from voile.release import (
+    PUBLIC,
+    OverItself,
+    PrivateBackgroundShapley,
+    PrivateGlobalImportance,
+    PrivateInteractions,
+)
+from voile.release.output_sets import BoundedModel
+from voile.release.records import Records
+
+Array = NDArray[np.float64]
+RELATIONS = [Relation.REPLACE_ONE, Relation.BLANK_ONE]
+OTHER = {Relation.REPLACE_ONE: 2.0, Relation.BLANK_ONE: math.nan}
+
+
+def mixer(seed: int) -> Callable[[Array], Array]:
+    """0 or 1 for each row, from all that is in the batch: every row can turn every answer."""
+
+    def answers(rows: Array) -> Array:
+        key = zlib.crc32(np.sort(rows, axis=0).tobytes())
+        draw = np.random.default_rng([seed, key])
+        once, place = np.unique(rows, axis=0, return_inverse=True)
+        return draw.integers(0, 2, size=len(once))[place.reshape(-1)].astype(float)
+
+    return answers
+
+
+def settings(relation: Relation) -> dict[str, Any]:
+    common = {"dataset": "rows 1", "relation": relation, "origins": [PUBLIC]}
+    return {**common, "epsilon": 1.0, "delta": 1e-5}
+
+
+def release(
+    forward: Any, rows: Array, relation: Relation, kind: Any = PrivateBackgroundShapley
+) -> Any:
+    model = wrap(forward, outputs=Box(0, 1), digest="mixer")
+    return kind(model, rows, schema=schema(rows.shape[1]), **settings(relation))
+
+
+def gap(forward: Any, players: int, relation: Relation, rest: list[float]) -> float:
+    """How far one record moves values and base value, as a share of the sensitivity."""
+    both = [
+        release(forward, background(players, row, *rest), relation)
+        for row in (1.0, OTHER[relation])
+    ]
+    apart = np.linalg.norm(without_noise(both[0]) - without_noise(both[1]))
+    return float(apart / both[0].sensitivity.value)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("players", [1, 2, 3])
+def test_no_mixing_model_moves_values_beyond_the_bound(players: int, relation: Relation) -> None:
+    """Random functions of whole batches; together they move values by several times the bound."""
+    worst = max(gap(mixer(seed), players, relation, [3.0, 3.0, 1.0]) for seed in range(60))
+    assert 0.5 < worst <= 1
+
+
+def test_every_game_is_worth_the_same_when_all_players_are_in() -> None:
+    """This one turns f(x) too, where a batch holds 1s: values would move by 2·R/m, not by 1.58."""
+
+    def turned(rows: Array) -> Any:
+        first = rows[:, 0] == 0
+        return (first if (rows == 1).any() else ~first).astype(float)
+
+    assert 0.8 < gap(turned, 2, Relation.REPLACE_ONE, [3.0]) <= 1
+
+
+def recorded(seen: list[Array]) -> Callable[[Array], Any]:
+    def forward(rows: Array) -> Any:
+        seen.append(rows.copy())
+        return rows.mean(axis=1) / 3
+
+    return forward
+
+
+MIXED = np.array([[1.0, 2.0, 3.0], [2.0, 3.0, 1.0], [3.0, 1.0, 2.0]])
+
+
+@pytest.mark.parametrize("kind", [PrivateBackgroundShapley, PrivateInteractions])
+def test_no_call_holds_two_background_rows(kind: Any) -> None:
+    seen: list[Array] = []
+    release(recorded(seen), MIXED, Relation.REPLACE_ONE, kind).draw(np.zeros((2, 3)))
+    assert len(seen) > len(MIXED)
+    for batch in seen:
+        assert any(((batch == 0) | (batch == one)).all() for one in MIXED)
+
+
+def test_a_population_over_itself_is_asked_about_one_pair_in_a_call() -> None:
+    seen: list[Array] = []
+    model = wrap(recorded(seen), outputs=Box(0, 1), digest="recorded")
+    source = OverItself(model, schema(3))
+    people = np.vstack([MIXED, np.full((1, 3), np.nan)])
+    PrivateGlobalImportance(source, model="m", name="x", **settings(Relation.BLANK_ONE)).draw(
+        people
+    )
+    assert max(len(np.unique(batch[:, 0])) for batch in seen) == 2
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_no_mixing_model_moves_the_importance_of_a_population_beyond_the_bound(
+    relation: Relation,
+) -> None:
+    for seed in range(20):
+        model = wrap(mixer(seed), outputs=Box(0, 1), digest="mixer")
+        source = OverItself(model, schema(2))
+        means = []
+        for row in (1.0, OTHER[relation]):
+            records = Records.read(background(2, 3.0, 0.0, row), schema(2), "people")
+            means.append(np.abs(source.vectors(records)).mean(axis=0))
+        apart = np.linalg.norm(means[0] - means[1])
+        assert apart <= source.sensitivity(3, relation).value
+
+
+def test_progress_is_told_as_ever() -> None:
+    told: list[tuple[int, int]] = []
+    model = wrap(lambda rows: rows.mean(axis=1) / 3, outputs=Box(0, 1), digest="mean")
+    speed = Speed(progress=lambda *done: told.append(done))
+    one = PrivateBackgroundShapley(
+        model, MIXED, schema=schema(3), speed=speed, **settings(Relation.BLANK_ONE)
+    )
+    one.draw(np.array([[0.0, 1.0, 2.0], [0.0, 0.0, 0.0]]))
+    assert told == [(0, 2), (1, 2), (2, 2)]
+
+
+# --- Declarations ---------------------------------------------------------------------------------
+
+
+def centred(rows: Array) -> Any:
+    return np.abs(rows - rows.mean(axis=0)).mean(axis=1) / 4
+
+
+def highest(rows: Array) -> Array:
+    return np.full(len(rows), rows.max() / 3)
+
+
+@pytest.mark.parametrize("forward", [centred, highest, mixer(0)])
+def test_a_declaration_that_is_seen_to_be_false_is_refused(forward: Any) -> None:
+    model = wrap(forward, outputs=Box(0, 1), digest="false", treats_rows_independently=True)
+    with pytest.raises(Refused, match="differ by"):
+        BoundedModel.of(model, schema(3))
+    BoundedModel.of(replace(model, treats_rows_independently=False), schema(3))
+
+
+def test_the_probe_looks_at_no_protected_row_and_counts_for_nobody() -> None:
+    seen: list[Array] = []
+    model = wrap(recorded(seen), outputs=Box(0, 1), digest="seen", treats_rows_independently=True)
+    PrivateBackgroundShapley(model, MIXED, schema=schema(3), **settings(Relation.BLANK_ONE))
+    before = len(seen)
+    PrivateBackgroundShapley(model, MIXED[:1], schema=schema(3), **settings(Relation.BLANK_ONE))
+    assert all(map(np.array_equal, seen[:before], seen[before:]))
+    assert model.diagnostics.rows == 2  # the null row that every model is asked about
