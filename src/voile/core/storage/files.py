@@ -61,19 +61,25 @@ class LinkedFiles:
     """A database and its write-ahead log, as they are called now, while SQLite has both open."""
 
     def __init__(self, database: Path) -> None:
-        self._paths = (database, Path(f"{database}-wal"))
-        found = self._found()
-        if None in found:
+        log = Path(f"{database}-wal")
+        opened, opened_log = Identity.of(database), Identity.of(log)
+        if opened is None or opened_log is None:
             raise StorageFault(f"{database}: was deleted while it was being opened")
-        self._opened = found
-
-    @property
-    def database(self) -> Identity | None:
-        return self._opened[0]
+        self.database, self._path = opened, str(database)
+        self._log, self._log_path = opened_log, str(log)
 
     def are_linked(self) -> bool:
-        """Whether the names still mean the files that were opened."""
-        return self._found() == self._opened
+        """Whether both names still mean the files that were opened."""
+        return self.log_is_linked() and _is(self._path, self.database)
 
-    def _found(self) -> list[Identity | None]:
-        return [Identity.of(path) for path in self._paths]
+    def log_is_linked(self) -> bool:
+        """The same of the write-ahead log alone, which SQLite itself removes."""
+        return _is(self._log_path, self._log)
+
+
+def _is(path: str, file: Identity) -> bool:
+    try:
+        found = os.stat(path)  # noqa: PTH116  in every transaction: a Path takes twice as long
+    except OSError:
+        return False
+    return (found.st_dev, found.st_ino) == file

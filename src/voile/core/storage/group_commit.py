@@ -85,10 +85,10 @@ class GroupCommit:
         if self._over is not None:
             return
         with self._gate:
-            self._check_outside("close its storage")
-            self._holders.discard(holder)
-            if self._over is not None or self._holders:
+            if self._over is not None or self._holders - {holder}:
+                self._holders.discard(holder)
                 return
+            self._check_outside("close its storage")
             self._over, last = CLOSED, None
             if self._leader is not None:
                 last = _Ticket(lambda _: None, threading.get_ident())

@@ -134,7 +134,7 @@ class SqliteSession(_Connected):
         _OPEN.add(self)
 
     @property
-    def file(self) -> Identity | None:
+    def file(self) -> Identity:
         """Which file it is."""
         return self._files.database
 
@@ -158,7 +158,7 @@ class SqliteSession(_Connected):
         try:
             self._turns.wait()
             run("BEGIN IMMEDIATE")
-            self._check_linked(StorageFault)
+            self._check_linked()
             version = run("PRAGMA data_version").fetchall()
         except sqlite3.Error as error:
             self.rollback()
@@ -175,13 +175,16 @@ class SqliteSession(_Connected):
             self.memory.clear()
             self._data_version = version
 
-    def _check_linked(self, kind: type[StorageFault]) -> None:
+    def _check_linked(self) -> None:
         """What is written into a file without a name is lost when the last process closes it."""
         if not self._files.are_linked():
-            raise kind(
-                f"{self._path}: this file or its write-ahead log was deleted or replaced while it "
-                "was open; nothing more is written to it: find out by whom, then open it again"
-            )
+            raise StorageFault(self._unlinked())
+
+    def _unlinked(self) -> str:
+        return (
+            f"{self._path}: this file or its write-ahead log was deleted or replaced while it was "
+            "open; nothing more is written to it: find out by whom, then open it again"
+        )
 
     def savepoint(self) -> None:
         self._define("SAVEPOINT command")
@@ -202,7 +205,8 @@ class SqliteSession(_Connected):
                 raise self._fault(error) from error
             # The commit mark may have reached the disk before the error, and a crash would keep it.
             raise OutcomeUnknown(f"{self._path}: {error} while committing") from error
-        self._check_linked(OutcomeUnknown)
+        if not self._files.log_is_linked():
+            raise OutcomeUnknown(self._unlinked())
         self._turns.pause()
 
     def rollback(self) -> None:
@@ -215,13 +219,13 @@ class SqliteSession(_Connected):
 
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
-        self._check_linked(StorageFault)
+        self._check_linked()
         reader = _Connected(self._path, self._patience, mode="rw")
         try:
             reader._ask("PRAGMA query_only = ON")
             reader._ask("BEGIN")
             reader._ask("SELECT 1 FROM sqlite_master")  # the moment that is looked at
-            self._check_linked(StorageFault)  # it is our files that were opened
+            self._check_linked()  # it is our files that were opened
             yield reader
         finally:
             reader._connection.close()

@@ -30,6 +30,10 @@ other process has to wake up, to read again what has changed, and to warm the pr
 IDLE: Final = 0.0005
 """Seconds without new work after which a turn ends early."""
 _NOBODY: Final = 0.0
+_NUMBER, _NUMBERS = struct.Struct("=d"), struct.Struct("=3d")
+_PAUSES_SINCE: Final = 16
+"""Where the third number stands."""
+_WORKING: Final = _NUMBER.pack(0.0)
 _GLANCE: Final = 0.00005
 """Seconds between two looks at a process that works on past the end of its turn."""
 
@@ -118,23 +122,29 @@ class Notice:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._me = float(int.from_bytes(os.urandom(6), "big"))
-        self._ends = 0.0
+        self._ends = self._paused = 0.0
 
     def goes_on(self) -> bool:
         """Go on with a turn that is still ours."""
-        if time.monotonic() >= self._ends or self._read()[0] != self._me:
+        now = time.monotonic()
+        if now >= self._ends:
             return False
-        self._put(0.0, place=2)
+        # Nobody takes a turn away before `IDLE` is over: only after that is there anything to read.
+        if now >= self._paused + IDLE and self._read()[0] != self._me:
+            self._ends = 0.0
+            return False
+        self._put(_WORKING, _PAUSES_SINCE)
         return True
 
     def begin(self) -> None:
         """Our turn begins."""
         self._ends = time.monotonic() + TURN
-        self._put(self._me, self._ends, 0.0)
+        self._put(_NUMBERS.pack(self._me, self._ends, 0.0))
 
     def pause(self) -> None:
-        if self._read()[0] == self._me:
-            self._put(time.monotonic(), place=2)
+        self._paused = time.monotonic()
+        if self._paused < self._ends or self._read()[0] == self._me:
+            self._put(_NUMBER.pack(self._paused), _PAUSES_SINCE)
 
     def rest_of_turn(self, now: float) -> float:
         """Seconds to leave whoever works alone; 0 if its turn is over, or no more work comes."""
@@ -147,14 +157,14 @@ class Notice:
 
     def _read(self) -> tuple[float, float, float]:
         try:
-            who, ends, pauses_since = struct.unpack("=3d", os.pread(self._descriptor, 24, 0))
+            who, ends, pauses_since = _NUMBERS.unpack(os.pread(self._descriptor, 24, 0))
         except (OSError, struct.error):
             return _NOBODY, 0.0, 0.0
         return who, ends, pauses_since
 
-    def _put(self, *numbers: float, place: int = 0) -> None:
+    def _put(self, content: bytes, place: int = 0) -> None:
         with suppress(OSError):  # a notice that nobody can read makes somebody wait, nothing else
-            os.pwrite(self._descriptor, struct.pack(f"={len(numbers)}d", *numbers), 8 * place)
+            os.pwrite(self._descriptor, content, place)
 
 
 class _Visit:
