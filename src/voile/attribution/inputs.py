@@ -172,7 +172,8 @@ def _by_schema(table: Any, schema: Schema, what: str) -> Rows:
             f"of the schema {schema.name!r}"
         )
     problems = [
-        f"{column.name!r}: {finding.count} × {finding.problem}"
+        f"{column.name!r}: {finding.count} × {finding.problem}, "
+        f"first {finding.examples[0].value} in row {finding.examples[0].row}"
         for column in report.features
         for finding in column.findings
         if finding.count

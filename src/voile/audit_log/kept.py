@@ -27,6 +27,7 @@ from voile.audit_log.notes import LARGEST_NOTE, BadSignature, Checkpoint, Note
 from voile.audit_log.policy import Policy
 from voile.core.atomic_file import disk_fault, replace_file
 from voile.core.errors import StorageBusy, UnreadableFile, VerificationFailed
+from voile.core.input_file import open_regular
 
 PATIENCE: Final = 10.0
 """Seconds to wait for another process that is keeping its own."""
@@ -59,7 +60,7 @@ class KeptCheckpoint:
 
     def _content(self) -> bytes | None:
         try:
-            with self.path.open("rb") as stream:
+            with open_regular(self.path) as stream:
                 return stream.read(LARGEST_NOTE + 1)
         except FileNotFoundError:
             return None

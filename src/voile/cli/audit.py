@@ -134,7 +134,7 @@ def checkpoint(
 
     check_output(out)
     rules, signer = _policy(policy), SigningKey.load(key)
-    seen = out.read_bytes() if out.exists() else None
+    seen = _read(out) if out.exists() else None
     asked: dict[str, Any] = {"witnesses": _remote(witness), "seen": seen, "patience": patience}
     with _open(database) as storage:
         log = _known_log(storage, key, rules)

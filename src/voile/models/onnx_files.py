@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from voile.core.errors import InvalidInput, UnreadableFile
+from voile.core.input_file import read_file
 from voile.core.optional import optional
 from voile.models.inspection import graphs
 from voile.models.outputs import OutputSet, Simplex, Unbounded
@@ -33,10 +34,7 @@ def is_session(source: Any) -> bool:
 def load_onnx(path: Path) -> WrappedModel:
     """Open a file; one thread, so that results do not depend on the machine's load."""
     runtime = optional("onnxruntime", extra="explain")
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
+    content = read_file(path)
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = _SILENT

@@ -14,6 +14,7 @@ from voile.attribution import ExactShapley, Rule, Speed, progress_line
 from voile.attribution.grid import FEW, Grid
 from voile.attribution.quadrature import points_and_weights
 from voile.core.errors import InvalidInput
+from voile.core.schema import Feature, Numbers, Schema
 
 Array = NDArray[np.float64]
 
@@ -97,3 +98,10 @@ def test_memory_does_not_grow_with_the_coalitions(continuous: bool) -> None:
 def test_exports_are_there() -> None:
     assert sorted(package.__all__) == sorted(set(package.__all__))
     assert all(hasattr(package, name) for name in package.__all__)
+
+
+def test_values_outside_the_schema_are_told_with_their_place() -> None:
+    schema = Schema("s", (Feature("age", Numbers(0, 100)), Feature("dose", Numbers(0, 9))))
+    explain = ExactShapley(lambda rows: rows.sum(axis=1), np.zeros((1, 2)), schema=schema)
+    with pytest.raises(InvalidInput, match=r"'dose': 2 × above, first 10 in row 2"):
+        explain({"age": [1, 2, 3], "dose": [1, 10, 11]})
