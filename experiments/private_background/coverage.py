@@ -52,7 +52,7 @@ def released(players: int, epsilon: float, seed: int) -> PrivateBackgroundShaple
     features = tuple(Feature(f"f{i}", Numbers(-3.0, 3.0)) for i in range(players))
     whole = model if players == 17 else team
     return PrivateBackgroundShapley(
-        wrap(whole, outputs=Box(0, 1), digest="waves"),
+        wrap(whole, outputs=Box(0, 1), digest="waves", treats_rows_independently=True),
         BACKGROUND[:, :players],
         schema=Schema("waves", features),
         dataset="waves",

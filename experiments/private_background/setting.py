@@ -44,7 +44,13 @@ def dutch(seed: int = 0) -> Setting:
         return network.predict_proba(schema.encode(rows))[:, 1]
 
     right = (probability(data.rows[test]) > 0.5) == (data.labels[test] > 0)
-    model = wrap(probability, outputs=Box(0, 1), output_names=["high"], digest=f"network {seed}")
+    model = wrap(
+        probability,
+        outputs=Box(0, 1),
+        output_names=["high"],
+        digest=f"network {seed}",
+        treats_rows_independently=True,
+    )
     return Setting(schema, model, float(right.mean()), data.rows[private], data.rows[explained])
 
 

@@ -64,7 +64,9 @@ def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     start = time.time()
     clinic = datasets.clinic_federation(500, reference_rows=500, seed=1)
-    model = wrap(clinic.risk, outputs=Box(0, 1), digest="clinic risk")
+    model = wrap(
+        clinic.risk, outputs=Box(0, 1), digest="clinic risk", treats_rows_independently=True
+    )
     people = np.random.default_rng(1).permutation(clinic.together().rows)[:BACKGROUND]
     rows = clinic.reference[:count]
     private = PrivateBackground(

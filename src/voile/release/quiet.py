@@ -22,8 +22,8 @@ from typing import Any, Final
 import numpy as np
 
 UNHEARD: Final = (
-    "what the model itself prints or writes to files of its own, or says in threads and processes "
-    "that it does not start anew for each call, is not published"
+    "what the model itself prints or writes to files of its own, or says in other processes or in "
+    "threads from before, is not published"
 )
 
 
