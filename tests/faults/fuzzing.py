@@ -51,6 +51,7 @@ from voile.ledger import ReplayKey
 from voile.ledger.event_text import event_from, event_text
 from voile.models import wrap
 from voile.models.loading import load_file
+from voile.models.row_wise import row_wise
 from voile.privacy.events import Composed, Gaussian, Repeated
 from voile.release import synthetic_background
 from voile.training import Softmax
@@ -212,11 +213,15 @@ def _arrays(folder: Path) -> Iterator[Parser]:
     use = _through(folder / "surrogate.safetensors", lambda p: load_surrogate(p).predict(rows))
     yield Parser("surrogate", both, use, chosen)
     yield _checkpoint(folder)
-    onnx = _through(folder / "model.onnx", lambda path: wrap(load_file(path)).predict(rows))
-    yield Parser("ONNX", _onnx(), onnx)
+    yield Parser("ONNX", _onnx(), _through(folder / "model.onnx", _model))
     file = _through(folder / "zip.onnx", _refused)
     yield Parser("zip in the place of a model", stored, file, (zip_changed,))
     yield from _answers()
+
+
+def _model(path: Path) -> object:
+    model = wrap(load_file(path))
+    return row_wise(model), model.predict(np.array([[40.0, 1e3, 0.0]]))
 
 
 def _refused(path: Path) -> object:
