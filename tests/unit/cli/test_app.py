@@ -167,7 +167,7 @@ def test_output_to_a_plain_terminal(schema: Path, tmp_path: Path) -> None:
         (["schema", "chek"], "UsageError"),
         (["schema", "show"], "UsageError"),
         (["schema", "show", "nowhere.toml"], "SchemaError"),
-        (["schema", "check", "{schema}", "nowhere.csv"], "InvalidInput"),
+        (["schema", "check", "{schema}", "nowhere.csv"], "UnreadableFile"),
         (["--wrong"], "UsageError"),
     ],
 )
