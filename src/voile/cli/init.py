@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -43,6 +44,7 @@ def init(
         f"{started.schema}: fill in kind and bounds (or categories) of "
         f"{len(started.columns) - 1} features and the classes of {started.label!r}\n"
         f"{started.config}: fill in the number of rows of each client and a held-out file\n\n"
-        f"Then:\n  voile schema show {started.schema}\n  voile federate {started.config}",
+        f"Then:\n  {shlex.join(['voile', 'schema', 'show', str(started.schema)])}\n"
+        f"  {shlex.join(['voile', 'federate', str(started.config)])}",
         soft_wrap=True,
     )

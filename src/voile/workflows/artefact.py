@@ -31,7 +31,7 @@ import numpy as np
 
 from voile.attribution import FastShap, Surrogate
 from voile.attribution.fastshap import export_onnx, load_explainer, load_surrogate, save
-from voile.core.atomic_file import replace_file
+from voile.core.atomic_file import check_output, check_output_folder, replace_file
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee
 from voile.core.optional import optional
@@ -45,6 +45,7 @@ from voile.models import WrappedModel
 from voile.release import Origin, trained_privately
 from voile.training import arrays_of
 from voile.workflows.artefact_manifest import (
+    LOGS,
     MANIFEST,
     Figures,
     Statement,
@@ -100,6 +101,16 @@ class Contents:
     figures: Mapping[str, Any]
     settings: Mapping[str, Any]
     history: tuple[HistoryRow, ...]
+
+
+def check_place(folder: Path) -> None:
+    """Refuse a place where no artefact could be written, before anything is charged for it."""
+    for package in ("pyarrow.parquet", "onnx", "onnxruntime"):
+        optional(package, extra="explain")
+    check_output_folder(folder)
+    check_output_folder(folder / LOGS)
+    for name in (*_ALWAYS, BLACK_BOX, MANIFEST, REPORT) if folder.exists() else ():
+        check_output(folder / name)
 
 
 def write_artefact(contents: Contents, folder: Path) -> Path:

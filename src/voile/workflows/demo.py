@@ -18,7 +18,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from voile import plots
 from voile.attribution import ExactShapley
 from voile.attribution.fastshap import exact_values
 from voile.audit_log import verify_receipt
@@ -47,7 +46,7 @@ from voile.training import Plan, with_arrays
 from voile.workflows.artefact import Artefact
 from voile.workflows.books import open_books
 from voile.workflows.explain import Explainer
-from voile.workflows.explain_files import RECEIPT
+from voile.workflows.explain_files import RECEIPT, draw
 from voile.workflows.federate import NOT_FOR_RELEASE, SERVER, Job, Say, federate, server_origin
 from voile.workflows.report import check_log, write_report
 
@@ -250,9 +249,8 @@ def _one_patient(artefact: Artefact, output: Path, rows: Rows) -> tuple[Path, Pa
     if found.failed is not None:
         raise VerificationFailed(f"{found.failed.name}: {found.failed.detail}")
     saved = explained.explanation.save(output / "explanation.voile")
-    picture = output / "explanation.png"
-    plots.bar(explained.explanation).savefig(picture, dpi=150)
-    return saved, picture, replace_file(saved.with_suffix(RECEIPT), bytes(receipt))
+    picture = draw(explained.explanation, output / "explanation.png")
+    return saved, picture, replace_file(saved.with_suffix(RECEIPT), bytes(receipt), mode=0o600)
 
 
 def _write_patients(artefact: Artefact, rows: Rows, path: Path) -> None:

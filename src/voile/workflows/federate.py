@@ -48,7 +48,7 @@ from voile.federation.tables import NetworkModel, TableRecords
 from voile.privacy.accounting import PrivacyLoss
 from voile.training import Plan
 from voile.training import Progress as Steps
-from voile.workflows.artefact import Artefact, Contents, finish, write_artefact
+from voile.workflows.artefact import Artefact, Contents, check_place, finish, write_artefact
 from voile.workflows.artefact_manifest import log_place
 from voile.workflows.books import POLICY, Books, open_books
 from voile.workflows.federation_books import (
@@ -150,6 +150,7 @@ def federate(
     """
     if SERVER in job.clients:
         raise InvalidInput(f"no client may be called {SERVER!r}, which is the name of the server")
+    check_place(job.folder / ARTEFACT)
     for remark in job.remarks:
         say(remark)
     say("calibrating noise for the whole plan")
@@ -169,7 +170,7 @@ def federate(
         say("measuring on unprotected rows, signing the logs, writing the artefact")
         contents = _contents(job, trained, distilled.explainer)
         folder = write_artefact(contents, job.folder / ARTEFACT)
-        logs = _export_logs({SERVER: server, **own}, folder)
+        logs = _export_logs({SERVER: server, **own}, folder, say)
         settings = {**contents.settings, "logs": logs}
     return Federated(finish(folder, job.name, settings), trained)
 
@@ -328,11 +329,16 @@ def _figures(job: Job, trained: PrivateExplainer, explainer: Any) -> dict[str, A
     }
 
 
-def _export_logs(books: Mapping[str, Books], folder: Path) -> dict[str, str]:
+def _export_logs(books: Mapping[str, Books], folder: Path, say: Say) -> dict[str, str]:
     """Sign and export all logs; where each lies, relative to the artefact."""
     placed = {}
     for party, each in books.items():
-        each.publish()
+        missing = each.publish().missing
+        if missing:
+            say(
+                f"the log of {party} lacks {missing} cosignature(s) that its policy asks for; the "
+                "same command asks its witnesses again"
+            )
         target = folder / log_place(party)
         target.parent.mkdir(exist_ok=True)
         if target.exists():  # of a run that is continued: its log has grown

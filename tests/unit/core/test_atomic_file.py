@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from voile.core.atomic_file import disk_fault, replace_file
-from voile.core.errors import StorageFault, StorageFull, StorageReadOnly
+from voile.core.atomic_file import (
+    check_output,
+    check_output_folder,
+    disk_fault,
+    replace_file,
+)
+from voile.core.errors import InvalidInput, StorageFault, StorageFull, StorageReadOnly
 
 
 @pytest.fixture
@@ -141,3 +146,22 @@ def test_what_the_disk_says_is_translated(number: int | None, kind: type[Storage
     assert "folder/x" in str(fault)
     if number is not None:
         assert os.strerror(number) in str(fault)
+
+
+def test_a_place_is_checked_before_there_is_anything_to_write(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "new", tmp_path / "file"):
+        check_output(path)
+    for path in (tmp_path / "new", tmp_path / "folder", tmp_path / "a" / "b" / "c"):
+        check_output_folder(path)
+    for path in (tmp_path / "folder", tmp_path / "none" / "x", tmp_path / "file" / "x"):
+        with pytest.raises(InvalidInput, match="folder"):
+            check_output(path)
+    with pytest.raises(InvalidInput, match="found a file"):
+        check_output_folder(tmp_path / "file")
+    with pytest.raises(StorageFault):
+        check_output_folder(tmp_path / "file" / "x")
+    with pytest.raises(StorageFault):
+        check_output(Path("/proc/nothing"))
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "folder"}

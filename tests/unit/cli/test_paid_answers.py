@@ -1,0 +1,244 @@
+"""What is checked before anything is charged, and what leaves once it is: whatever comes after."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.cli.test_explain import BACKGROUND, FREE, ROW, asked, prepared, run  # noqa: F401
+
+from voile.audit_log import Policy, SigningKey, Witness, serve
+from voile.audit_log.notes import KeyKind
+from voile.audit_log.witness import PART as WITNESS_PART
+from voile.core.errors import StorageFull
+from voile.core.storage import open_storage
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+POLICY = Path("audit-policy.toml")
+NOWHERE = "http://127.0.0.1:9"
+
+
+def spent(call: Any) -> list[float]:
+    return [account["consumed"] for account in call("budget", "show", "log.db")["accounts"]]
+
+
+def records(call: Any) -> int:
+    return int(call("audit", "show", "log.db")["size"])
+
+
+# --- witnesses ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def witness(key: SigningKey) -> Iterator[str]:
+    rules = Policy.parse(POLICY.read_text())
+    with open_storage("memory:", [WITNESS_PART]) as storage:
+        server = serve(Witness(storage, key, {rules.origin: rules.log_keys}))
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield server.url
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+def ask_for(key: SigningKey, url: str) -> None:
+    """From now on the policy asks for one cosignature of this witness."""
+    old = Policy.parse(POLICY.read_text())
+    rules = Policy(old.origin, old.log_keys, (key.verifier,), 1, (url,) if url else ())
+    POLICY.write_text(str(rules))
+
+
+KEY = SigningKey.generate("witness.example", KeyKind.WITNESS)
+
+
+def test_an_answer_leaves_although_no_witness_answers_and_is_completed_later(
+    run: Any,  # noqa: F811
+) -> None:
+    ask_for(KEY, NOWHERE)
+    said = run(*asked("applicants.csv", *BACKGROUND), "--output", "e.voile")
+    assert len(said["charges"]) == 1
+    assert said["values"]
+    assert said["missing_cosignatures"] == 1
+    assert "could not be reached" in said["checkpoint"]
+    assert "voile audit complete" in said["checkpoint"]
+    check = ("audit", "verify", "e.tlog-proof", "--answer", "e.voile")
+    assert not run(*check, code=4)["verified"]
+    assert run("audit", "complete", "log.db", "e.tlog-proof", code=4)["missing_cosignatures"] == 1
+    with witness(KEY) as url:
+        ask_for(KEY, url)
+        assert run("audit", "complete", "log.db", "e.tlog-proof")["missing_cosignatures"] == 0
+    assert run(*check)["verified"]
+
+
+def test_the_witnesses_of_the_policy_are_asked_by_every_command(run: Any) -> None:  # noqa: F811
+    with witness(KEY) as url:
+        ask_for(KEY, url)
+        more = ("--dataset", "other v1", "--epsilon", "1", "--delta", "1e-6")
+        assert run("budget", "open", "log.db", "other", *more)["missing_cosignatures"] == 0
+        assert run("budget", "renew", "log.db", "other", "--reason", "x")["renewed"] == "other"
+        assert run(*asked("applicants.csv", *FREE), "--row-receipts", "proofs")["records"]
+        assert run("audit", "checkpoint", "log.db")["missing_cosignatures"] == 0
+        run("audit", "complete", "log.db", "proofs/0.row-proof")
+    assert run("audit", "verify", "proofs/0.row-proof", "--answer", "proofs/0.voile")["verified"]
+
+
+def test_an_account_is_opened_although_cosignatures_are_missing(run: Any) -> None:  # noqa: F811
+    ask_for(KEY, "")
+    more = ("--dataset", "other v1", "--epsilon", "1", "--delta", "1e-6")
+    said = run("budget", "open", "log.db", "other", *more)
+    assert said["missing_cosignatures"] == 1
+    assert "names no witness" in said["checkpoint"]
+    assert "missing" in run("budget", "renew", "log.db", "other", "--reason", "x", as_json=False)
+
+
+def test_a_witness_that_knows_more_is_told_and_the_answer_leaves_all_the_same(
+    run: Any,  # noqa: F811
+) -> None:
+    """The database was set back together with its kept copy: only the witness can tell."""
+    with witness(KEY) as url:
+        ask_for(KEY, url)
+        before = [Path(name).read_bytes() for name in ("log.db", "audit.checkpoint")]
+        run(*asked("applicants.csv", *BACKGROUND), "--fresh")
+        run(*asked("applicants.csv", *BACKGROUND), "--fresh")
+        for name, content in zip(("log.db", "audit.checkpoint"), before, strict=True):
+            Path(name).write_bytes(content)
+        said = run(*asked("applicants.csv", *BACKGROUND), code=4)
+    assert len(said["charges"]) == 1
+    assert said["values"]
+    assert "has seen more records" in said["checkpoint"]
+
+
+@pytest.mark.parametrize("spoiled", ["nonsense", "other key"])
+def test_a_policy_that_cannot_be_used_is_found_before_the_charge(
+    run: Any,  # noqa: F811
+    spoiled: str,
+) -> None:
+    rules = Policy.parse(POLICY.read_text())
+    other = Policy(rules.origin, (SigningKey.generate(rules.origin).verifier,))
+    before, sums = records(run), spent(run)
+    POLICY.write_text("nonsense" if spoiled == "nonsense" else str(other))
+    run(*asked("applicants.csv", *BACKGROUND), code=2)
+    more = ("--dataset", "other v1", "--epsilon", "1", "--delta", "1e-6")
+    run("budget", "open", "log.db", "other", *more, code=2)
+    assert (records(run), spent(run)) == (before, sums)
+
+
+# --- the log we know ------------------------------------------------------------------------------
+
+OPEN = ("budget", "open", "log.db", "other", "--dataset", "other v1", "--epsilon", "1")
+COMMANDS = {
+    "charged": asked("applicants.csv", *BACKGROUND),
+    "by row": asked("applicants.csv", *ROW, "--top", "1"),
+    "free": asked("applicants.csv", *FREE),
+    "open": [*OPEN, "--delta", "1e-6"],
+    "renew": ["budget", "renew", "log.db", "customers", "--reason", "why"],
+    "checkpoint": ["audit", "checkpoint", "log.db"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("key", ["here", "elsewhere"])
+def test_a_database_that_was_set_back_is_refused_before_anything_is_charged(
+    run: Any,  # noqa: F811
+    command: str,
+    key: str,
+) -> None:
+    shutil.copy("log.db", "backup.db")
+    run(*asked("applicants.csv", *BACKGROUND), "--epsilon", "0.1")
+    shutil.copy("backup.db", "log.db")
+    if key == "elsewhere":
+        Path("audit.key").unlink()
+        if command == "checkpoint":
+            return  # there is nothing to sign with
+    before, sums = records(run), spent(run)
+    error = run(*COMMANDS[command], code=4)["error"]
+    assert "set back" in error["message"]
+    assert (records(run), spent(run)) == (before, sums)
+    assert not run("budget", "verify", "log.db", code=4)["verified"]
+
+
+def test_a_machine_without_the_key_keeps_what_was_signed_elsewhere(run: Any) -> None:  # noqa: F811
+    shutil.copytree(".", "service", ignore=shutil.ignore_patterns("audit.key", "*.checkpoint"))
+    there = ("--database", "log.db", "--key", "service/audit.key")
+    run("audit", "checkpoint", "log.db")
+    shutil.copy("log.db", "backup.db")
+    run(*asked("applicants.csv", *BACKGROUND))  # signed here
+    run(*asked("applicants.csv", *FREE), *there)
+    assert Path("service/audit.checkpoint").exists()
+    shutil.copy("backup.db", "log.db")
+    assert "set back" in run(*asked("applicants.csv", *FREE), *there, code=4)["error"]["message"]
+    policy = ("--policy", "none.toml")
+    assert (
+        "--policy"
+        in run(*asked("applicants.csv", *FREE), *there, *policy, code=2)["error"]["message"]
+    )
+
+
+# --- outputs --------------------------------------------------------------------------------------
+
+IMPOSSIBLE = [
+    (["--output", "nowhere/e.voile"], "no folder"),
+    (["--output", "e.docx"], "ends in .voile"),
+    (["--output", "e"], "ends in .voile"),
+    (["--output", "folder.voile"], "a folder"),
+    (["--output", "e.voile", "--plot", "nowhere/e.png"], "no folder"),
+    (["--plot", "e.xyz"], "ends in .png"),
+    (["--plot", "e"], "ends in .png"),
+    (["--receipt", "nowhere/e.tlog-proof"], "no folder"),
+    (["--output", "e.voile", "--receipt", "./e.voile"], "two outputs"),
+    (["--row-receipts", "public.csv"], "found a file"),
+]
+
+
+@pytest.mark.parametrize(("options", "reason"), IMPOSSIBLE)
+def test_outputs_are_checked_before_anything_is_charged(
+    run: Any,  # noqa: F811
+    options: list[str],
+    reason: str,
+) -> None:
+    Path("folder.voile").mkdir()
+    before, sums = records(run), spent(run)
+    for more in (BACKGROUND, FREE):
+        error = run(*asked("applicants.csv", *more), *options, code=2)["error"]
+        assert reason in error["message"]
+    assert (records(run), spent(run)) == (before, sums)
+
+
+def test_a_disk_that_fails_after_the_charge_takes_no_answer_with_it(
+    run: Any,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise StorageFull("no room left")
+
+    out = ("--output", "e.json", "--plot", "e.png")
+    with monkeypatch.context() as patch:
+        patch.setattr("voile.workflows.explain_files.replace_file", full)
+        said = run(*asked("applicants.csv", *BACKGROUND), *out, code=5)
+        text = run(*asked("applicants.csv", *BACKGROUND), *out, code=5, as_json=False)
+    assert len(said["charges"]) == 1
+    assert [line.split(":")[0] for line in said["failed"]] == ["saved", "receipts", "picture"]
+    assert str(said["values"][0][0][0]) in text  # the whole answer, to the last digit
+    assert not capsys.readouterr().err
+    again = run(*asked("applicants.csv", *BACKGROUND), *out)
+    assert again["replayed"]
+    assert again["values"] == said["values"]
+
+
+def test_receipts_are_for_their_owner_only(run: Any) -> None:  # noqa: F811
+    run(*asked("applicants.csv", *BACKGROUND), "--output", "one.voile")
+    run(*asked("applicants.csv", *ROW, "--top", "1"), "--output", "many.voile")
+    run(*asked("applicants.csv", *FREE), "--row-receipts", "rows")
+    run("audit", "prove", "log.db", "0", "--out", "proved.tlog-proof")
+    found = [path for path in Path().rglob("*") if path.suffix in (".tlog-proof", ".row-proof")]
+    assert len(found) == 6
+    assert {stat.S_IMODE(path.stat().st_mode) for path in found} == {0o600}
