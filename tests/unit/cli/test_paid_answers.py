@@ -144,8 +144,11 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("key", ["here", "elsewhere"])
+@pytest.mark.parametrize(
+    ("command", "key"),
+    [(name, "here") for name in COMMANDS]
+    + [(name, "elsewhere") for name in COMMANDS if name != "checkpoint"],
+)
 def test_a_database_that_was_set_back_is_refused_before_anything_is_charged(
     run: Any,  # noqa: F811
     command: str,
@@ -156,8 +159,6 @@ def test_a_database_that_was_set_back_is_refused_before_anything_is_charged(
     shutil.copy("backup.db", "log.db")
     if key == "elsewhere":
         Path("audit.key").unlink()
-        if command == "checkpoint":
-            return  # there is nothing to sign with
     before, sums = records(run), spent(run)
     error = run(*COMMANDS[command], code=4)["error"]
     assert "set back" in error["message"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -9,8 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from voile.audit_log import Absence, FederationRound, Participation, Refusal, decode_record
-from voile.core.errors import BudgetExceeded, InvalidInput, Refused
+from voile.audit_log import (
+    Absence,
+    AuditLog,
+    FederationRound,
+    Participation,
+    Refusal,
+    SigningKey,
+    decode_record,
+)
+from voile.audit_log.notes import KeyKind
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Relation
 from voile.federation import Outcome, RoundReport
 from voile.federation import Participation as Asked
@@ -110,3 +120,67 @@ def test_the_server_writes_rounds_in_a_chain_and_who_fell_out(books: Books) -> N
     assert (one.clients, one.previous_hash) == (1, None)
     assert (two.round, two.previous_hash) == (2, one.published_hash)
     assert other.previous_hash is None
+
+
+def test_a_round_that_was_written_is_known_without_reading_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the log is, and after a restart."""
+    outcomes = (("north", Outcome.ANSWERED),)
+    reports = [RoundReport("black box", n, outcomes, True, f"digest {n}") for n in (1, 2, 3)]
+
+    def unread(*_: object, **__: object) -> None:
+        raise AssertionError("the log was read")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AuditLog, "records", unread)
+        patch.setattr(AuditLog, "record", unread)
+        for report in (*reports, reports[2], reports[1]):
+            with open_books(tmp_path, "north.example/log") as books:
+                ServerBooks(books, PROMISE).after_round(report)
+    again = RoundReport("black box", 2, outcomes, True, "another digest")
+    with open_books(tmp_path, "north.example/log") as books:
+        ServerBooks(books, PROMISE).after_round(again)
+        rounds = [record for record in records(books) if isinstance(record, FederationRound)]
+    assert [record.round for record in rounds] == [1, 2, 3, 2]
+    chain = [(record.previous_hash, record.published_hash) for record in rounds]
+    assert [before for before, _ in chain] == [None, *(after for _, after in chain[:-1])]
+
+
+def test_books_that_were_set_back_are_neither_opened_nor_charged(tmp_path: Path) -> None:
+    """A client's and a server's: by the copy of the checkpoint beside the key."""
+    with open_books(tmp_path, "north.example/log") as books:
+        open_account(books, "north", PROMISE, [EVENT, EVENT])
+    shutil.copy(tmp_path / "log.db", tmp_path / "backup.db")
+    report = RoundReport("black box", 1, (("north", Outcome.ANSWERED),), True, "digest")
+    with open_books(tmp_path, "north.example/log") as books:
+        ClientBooks(books, "north", PROMISE).before_participation(asked(1))
+        published = books.publish()
+    copy = (tmp_path / "audit.checkpoint").read_bytes()
+    assert copy == bytes(published.note)
+    shutil.copy(tmp_path / "backup.db", tmp_path / "log.db")
+    with ExitStack() as stack, pytest.raises(VerificationFailed, match="set back"):
+        stack.enter_context(open_books(tmp_path, "north.example/log"))
+    # The copy comes back while the books are open: a disk that was away, another machine.
+    (tmp_path / "audit.checkpoint").unlink()
+    with open_books(tmp_path, "north.example/log") as books:
+        (tmp_path / "audit.checkpoint").write_bytes(copy)
+        before = records(books)
+        with pytest.raises(VerificationFailed, match="set back"):
+            ClientBooks(books, "north", PROMISE).before_participation(asked(1))
+        with pytest.raises(VerificationFailed, match="set back"):
+            ServerBooks(books, PROMISE).after_round(report)
+        (node,) = books.storage.submit(books.ledger.nodes)
+        assert records(books) == before
+        assert node.standing.spent == (0.0,) * len(node.standing.spent)
+
+
+def test_books_go_by_their_policy_file(tmp_path: Path) -> None:
+    with open_books(tmp_path, "north.example/log") as books:
+        rules = books.policy
+    witness = SigningKey.generate("witness.example", KeyKind.WITNESS)
+    asking = replace(rules, witness_keys=(witness.verifier,), threshold=1)
+    (tmp_path / "audit-policy.toml").write_text(str(asking))
+    with open_books(tmp_path, "north.example/log") as books:
+        assert books.policy == asking
+        assert books.publish().missing == 1
