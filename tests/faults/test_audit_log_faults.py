@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import random
 import select
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +36,7 @@ from voile.audit_log import (
     PART,
     AuditLog,
     Contradicted,
+    KeptCheckpoint,
     RemoteWitness,
     SigningKey,
     Witness,
@@ -130,6 +136,42 @@ def test_two_processes_append_to_one_log(place: str) -> None:
     assert sorted(said) == list(range(80))
     with open_storage(place, [PART]) as storage:
         assert check_stored(storage, storage.submit(AuditLog.open)).size == 80
+
+
+def publish_for_ever(place: str, copy: Path) -> Callable[[int], None]:
+    def work(pipe: int) -> None:
+        with open_storage(place, [PART]) as storage:
+            log = storage.submit(AuditLog.open).known_by(KeptCheckpoint(copy, policy(0)))
+            while True:
+                storage.submit(lambda t: log.append(t, release()))
+                publish(storage, log, policy(0), [LOG_KEY])
+                os.write(pipe, b".")
+
+    return work
+
+
+def test_the_kept_checkpoint_never_goes_back_whoever_publishes_and_is_killed(
+    place: str, tmp_path: Path
+) -> None:
+    """Four processes append and publish, one after the other is killed; each time it is read, the
+    copy is whole, signed, and no smaller than before. Nobody takes the others for a rollback."""
+    kept = KeptCheckpoint(tmp_path / "audit.checkpoint", policy(0))
+    with open_storage(place, [PART]) as storage:
+        storage.submit(lambda t: AuditLog.create(t, ORIGIN))
+    sizes = [0]
+    with ExitStack() as stack:
+        workers = [stack.enter_context(child(publish_for_ever(place, kept.path))) for _ in range(4)]
+        for process, pipe in workers:
+            for _ in range(12):
+                assert os.read(pipe, 1), "a process stopped by itself"
+                found = kept.read()
+                sizes.append(0 if found is None else found.size)
+            kill(process)
+    assert sizes == sorted(sizes)
+    assert sizes[-1] >= 48
+    with open_storage(place, [PART]) as storage:
+        log = storage.submit(AuditLog.open).known_by(kept)
+        storage.submit(log.check)
 
 
 def test_a_killed_witness_never_forgets_what_it_cosigned(tmp_path: Path) -> None:
@@ -434,3 +476,117 @@ def test_witnesses_stop_a_log_that_was_set_back_or_forked(storage: Storage, log:
 def test_what_is_no_address_of_a_witness_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput, match="http://"):
         RemoteWitness(url)
+
+
+# --- clients of a witness that are slow, endless or many ------------------------------------------
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("voile.audit_log.witness_server.LIFETIME", 0.4)
+    monkeypatch.setattr("voile.audit_log.witness_server.MOST", 8)
+
+
+def connected(url: str) -> socket.socket:
+    host, _, port = url.removeprefix("http://").partition(":")
+    return socket.create_connection((host, int(port)), timeout=10)
+
+
+def hangs_up(connection: socket.socket, head: bytes, rest: bytes) -> bool:
+    """Whether the other side ends it while we go on byte by byte; we give up after ten seconds."""
+    start = time.monotonic()
+    try:
+        connection.sendall(head)
+        while time.monotonic() - start < 10:
+            connection.sendall(rest)
+            time.sleep(0.02)
+    except OSError:
+        return True
+    return False
+
+
+@pytest.mark.usefixtures("hurried")
+@pytest.mark.parametrize(
+    ("head", "rest"),
+    [
+        (b"", b"P"),
+        (b"POST /add-checkpoint HTTP/1.1\r\n", b"a: b\r\n"),
+        (b"POST /add-checkpoint HTTP/1.1\r\nContent-Length: 50000\r\n\r\n", b"x"),
+        (b"POST /add-checkpoint HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+    ],
+    ids=["request line", "headers", "body", "chunks"],
+)
+def test_nobody_is_listened_to_for_ever(head: bytes, rest: bytes) -> None:
+    with honest(WITNESS_KEYS[0]) as url, connected(url) as connection:
+        assert hangs_up(connection, head, rest)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_connections_that_say_nothing_do_not_keep_others_out(
+    storage: Storage, log: AuditLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many more than there is room for, none of which ever ends by itself."""
+    monkeypatch.setattr("voile.audit_log.witness_server.LIFETIME", 1000.0)
+    with honest(WITNESS_KEYS[0]) as url, ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(connected(url))
+        assert publish_with(storage, log, 1, [url], patience=10).missing == 0
+        assert threading.active_count() < 40
+
+
+def test_interrupting_a_loaded_witness_is_clean(tmp_path: Path) -> None:
+    """Ctrl-C while requests, idle connections and storage are busy: exit code 130, no traceback,
+    and the database is whole."""
+    rules = tmp_path / "policy.toml"
+    rules.write_text(str(policy(0)))
+    small = SmallLog.of([release(n) for n in range(30)])
+    for number in range(3):
+        command = [sys.executable, "-m", "voile.cli", "audit", "witness", f"{tmp_path}/w.db"]
+        command += ["--name", "w.example", "--key", f"{tmp_path}/w.key", "--port", "0", "--json"]
+        process = subprocess.Popen(
+            [*command, "--policy", str(rules)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        said = b""
+        while not said.endswith(b"}\n"):
+            said += process.stdout.readline()
+        url = json.loads(said)["url"]
+        with ExitStack() as stack:
+            idle = [stack.enter_context(connected(url)) for _ in range(20)]
+            stop = stack.enter_context(asking_for_ever(url, small))
+            time.sleep(0.2 + 0.1 * number)
+            process.send_signal(signal.SIGINT)
+            out, errors = process.communicate(timeout=30)
+            stop.set()
+            assert len(idle) == 20
+        assert (process.returncode, errors) == (130, b""), out
+    with open_storage(tmp_path / "w.db", [WITNESS_PART]) as storage:
+        witness = Witness(storage, WITNESS_KEYS[0], LOGS)
+        assert witness.add_checkpoint(asking(small, 0)).status == 409  # it stands somewhere
+
+
+def asking(small: SmallLog, old: int, new: int = 30) -> bytes:
+    proof = small.storage.submit(lambda t: small.log.consistency_proof(t, old, new))
+    return bytes(Request(old, proof, bytes(small.note(new, cosigners=()))))
+
+
+@contextmanager
+def asking_for_ever(url: str, small: SmallLog) -> Iterator[threading.Event]:
+    bodies, stop = [asking(small, old, old + 1) for old in range(29)], threading.Event()
+
+    def ask() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            with suppress(OSError, http.client.HTTPException):
+                RemoteWitness(url).post(bodies[number % len(bodies)], 5)
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield stop
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(30)
