@@ -8,7 +8,7 @@ one small row: an append is one read, one insert and one replace, and any subtre
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Self
 
 from voile.audit_log.canonical import Malformed
@@ -90,6 +90,10 @@ class AuditLog:
 
     origin: str
     kept: KeptCheckpoint | None = None
+    _last: dict[Checkpoint, Leaf] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """The last record when the log was found to extend this checkpoint."""
 
     @classmethod
     def create(cls, transaction: Transaction, origin: str) -> Self:
@@ -127,15 +131,29 @@ class AuditLog:
         if self.kept is None:
             return
         known = self.kept.read()
-        if known is not None and transaction.memory.get(_KNOWN) != known:
-            if not self.extends(transaction, known):
-                raise VerificationFailed(
-                    f"{self.kept.path} covers {known.size} records, and the log in the database, "
-                    f"of {self.head(transaction).size}, does not extend them: it was set back "
-                    "(restored from an old backup?) or changed. Nothing was done; charges since "
-                    "then are missing, do not answer from it"
-                )
-            transaction.memory[_KNOWN] = known
+        if known is None or transaction.memory.get(_KNOWN) == known:
+            return
+        if not self._still_extends(transaction, known):
+            raise VerificationFailed(
+                f"{self.kept.path} covers {known.size} records, and the log in the database, of "
+                f"{self.head(transaction).size}, does not extend them: it was set back (restored "
+                "from an old backup?) or changed. Nothing was done; charges since then are "
+                "missing, do not answer from it"
+            )
+        transaction.memory[_KNOWN] = known
+
+    def _still_extends(self, transaction: Reader, known: Checkpoint) -> bool:
+        """One proof for each copy. After others wrote, it is enough that the last record of then is
+        there: a database that was set back and goes on has another one in its place, or none."""
+        last = self._last.get(known)
+        if last is not None and transaction.get(LEAVES, last.number) == last:
+            return True
+        if not self.extends(transaction, known):
+            return False
+        self._last.clear()
+        if size := self.head(transaction).size:
+            self._last[known] = _leaf(transaction, size - 1)
+        return True
 
     def extends(self, transaction: Reader, old: Checkpoint) -> bool:
         """Whether the first records are those of the checkpoint."""
