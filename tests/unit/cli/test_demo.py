@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -97,34 +99,109 @@ def test_a_place_that_is_a_file_is_a_fault_in_words(
     assert err.splitlines()[-1].startswith("voile: error: ")
 
 
-def test_from_ones_own_files_to_an_artefact(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """init, fill in, federate, explain: the whole way of a data scientist."""
-    monkeypatch.chdir(tmp_path)
+HOSPITALS = {"north": "city", "south": "coast", "held-out": "mountain", "people": "harbour"}
+
+
+def write_hospitals(folder: Path) -> dict[str, int]:
+    """Files as docs/federate.md calls them, and how many rows each has."""
     clinic = clinic_federation(50, seed=2)
-    for name in ("city", "coast", "mountain"):
+    sizes = {file: len(clinic.hospitals[name]) for file, name in HOSPITALS.items()} | {"people": 3}
+    for file, name in HOSPITALS.items():
         data = clinic.hospitals[name]
-        table = clinic.schema.table(data.rows)
-        label = [data.label_names[int(value)] for value in data.labels]
+        table = clinic.schema.table(data.rows[: sizes[file]])
+        label = [data.label_names[int(value)] for value in data.labels[: sizes[file]]]
         lines = [(*table, "readmitted"), *zip(*table.values(), label, strict=True)]
         text = "".join(",".join(map(str, line)) + "\n" for line in lines)
-        (tmp_path / f"{name}.csv").write_text(text)
-    assert run_main("init", "city.csv", "coast.csv") == 0
-    (tmp_path / "schema.toml").write_text(clinic.schema.dumps())
-    config = tmp_path / "federation.toml"
-    text = config.read_text().replace("held-out.csv", "mountain.csv").replace("1e-5", "1e-4")
-    for name in ("city", "coast"):
-        text = text.replace("rows = 0", f"rows = {len(clinic.hospitals[name])}", 1)
+        (folder / f"{file}.csv").write_text(text)
+    return sizes
+
+
+def fill_in(folder: Path, sizes: dict[str, int]) -> None:
+    """What `voile init` leaves to people."""
+    (folder / "schema.toml").write_text(clinic_federation(50, seed=2).schema.dumps())
+    config = folder / "federation.toml"
+    text = config.read_text().replace("1e-5", "1e-4")
+    for name in ("north", "south"):
+        text = text.replace("rows = 0", f"rows = {sizes[name]}", 1)
     config.write_text(text.replace("rounds = 10", "rounds = 2\ndistillation_steps = 20"))
+
+
+def commands(text: str) -> list[list[str]]:
+    """Lines that a reader would type, without comments."""
+    found = [shlex.split(line, comments=True) for line in text.splitlines() if "voile " in line]
+    return [words[1:] for words in found if words[:1] == ["voile"]]
+
+
+def documented() -> list[list[str]]:
+    page = (Path(__file__).parents[3] / "docs" / "federate.md").read_text()
+    (block,) = [part for part in page.split("```")[1::2] if "voile init" in part]
+    return commands(block)
+
+
+def test_every_command_that_is_documented_or_printed_works_in_its_turn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """init, fill in, federate, explain: the whole way of a data scientist, from whatever folder."""
+    home, elsewhere = tmp_path / "at home", tmp_path / "elsewhere"
+    home.mkdir()
+    elsewhere.mkdir()
+    monkeypatch.chdir(home)
+    sizes = write_hospitals(home)
+    init, *others = documented()
+    assert [words[0] for words in (init, *others)] == ["init", "schema", "federate", "explain"]
+    assert run_main(*init) == 0
+    assert commands(capsys.readouterr().out) == others[:2]  # what it says comes next
+    fill_in(home, sizes)
+    for words in others:
+        assert run_main(*words) == 0
+    (following,) = commands(capsys.readouterr().out)
+    assert run_main(*following) == 0
     capsys.readouterr()
-    assert run_main("federate", "federation.toml", "--json") == 0
-    result = json.loads(capsys.readouterr().out)
-    assert result["guarantee"]["delta"] == pytest.approx(1e-4)
-    assert Path(result["report"]).is_file()
-    asked = ["explain", result["artefact"], "mountain.csv", "--json"]
-    books = ["--database", "output/log.db", "--key", "output/audit.key"]
-    books += ["--policy", "output/audit-policy.toml", "--replay-key", "output/replay.key"]
-    assert run_main(*asked, *books) == 0
+
+    monkeypatch.chdir(elsewhere)
+    assert run_main("federate", str(home / "federation.toml")) == 0
+    (following,) = commands(capsys.readouterr().out)
+    assert run_main(*following) == 0
+    assert run_main("explain", str(home / "output/artefact"), str(home / "people.csv")) == 0
+    assert list(elsewhere.iterdir()) == []
+    monkeypatch.chdir(home / "output" / "artefact")
+    capsys.readouterr()
+    assert run_main("explain", ".", str(home / "people.csv"), "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["guarantees"] == [result["guarantee"]]
+    assert found["guarantees"][0]["delta"] == pytest.approx(1e-4)
+
+
+def test_an_artefact_without_its_books_takes_those_of_this_folder(
+    shown: subprocess.CompletedProcess[str],
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert shown.returncode == 0
+    shutil.copytree(folder / "artefact", tmp_path / "copy" / "artefact")
+    monkeypatch.chdir(tmp_path)
+    asked = ("explain", "copy/artefact", str(folder / "patients.csv"))
+    assert run_main(*asked) == 2
+    assert "voile audit init" in capsys.readouterr().err
+    assert run_main("audit", "init", "log.db", "--origin", "example.org/mine") == 0
+    assert run_main(*asked) == 0
+
+
+@pytest.mark.parametrize("spoiled", ["output/artefact", "output/artefact/schema.toml"])
+def test_a_federation_with_nowhere_to_write_charges_nothing(
+    spoiled: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sizes = write_hospitals(tmp_path)
+    assert run_main("init", "north.csv", "south.csv") == 0
+    fill_in(tmp_path, sizes)
+    place = Path(spoiled)
+    place.parent.mkdir(parents=True)
+    place.mkdir() if place.suffix else place.touch()
+    assert run_main("federate", "federation.toml") == 2
+    assert spoiled in capsys.readouterr().err
+    assert not Path("output/clients").exists()
