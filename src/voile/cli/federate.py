@@ -30,7 +30,7 @@ def federate(
     A run that was broken off is continued by the same command. A run that is complete is not
     trained again: its budget is spent.
     """
-    from voile.workflows.artefact import REFERENCE
+    from voile.workflows.federate import EXAMPLE
     from voile.workflows.federate import federate as run
     from voile.workflows.federate_files import job_from
     from voile.workflows.federation_config import read_config
@@ -53,7 +53,7 @@ def federate(
         return
     lines = [f"{what}: {value:.3f}" for what, value in found]
     folder = done.artefact.folder
-    rows = folder / REFERENCE  # public, and there; rows of one's own go the same way
+    rows = job.folder / EXAMPLE
     console().print(
         "\n".join([str(promised), "", *lines, "", f"artefact  {folder}"])
         + f"\nreport    {report}\n\nNext, try (or with rows of your own):\n"

@@ -47,7 +47,15 @@ from voile.workflows.artefact import Artefact
 from voile.workflows.books import open_books
 from voile.workflows.explain import Explainer
 from voile.workflows.explain_files import RECEIPT, draw
-from voile.workflows.federate import NOT_FOR_RELEASE, SERVER, Job, Say, federate, server_origin
+from voile.workflows.federate import (
+    NOT_FOR_RELEASE,
+    SERVER,
+    Job,
+    Say,
+    federate,
+    server_origin,
+    write_example,
+)
 from voile.workflows.report import check_log, write_report
 
 NAME: Final = "clinic demo v1"
@@ -238,7 +246,7 @@ def _one_patient(artefact: Artefact, output: Path, rows: Rows) -> tuple[Path, Pa
     explainer = ExactShapley(model, artefact.reference, schema=artefact.schema)
     name = "interventional Shapley values"
     release = PostProcessed(explainer, [artefact.origin], model.digest, name)
-    _write_patients(artefact, patient, output / PATIENTS)
+    write_example(artefact.schema, patient, output / PATIENTS)
     with open_books(output, server_origin(artefact.name)) as books:
         asking = Explainer(release, books.desk, subject=artefact.name)
         explained = asking(patient)
@@ -251,15 +259,6 @@ def _one_patient(artefact: Artefact, output: Path, rows: Rows) -> tuple[Path, Pa
     saved = explained.explanation.save(output / "explanation.voile")
     picture = draw(explained.explanation, output / "explanation.png")
     return saved, picture, replace_file(saved.with_suffix(RECEIPT), bytes(receipt), mode=0o600)
-
-
-def _write_patients(artefact: Artefact, rows: Rows, path: Path) -> None:
-    table = artefact.schema.table(rows)
-    lines = [
-        ",".join(table),
-        *(",".join(map(str, row)) for row in zip(*table.values(), strict=True)),
-    ]
-    replace_file(path, ("\n".join(lines) + "\n").encode())
 
 
 def _check_logs(artefact: Artefact) -> int:

@@ -8,15 +8,18 @@
 5. Figures on unprotected rows; all logs are signed and exported; the artefact is written.
 
 Folders of a run: `artefact/` may be shown; `clients/` belongs to the clients (in a real federation
-each is on its own machine); the server's books lie beside them.
+each is on its own machine); the server's books lie beside them, and `example.csv`: a few of the
+public reference rows, to explain first.
 """
 
 from __future__ import annotations
 
+import csv
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,6 +66,8 @@ ARTEFACT: Final = "artefact"
 CLIENTS: Final = "clients"
 NOT_FOR_RELEASE: Final = "evaluation-not-for-release"
 SERVER: Final = "server"
+EXAMPLE: Final = "example.csv"
+_EXAMPLES: Final = 3
 _EXPLAINED: Final = 200
 _CHECKPOINTS: Final = "checkpoints"
 
@@ -172,6 +177,7 @@ def federate(
         folder = write_artefact(contents, job.folder / ARTEFACT)
         logs = _export_logs({SERVER: server, **own}, folder, say)
         settings = {**contents.settings, "logs": logs}
+    write_example(job.schema, job.reference[:_EXAMPLES], job.folder / EXAMPLE)
     return Federated(finish(folder, job.name, settings), trained)
 
 
@@ -347,6 +353,15 @@ def _export_logs(books: Mapping[str, Books], folder: Path, say: Say) -> dict[str
         replace_file(target / POLICY, str(each.policy).encode())
         placed[party] = log_place(party)
     return placed
+
+
+def write_example(schema: Schema, rows: Rows, path: Path) -> Path:
+    """Rows that anybody may see, in the form that `voile explain` reads."""
+    table, text = schema.table(rows), StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table)
+    writer.writerows(zip(*table.values(), strict=True))
+    return replace_file(path, text.getvalue().encode())
 
 
 def outcomes(artefact: Artefact) -> dict[str, list[dict[str, bool]]]:
