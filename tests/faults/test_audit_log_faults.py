@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -472,10 +473,18 @@ def test_witnesses_stop_a_log_that_was_set_back_or_forked(storage: Storage, log:
             assert latest_checkpoint(restored) is None
 
 
-@pytest.mark.parametrize("url", ["", "witness.example", "ftp://witness.example", "http://"])
+@pytest.mark.parametrize(
+    "url",
+    ["", "witness.example", "ftp://witness.example", "http://", "http://[", "http://w:port"],
+)
 def test_what_is_no_address_of_a_witness_is_refused(url: str) -> None:
+    """In a policy too: it is found when the policy is read, before anything is charged."""
     with pytest.raises(InvalidInput, match="http://"):
         RemoteWitness(url)
+    with pytest.raises(ValueError, match="witness_urls"):
+        replace(policy(0), witness_urls=(url,))
+    known = replace(policy(0), witness_urls=("https://witness.example/voile",))
+    assert type(known).parse(str(known)) == known
 
 
 # --- clients of a witness that are slow, endless or many ------------------------------------------

@@ -14,6 +14,7 @@ import json
 import tomllib
 from dataclasses import dataclass
 from typing import Any, Final, Self
+from urllib.parse import urlsplit
 
 from voile.audit_log.canonical import Malformed
 from voile.audit_log.notes import KeyKind, VerifierKey, check_name
@@ -62,7 +63,7 @@ class Policy:
                 f"listed, found {self.threshold}"
             )
         for url in self.witness_urls:
-            if not url.startswith(("http://", "https://")):
+            if not is_address(url):
                 raise Malformed(f"witness_urls: expected http://... or https://..., found {url!r}")
 
     def __str__(self) -> str:
@@ -102,6 +103,15 @@ class Policy:
             found["witness_threshold"],
             _strings("witness_urls", found["witness_urls"]),
         )
+
+
+def is_address(url: str) -> bool:
+    """Whether a witness can be asked there."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _keys(name: str, values: list[Any]) -> tuple[VerifierKey, ...]:

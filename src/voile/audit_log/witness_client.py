@@ -28,7 +28,7 @@ from voile.audit_log.notes import (
     decimal,
     parse_signatures,
 )
-from voile.audit_log.policy import Policy
+from voile.audit_log.policy import Policy, is_address
 from voile.audit_log.witness import Request
 from voile.audit_log.witness_server import PATH
 from voile.core.errors import InvalidInput, VerificationFailed
@@ -87,8 +87,7 @@ class RemoteWitness:
     url: str
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not is_address(self.url):
             raise InvalidInput(
                 f"expected http://... or https://... of a witness, found {self.url!r}"
             )
