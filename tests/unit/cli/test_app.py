@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -265,12 +266,14 @@ def test_a_reader_that_goes_away(schema: Path, form: list[str]) -> None:
     assert (run.returncode, run.stderr) == (141, b"")
 
 
-def test_interrupt(schema: Path, tmp_path: Path) -> None:
-    data = tmp_path / "data.csv"
-    os.mkfifo(data)
-    command = [sys.executable, "-m", "voile.cli", "schema", "check", str(schema), str(data)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with data.open("wb"):  # opens only when the command has begun to read
+def test_interrupt(schema: Path) -> None:
+    command = [sys.executable, "-m", "voile.cli", "schema", "check", str(schema), "-"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        process.stdin.write(bytes(2**20))  # more than a pipe holds: the command has begun to read
+        time.sleep(0.3)  # and waits for more: Python sees no signal just before it begins to wait
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        process.wait(timeout=60)
+        out, err = process.communicate()
     assert (process.returncode, out, err) == (130, b"", b"")
