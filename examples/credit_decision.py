@@ -37,6 +37,7 @@ from voile.workflows.books import POLICY, Books, open_books
 from voile.workflows.budget import open_budget
 from voile.workflows.charging import Drawn, Request
 from voile.workflows.explain import Explained, Explainer
+from voile.workflows.explain_files import write_receipts
 
 SCHEMA = Schema.loads("""
 name = "loan applications v1"
@@ -110,9 +111,8 @@ def main(folder: Path) -> Story:
         explain = Explainer(release, books.desk, caller="loan desk", purpose="refused loan")
         explained = explain(APPLICANT)
         books.publish()
-        (receipt,) = explain.receipts(explained)
+        write_receipts(explain, explained, folder / "receipt.tlog-proof")  # for its owner only
         (folder / POLICY).write_text(str(books.policy), encoding="utf-8")
-    (folder / "receipt.tlog-proof").write_bytes(bytes(receipt))
     explained.explanation.save(folder / "explanation.voile")
     checked = check_offline(folder)
     text = letter(explained.explanation)

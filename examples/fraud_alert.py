@@ -43,6 +43,7 @@ from voile.release import (
 from voile.workflows.books import Books, open_books
 from voile.workflows.budget import open_budget
 from voile.workflows.explain import Explained, Explainer
+from voile.workflows.explain_files import write_receipts
 
 SCHEMA = Schema.loads("""
 name = "payments v1"
@@ -115,11 +116,10 @@ def main(folder: Path) -> Story:
         again = alert(PAYMENT, identifiers=[CUSTOMER])
         refused = curious_shop(alert)
         books.publish()
-        (receipt,) = alert.receipts(named)
+        (receipt,) = write_receipts(alert, named, folder / "receipt.tlog-proof")
         checked = verify_receipt(
-            bytes(receipt), books.policy, answer=explanation_bytes(named.explanation)
+            receipt.read_bytes(), books.policy, answer=explanation_bytes(named.explanation)
         )
-    (folder / "receipt.tlog-proof").write_bytes(bytes(receipt))
     picture = folder / "alert.png"
     plots.bar(named.explanation).savefig(picture, dpi=150)
     return Story(named, again, vector.preview(), refused, checked, picture)

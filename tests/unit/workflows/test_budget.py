@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.unit.audit_log.examples import LOG_KEY, ORIGIN, WITNESS_KEYS, policy
 from tests.unit.ledger.examples import DATASET
-from tests.unit.workflows.budget_examples import EVENT, House, drawn, guarantee, request
+from tests.unit.workflows.budget_examples import EVENT, RULES, House, drawn, guarantee, request
 
 from voile.audit_log import (
     BudgetOpened,
@@ -469,6 +469,27 @@ class TestVerify:
         assert "set back" in report.failed.detail
         with pytest.raises(VerificationFailed, match="set back"):
             restored.keep()
+
+    def test_nothing_is_computed_for_a_database_that_was_set_back(self, tmp_path: Path) -> None:
+        """In Python, whoever holds the key: the policy is enough."""
+        first = House.create(str(tmp_path / "one.db"), tmp_path)
+        first.open()
+        first.answer("row 1")
+        first.keep()
+        set_back = House.create(str(tmp_path / "two.db"), tmp_path)
+        set_back.open()
+        keeper = Keeper(RULES, kept_checkpoint(set_back.key))
+        desk = replace(set_back.desk, log=keeper.knows(set_back.desk.log))
+
+        def computed() -> Drawn:
+            raise AssertionError("something was computed")
+
+        for fresh in (False, True):
+            with pytest.raises(VerificationFailed, match="set back"):
+                desk.answer(request(), computed, fresh=fresh)
+        with pytest.raises(VerificationFailed, match="set back"):
+            desk.check_log()
+        assert len(records(set_back)) == 1
 
     def test_a_witness_remembers_what_a_restored_database_forgot(self, tmp_path: Path) -> None:
         witness = WITNESS_KEYS[0]
