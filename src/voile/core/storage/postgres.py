@@ -27,6 +27,7 @@ _DIALECT = Dialect(
     "%s", {int: "bigint", str: 'text COLLATE "C"', bytes: "bytea", float: "double precision"}
 )
 _MARK = "voile_storage"
+_SETTINGS = "SET synchronous_commit = on; SET client_min_messages = error"
 # One writer at a time, in the order of asking; the lock ends with the transaction. Each statement
 # sees what was committed before it, whatever the server's default is: under a stricter level the
 # transaction would see what was there before it waited, and fail.
@@ -61,6 +62,7 @@ class PostgresSession(SqlRecords):
     def __init__(self, url: str, *, patience: float = PATIENCE, read_only: bool = False) -> None:
         super().__init__(_DIALECT)
         self._psycopg = optional("psycopg", extra="serve")
+        self._idle = self._psycopg.pq.TransactionStatus.IDLE
         self._url = url
         self._patience = patience
         self._pending: list[str] = []
@@ -72,9 +74,7 @@ class PostgresSession(SqlRecords):
         address = _address(self._url, self._psycopg)
         try:
             self._connection = self._psycopg.connect(address, autocommit=True)
-            self._run("SET synchronous_commit = on; SET client_min_messages = error")
-            if not read_only:
-                self._run(_time_limits(self._patience))
+            self._connection.execute(_SETTINGS if read_only else _SETTINGS + self._time_limits())
             durable = self._ask("SHOW fsync", ())
         except self._psycopg.Error as error:
             raise self._fault(error) from error
@@ -83,6 +83,14 @@ class PostgresSession(SqlRecords):
             raise StorageFault(
                 "this PostgreSQL runs with fsync = off: it may lose what it confirmed"
             )
+
+    def _time_limits(self) -> str:
+        """Of a writer: others wait for it. A process that stopped in the middle is cut off."""
+        patience = int(self._patience * 1000)
+        return (
+            f"; SET lock_timeout = {patience}; SET statement_timeout = {6 * patience}; "
+            f"SET idle_in_transaction_session_timeout = {3 * patience}"
+        )
 
     def begin(self) -> None:
         if self._connection.broken or self._connection.closed:
@@ -110,7 +118,9 @@ class PostgresSession(SqlRecords):
         self._check_inside()
         statements, self._pending = "; ".join([*self._pending, "COMMIT"]), []
         try:
-            kept = self._run(statements) == "COMMIT"
+            said = self._connection.execute(statements)
+            while said.nextset():
+                pass
         except self._psycopg.Error as error:
             if self._connection.broken:
                 raise OutcomeUnknown(
@@ -118,7 +128,9 @@ class PostgresSession(SqlRecords):
                     "not be stored; look before you repeat them"
                 ) from error
             raise self._fault(error) from error
-        if not kept:  # a command went on after an error: PostgreSQL calls its refusal "ROLLBACK"
+        if (
+            said.statusmessage != "COMMIT"
+        ):  # a command went on after an error: PostgreSQL calls its refusal "ROLLBACK"
             raise StorageFault("PostgreSQL: the transaction had failed; nothing was kept")
 
     def rollback(self) -> None:
@@ -155,8 +167,7 @@ class PostgresSession(SqlRecords):
             raise StorageFault("PostgreSQL: the connection was lost; nothing was kept")
 
     def _is_idle(self) -> bool:
-        idle = self._psycopg.pq.TransactionStatus.IDLE
-        return bool(self._connection.pgconn.transaction_status == idle)
+        return bool(self._connection.pgconn.transaction_status == self._idle)
 
     def _flush(self) -> None:
         """Send the control statements that wait, in one round trip."""
@@ -204,7 +215,7 @@ class PostgresSession(SqlRecords):
     def _control(self, statements: str) -> None:
         """Run statements, in a transaction or not."""
         try:
-            self._run(statements)
+            self._connection.execute(statements)
         except self._psycopg.Error as error:
             raise self._fault(error) from error
 
@@ -212,26 +223,9 @@ class PostgresSession(SqlRecords):
         rows: list[Row] = self._connection.execute(statement, parameters).fetchall()
         return rows
 
-    def _run(self, statements: str) -> str | None:
-        """What the server says about the last of several statements."""
-        cursor = self._connection.execute(statements)
-        while cursor.nextset():
-            pass
-        said: str | None = cursor.statusmessage
-        return said
-
     def _fault(self, error: Any) -> StorageFault:
         kind = _FAULTS.get(error.sqlstate or "", StorageFault)
         return kind(f"PostgreSQL: {str(error).strip()}")
-
-
-def _time_limits(patience: float) -> str:
-    """Of a writer: others wait for it. A process that stopped in the middle is cut off."""
-    milliseconds = int(patience * 1000)
-    return (
-        f"SET lock_timeout = {milliseconds}; SET statement_timeout = {6 * milliseconds}; "
-        f"SET idle_in_transaction_session_timeout = {3 * milliseconds}"
-    )
 
 
 def _address(url: str, psycopg: Any) -> str:
