@@ -128,9 +128,8 @@ class PostgresSession(SqlRecords):
                     "not be stored; look before you repeat them"
                 ) from error
             raise self._fault(error) from error
-        if (
-            said.statusmessage != "COMMIT"
-        ):  # a command went on after an error: PostgreSQL calls its refusal "ROLLBACK"
+        # Where a command went on after an error, PostgreSQL undoes everything and says "ROLLBACK".
+        if said.statusmessage != "COMMIT":
             raise StorageFault("PostgreSQL: the transaction had failed; nothing was kept")
 
     def rollback(self) -> None:
