@@ -42,8 +42,9 @@ from voile.release import PUBLIC, ClippedRelease, PostProcessed, trained_private
 from voile.training import Plan
 from voile.workflows.budget import open_budget
 from voile.workflows.charging import PARTS, Desk, Drawn
-from voile.workflows.explain import Explainer, _settled_notes
-from voile.workflows.explain_rows import _look, _prepared, _settle
+from voile.workflows.explain import Explainer
+from voile.workflows.explain.explainer import _settled_notes
+from voile.workflows.explain.per_record import _look, _prepared, _settle
 
 SEED = 0
 DATASET = "clinic v1"

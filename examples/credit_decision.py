@@ -37,7 +37,7 @@ from voile.workflows.books import POLICY, Books, open_books
 from voile.workflows.budget import open_budget
 from voile.workflows.charging import Drawn, Request
 from voile.workflows.explain import Explained, Explainer
-from voile.workflows.explain_files import write_receipts
+from voile.workflows.explain.files import write_receipts
 
 SCHEMA = Schema.loads("""
 name = "loan applications v1"

@@ -43,7 +43,7 @@ from voile.release import (
 from voile.workflows.books import Books, open_books
 from voile.workflows.budget import open_budget
 from voile.workflows.explain import Explained, Explainer
-from voile.workflows.explain_files import write_receipts
+from voile.workflows.explain.files import write_receipts
 
 SCHEMA = Schema.loads("""
 name = "payments v1"

@@ -38,8 +38,7 @@ from voile.release import (
 )
 from voile.workflows.books import Books, open_books
 from voile.workflows.budget import open_budget
-from voile.workflows.explain import Explained, Explainer
-from voile.workflows.explain_artefacts import paid_synthetic_background
+from voile.workflows.explain import Explained, Explainer, paid_synthetic_background
 
 DATASET = "harbour hospital 2026"
 CLINIC = clinic_federation(400, seed=3)

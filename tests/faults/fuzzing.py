@@ -58,8 +58,8 @@ from voile.training import Softmax
 from voile.training.networks import perceptron
 from voile.workflows.artefact import Contents, finish, load_artefact, write_artefact
 from voile.workflows.artefact_manifest import FILES_OF_A_LOG, MANIFEST, log_place
-from voile.workflows.explain_artefacts import packed, unpacked
-from voile.workflows.explain_files import origin_from
+from voile.workflows.explain.files import origin_from
+from voile.workflows.explain.paid_artefacts import packed, unpacked
 from voile.workflows.federation_config import read_config
 from voile.workflows.starting import header
 

@@ -18,7 +18,7 @@ import pytest
 
 from tests.faults.forking import child, kill, lines
 from tests.unit.workflows.budget_examples import House
-from tests.unit.workflows.explain_examples import (
+from tests.unit.workflows.explain.examples import (
     ROWS,
     Costly,
     asking,

@@ -40,7 +40,7 @@ class Clusters:
         origin: public, or covered by a guarantee; give it to whatever uses the clusters.
         event: what has to be charged before they are used; None if they are public.
         charge: the ledger's name for the charge that paid for `event`
-            (`voile.workflows.explain_artefacts.paid_clusters` sets it).
+            (`voile.workflows.explain.paid_clusters` sets it).
     """
 
     groups: dict[str, tuple[str, ...]]
@@ -53,7 +53,7 @@ class Clusters:
         if self.event is not None and not self.charge:
             raise Refused(
                 "these clusters were found in protected rows and nobody was charged for them: "
-                "voile.workflows.explain_artefacts.paid_clusters finds and charges them"
+                "voile.workflows.explain.paid_clusters finds and charges them"
             )
 
 
@@ -81,7 +81,7 @@ def private_clusters(
     """Clusters found in private rows, from first and second moments with Gaussian noise.
 
     Nothing is charged here, so no release takes them yet: `paid_clusters` of
-    `voile.workflows.explain_artefacts` does both.
+    `voile.workflows.explain` does both.
     """
     scaled = _scaled(rows, schema)
     sensitivity = moments_sensitivity(features=scaled.shape[1], rows=len(scaled), relation=relation)

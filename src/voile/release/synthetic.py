@@ -41,7 +41,7 @@ class SyntheticBackground:
         event: what publishing them costs, once.
         guarantee: what it promises.
         charge: the ledger's name for the charge that paid for `event`
-            (`voile.workflows.explain_artefacts.paid_synthetic_background` sets it).
+            (`voile.workflows.explain.paid_synthetic_background` sets it).
     """
 
     rows: Rows
@@ -56,7 +56,7 @@ class SyntheticBackground:
         if not self.charge:
             raise Refused(
                 "these rows were made from protected records and nobody was charged for them: "
-                "voile.workflows.explain_artefacts.paid_synthetic_background makes and charges them"
+                "voile.workflows.explain.paid_synthetic_background makes and charges them"
             )
         return trained_privately(self.guarantee)
 
@@ -76,7 +76,7 @@ def synthetic_background(
     """Noisy histograms of protected records, and rows drawn from them.
 
     Nothing is charged here, so no release takes them yet: `paid_synthetic_background` of
-    `voile.workflows.explain_artefacts` does both.
+    `voile.workflows.explain` does both.
 
     Args:
         records: a table or an array.

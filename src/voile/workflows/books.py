@@ -47,14 +47,29 @@ class Place:
         return cls(str(folder / DATABASE), folder / LOG_KEY, folder / POLICY, folder / REPLAY_KEY)
 
 
-def usual_place(artefact: Path | None = None) -> Place:
-    """The usual names in this folder; for an artefact, in that of the run whose books lie there."""
-    if artefact is not None:
+def usual_place(
+    artefact: Path | None = None,
+    *,
+    database: str | None = None,
+    signing_key: Path | None = None,
+    policy: Path | None = None,
+    replay_key: Path | None = None,
+) -> Place:
+    """The usual names in this folder, but for those that are stated.
+
+    For an artefact, in the folder of the run whose books lie there, unless a database is named.
+    """
+    usual = Place.within(Path())
+    if artefact is not None and database is None:
         plain = artefact.name not in ("", "..")
         beside = Place.within((artefact if plain else artefact.resolve()).parent)
-        if Path(beside.database).exists():
-            return beside
-    return Place.within(Path())
+        usual = beside if Path(beside.database).exists() else usual
+    return Place(
+        database or usual.database,
+        signing_key or usual.signing_key,
+        policy or usual.policy,
+        replay_key or usual.replay_key,
+    )
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,10 @@ class Desk:
             self.tell(settled.grant.alerts)
         return self.leaving(settled)
 
+    def account(self, name: str) -> Account:
+        """What an account promises."""
+        return self.storage.look(lambda t: self.ledger.account(t, name))
+
     def check_log(self) -> None:
         """Step 1 of what costs nothing: is the log the one we know?"""
         if self.log.kept is not None:

@@ -46,7 +46,7 @@ from voile.training import Plan, with_arrays
 from voile.workflows.artefact import Artefact
 from voile.workflows.books import open_books
 from voile.workflows.explain import Explainer
-from voile.workflows.explain_files import RECEIPT, draw
+from voile.workflows.explain.files import RECEIPT, draw
 from voile.workflows.federate import (
     NOT_FOR_RELEASE,
     SERVER,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet
 import pytest
-from tests.unit.workflows.explain_examples import SCHEMA, TRAINED, model
+from tests.unit.workflows.explain.examples import SCHEMA, TRAINED, model
 
 from voile import Explanation, cli
 
@@ -201,7 +201,7 @@ def test_levels_and_roles(run: Any) -> None:
     assert len(run(*asked("applicants.csv", *FREE), *level[:2])["feature_names"]) <= 5
     error = run(*asked("applicants.csv", *BACKGROUND), *level[:2], code=3)
     assert "have to be paid for" in error["error"]["message"]
-    assert "explain_artefacts.paid_clusters" in error["error"]["message"]
+    assert "explain.paid_clusters" in error["error"]["message"]
 
 
 def test_people_read_a_table(run: Any) -> None:
@@ -266,7 +266,7 @@ def test_promises_that_cannot_be_kept_are_refused(
     ("arguments", "reason"),
     [
         (asked("applicants.csv"), "background rows"),
-        (asked("public.csv", *ROW), "no column 'id'"),
+        (asked("customers.csv", *ROW), "no column 'id'"),
         (asked("applicants.csv", *FREE, origin="nowhere.json"), "expected 'public'"),
         (asked("applicants.csv", *FREE, origin="trained-on:"), "trained-on:LABEL"),
         (asked("applicants.csv", *FREE, origin="loans.toml"), "expected JSON"),
@@ -308,17 +308,18 @@ def test_protected_rows_are_not_their_own_background(run: Any, protect: tuple[st
 def test_an_artefact_says_itself_what_it_was_made_from() -> None:
     from types import SimpleNamespace
 
-    from voile.cli.explain import _background_origin, _origin
     from voile.core.errors import InvalidInput
     from voile.release import PUBLIC, trained_on
-    from voile.workflows.explain_choice import Protect
+    from voile.workflows.explain import ExplanationSpec, Protect
+    from voile.workflows.explain.inputs import background_origin, model_origin
 
     made: Any = SimpleNamespace(origin=trained_on("patients"))
-    assert _origin(made, None) == made.origin
+    spec = ExplanationSpec(model="artefact", protect=Protect.POPULATION)
+    assert model_origin(spec, made) == made.origin
     with pytest.raises(InvalidInput, match="leave out --model-origin"):
-        _origin(made, "public")
-    assert _background_origin(None, None, Protect.POPULATION, made) == PUBLIC
-    assert _background_origin(None, "rows.csv", Protect.POPULATION, made) is None
+        model_origin(spec.model_copy(update={"model_origin": "public"}), made)
+    assert background_origin(spec, made) == PUBLIC
+    assert background_origin(spec.model_copy(update={"background": "rows.csv"}), made) is None
 
 
 def test_without_a_signing_key_here_it_is_still_on_record(run: Any) -> None:

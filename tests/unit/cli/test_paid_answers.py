@@ -223,7 +223,7 @@ def test_a_disk_that_fails_after_the_charge_takes_no_answer_with_it(
 
     out = ("--output", "e.json", "--plot", "e.png")
     with monkeypatch.context() as patch:
-        patch.setattr("voile.workflows.explain_files.replace_file", full)
+        patch.setattr("voile.workflows.explain.files.replace_file", full)
         said = run(*asked("applicants.csv", *BACKGROUND), *out, code=5)
         text = run(*asked("applicants.csv", *BACKGROUND), *out, code=5, as_json=False)
     assert len(said["charges"]) == 1

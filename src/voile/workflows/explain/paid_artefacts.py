@@ -24,8 +24,8 @@ from voile.release.contract import parameters
 from voile.release.feature_clusters import CLUSTERS, Clusters, private_clusters
 from voile.release.synthetic import BINS
 from voile.workflows.charging import Desk, Drawn, Request
-from voile.workflows.explain_account import check_account
-from voile.workflows.explain_question import public_size
+from voile.workflows.explain.account_check import check_account
+from voile.workflows.explain.questions import public_size
 
 NAME: Final = "synthetic background"
 NAME_OF_CLUSTERS: Final = "clusters of features"

@@ -9,8 +9,8 @@ from pathlib import Path
 from voile.core.atomic_file import check_output, check_output_folder
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
-from voile.workflows import explain_files as files
-from voile.workflows.explain import Explained, Explainer
+from voile.workflows.explain import files
+from voile.workflows.explain.explainer import Explained, Explainer
 
 
 @dataclass(frozen=True)

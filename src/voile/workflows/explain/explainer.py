@@ -12,8 +12,8 @@ The walk of one explanation:
 
 Which of three ways a release goes:
 
-- it costs nothing: one record for the call, the ledger is not touched (`explain_free`);
-- its rows are protected records: each row is charged by itself (`explain_rows`);
+- it costs nothing: one record for the call, the ledger is not touched (`free`);
+- its rows are protected records: each row is charged by itself (`per_record`);
 - anything else is one question with one charge (`charging.Desk`).
 """
 
@@ -34,9 +34,17 @@ from voile.ledger.replay import About
 from voile.privacy.events import PrivacyEvent
 from voile.release import NOT_CHARGED, Identity, Preview, Release, RowsAre
 from voile.workflows.charging import Answer, Desk, Drawn, Request
-from voile.workflows.explain_account import check_account
-from voile.workflows.explain_free import record_call
-from voile.workflows.explain_question import (
+from voile.workflows.explain.account_check import check_account
+from voile.workflows.explain.free import record_call
+from voile.workflows.explain.per_record import (
+    Named,
+    account_of_record,
+    answer_rows,
+    check_account_of_records,
+    named_records,
+    watched_records,
+)
+from voile.workflows.explain.questions import (
     PARTS_OF_ROWS,
     about_population,
     about_public,
@@ -44,14 +52,6 @@ from voile.workflows.explain_question import (
     public_size,
     question,
     row_count,
-)
-from voile.workflows.explain_rows import (
-    Named,
-    account_of_record,
-    answer_rows,
-    check_account_of_records,
-    named_records,
-    watched_records,
 )
 
 Identifier: TypeAlias = str | int | float | None
@@ -128,7 +128,7 @@ class Explainer:
         caller: who asks; a protected record's answer is given again to the same caller only.
         purpose: what for.
         subject: what is asked, for the record; the release's own words if empty.
-        notes: what else is to be said with every explanation, such as `Wish.notes`.
+        notes: what else is to be said with every explanation, such as `ExplanationInputs.notes`.
     """
 
     release: Release

@@ -10,7 +10,7 @@ import pytest
 
 from voile import cli
 
-PAGE = Path(__file__).parents[3] / "docs" / "explain-with-a-guarantee.md"
+PAGE = Path(__file__).parents[4] / "docs" / "explain-with-a-guarantee.md"
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 

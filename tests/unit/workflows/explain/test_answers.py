@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.unit.ledger.examples import DATASET
 from tests.unit.workflows.budget_examples import RULES, House
-from tests.unit.workflows.explain_examples import (
+from tests.unit.workflows.explain.examples import (
     BACKGROUND,
     ROWS,
     SCHEMA,
@@ -63,11 +63,20 @@ from voile.release import (
     trained_on,
 )
 from voile.workflows.charging import Answer, Desk
-from voile.workflows.explain import NOTHING_TO_CHARGE, Explained, Explainer
-from voile.workflows.explain_artefacts import paid_clusters, paid_synthetic_background
-from voile.workflows.explain_choice import Protect, Wish, release_for
-from voile.workflows.explain_free import CARRIED, NO_PROMISE, tree_of_call
-from voile.workflows.explain_question import (
+from voile.workflows.explain import (
+    NOTHING_TO_CHARGE,
+    Explained,
+    Explainer,
+    ExplanationInputs,
+    ExplanationSpec,
+    Protect,
+    build_release,
+    paid_clusters,
+    paid_synthetic_background,
+)
+from voile.workflows.explain.free import CARRIED, NO_PROMISE, tree_of_call
+from voile.workflows.explain.per_record import account_of_record
+from voile.workflows.explain.questions import (
     about_population,
     chosen,
     part_sizes,
@@ -75,7 +84,6 @@ from voile.workflows.explain_question import (
     row_count,
     rows_digest,
 )
-from voile.workflows.explain_rows import account_of_record
 
 
 @pytest.fixture
@@ -662,9 +670,11 @@ def test_the_size_of_a_population_is_part_of_its_question_where_it_is_public() -
 CLUSTERED = {"epsilon": 1.0, "delta": 1e-6, "count": 2}
 
 
-def wish(**changes: object) -> Wish:
-    given = {"protect": Protect.TRAINING, "model": model(), "schema": SCHEMA}
-    return Wish(**(given | {"model_origin": PUBLIC} | changes))  # type: ignore[arg-type]
+def inputs(**changes: object) -> ExplanationInputs:
+    said = {name: changes.pop(name) for name in ("protect", "level", "epsilon") if name in changes}
+    spec = ExplanationSpec(model="loan score", **said)  # type: ignore[arg-type]
+    given = {"spec": spec, "model": model(), "schema": SCHEMA, "model_origin": PUBLIC}
+    return ExplanationInputs(**(given | changes))  # type: ignore[arg-type]
 
 
 def test_clusters_that_nobody_paid_for_are_refused() -> None:
@@ -675,9 +685,9 @@ def test_clusters_that_nobody_paid_for_are_refused() -> None:
         dataset=DATASET,
         **CLUSTERED,  # type: ignore[arg-type]
     )
-    aggregate = {"level": Level.AGGREGATE, "clusters": found}
+    aggregate = {"level": Level.AGGREGATE, "declared": found}
     with pytest.raises(Refused, match="nobody was charged"):
-        wish(background=BACKGROUND, background_origin=PUBLIC, **aggregate)
+        inputs(background=BACKGROUND, background_origin=PUBLIC, **aggregate)
     with pytest.raises(Refused, match="nobody was charged"):
         at_level(
             Level.AGGREGATE,
@@ -702,8 +712,8 @@ def test_clusters_are_paid_for_once_and_carry_their_guarantee(house: House) -> N
     assert balances(house) != before
     (charged,) = [each for each in records(house) if isinstance(each, Release)]
     assert (charged.charge, charged.epsilon) == (first.charge, 1.0)
-    given = {"level": Level.AGGREGATE, "clusters": first, "background": BACKGROUND}
-    release = release_for(wish(background_origin=PUBLIC, **given), None, 1)
+    given = {"level": Level.AGGREGATE, "declared": first, "background": BACKGROUND}
+    release = build_release(inputs(background_origin=PUBLIC, **given), None, 1)
     assert asking(house, release)(ROWS).explanation.guarantees == first.origin.guarantees
     with pytest.raises(BudgetExceeded):
         paid_clusters(house.desk, "clinic", BACKGROUND, SCHEMA, epsilon=5.0, delta=1e-6, count=2)
@@ -716,9 +726,9 @@ def test_clusters_are_paid_for_once_and_carry_their_guarantee(house: House) -> N
 def test_what_background_rows_were_made_from_has_no_default() -> None:
     for protect in (Protect.TRAINING, Protect.POPULATION, Protect.EXPLAINED_ROW):
         with pytest.raises(InvalidInput, match="background_origin"):
-            wish(protect=protect, background=BACKGROUND)
-    assert wish(protect=Protect.BACKGROUND, background=BACKGROUND).origins == (PUBLIC,)
-    stated = wish(background=BACKGROUND, background_origin=trained_on("loans"))
+            inputs(protect=protect, background=BACKGROUND)
+    assert inputs(protect=Protect.BACKGROUND, background=BACKGROUND).origins == (PUBLIC,)
+    stated = inputs(background=BACKGROUND, background_origin=trained_on("loans"))
     assert stated.origins == (PUBLIC, trained_on("loans"))
     assert "made from loans" in stated.notes[0]
 
@@ -728,12 +738,12 @@ def test_groups_tell_questions_over_itself_apart(house: House) -> None:
     account = house.storage.submit(lambda t: house.desk.ledger.account(t, "clinic"))
     names = ("income", "debt", "employed")
     found = [
-        release_for(
-            wish(
+        build_release(
+            inputs(
                 protect=Protect.POPULATION,
                 epsilon=1.0,
                 level=Level.AGGREGATE,
-                clusters=declared_clusters({"a": names[:cut], "b": names[cut:]}),
+                declared=declared_clusters({"a": names[:cut], "b": names[cut:]}),
             ),
             account,
             10,

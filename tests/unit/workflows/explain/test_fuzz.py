@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.unit.ledger.examples import DATASET
 from tests.unit.workflows.budget_examples import House
-from tests.unit.workflows.explain_examples import (
+from tests.unit.workflows.explain.examples import (
     BACKGROUND,
     ROWS,
     SCHEMA,

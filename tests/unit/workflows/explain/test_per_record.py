@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.ledger.examples import DATASET, KEY
 from tests.unit.workflows.budget_examples import House
-from tests.unit.workflows.explain_examples import (
+from tests.unit.workflows.explain.examples import (
     ROWS,
     SCHEMA,
     Costly,
@@ -31,7 +31,7 @@ from voile.ledger import Adaptive, NamedRecord, budget_report, remaining
 from voile.ledger.balances import Standing
 from voile.ledger.measures import plus
 from voile.release import PUBLIC, TopFeaturesOfRow
-from voile.workflows.explain_rows import watched_records
+from voile.workflows.explain.per_record import watched_records
 
 ORDER = Adaptive((40.0,))
 """Where pure epsilons are cheap: 1.4 fits into 2, twice 1.4 does not."""

@@ -16,7 +16,7 @@ from voile.core.guarantee import Guarantee
 from voile.core.input_file import read_json
 from voile.core.optional import optional
 from voile.release import PUBLIC, Origin, trained_on, trained_privately
-from voile.workflows.explain import Explained, Explainer
+from voile.workflows.explain.explainer import Explained, Explainer
 
 RECEIPT: Final = ".tlog-proof"
 ROW_RECEIPT: Final = ".row-proof"

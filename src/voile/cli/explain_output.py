@@ -1,0 +1,137 @@
+"""What `voile explain` prints: a table for people, one JSON object for programs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from voile.cli.output import ExitCode, console, exit_code, print_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from voile.attribution import Speed
+    from voile.core.explanation import Explanation
+    from voile.release import Preview
+    from voile.workflows.checkpoints import Kept
+    from voile.workflows.explain import Explained
+    from voile.workflows.explain.outputs import Written
+
+_MOST_COLUMNS = 4
+
+
+def speed() -> Speed:
+    """With a line of progress, if somebody watches."""
+    from voile.attribution import Speed, progress_line
+
+    return Speed(progress=progress_line()) if sys.stderr.isatty() else Speed()
+
+
+def print_preview(preview: Preview, rows: int, *, as_json: bool) -> None:
+    if not as_json:
+        console().print(f"{rows} row(s); nothing was charged\n{preview}", soft_wrap=True)
+        return
+    print_json(
+        {
+            "rows": rows,
+            "event": None if preview.event is None else str(preview.event),
+            "guarantees": [guarantee.to_dict() for guarantee in preview.guarantees],
+            "accuracy": preview.accuracy,
+            "standard_error": preview.standard_error,
+            "half_width": preview.half_width,
+            "remarks": list(preview.remarks),
+        }
+    )
+
+
+def print_explained(
+    explained: Explained, top: int | None, written: Written, kept: Kept, *, as_json: bool
+) -> None:
+    """What could not be written is printed instead, to the last digit."""
+    from voile.workflows.explain.files import as_plain
+
+    if as_json or written.failed:
+        said = {
+            "charges": list(explained.charges),
+            "records": list(explained.records),
+            "replayed": explained.replayed,
+            "checkpoint": str(kept),
+            "missing_cosignatures": kept.missing,
+            "written": written.files,
+            "failed": list(written.failed),
+        }
+        print_json(said | as_plain(explained.explanation))
+        return
+    out, explanation = console(), explained.explanation
+    out.print(_table(explanation, top))
+    for promise in explanation.guarantees or ("no privacy guarantee",):
+        out.print(f"guarantee: {promise}", soft_wrap=True)
+    for note in explanation.notes:
+        out.print(f"note: {note}", soft_wrap=True)
+    out.print(_paid(explained), soft_wrap=True)
+    out.print(f"checkpoint: {kept}", soft_wrap=True)
+    for what, paths in written.files.items():
+        shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+        out.print(f"{what}: {shown}", soft_wrap=True)
+
+
+def leave(written: Written, kept: Kept, *, as_json: bool) -> None:
+    """The answer has left; what went wrong after it was paid for is the exit code."""
+    if not written.failed and kept.error is None:
+        return
+    for line in () if as_json else written.failed:
+        sys.stderr.write(f"voile: error: {line}; the answer is printed as JSON instead\n")
+    raise typer.Exit(ExitCode.FAULT if kept.error is None else exit_code(kept.error))
+
+
+def _paid(explained: Explained) -> str:
+    records = ", ".join(map(str, explained.records[:5])) + (
+        "…" if len(explained.records) > 5 else ""
+    )
+    if not explained.charges:
+        return f"cost nothing; record {records}"
+    said = "answered before, not charged again" if explained.replayed else "charged"
+    charges = ", ".join(explained.charges[:5]) + ("…" if len(explained.charges) > 5 else "")
+    return f"{said}: {charges}; record {records}"
+
+
+def _table(explanation: Explanation, top: int | None) -> Table:
+    """A column for each row and output if they are few, else the mean of absolute values."""
+    import numpy as np
+    from rich.table import Table
+
+    rows, features, outputs = explanation.shape
+    wide = rows * outputs <= _MOST_COLUMNS
+    heads = (
+        [_head(explanation, row, output) for row in range(rows) for output in range(outputs)]
+        if wide
+        else [f"mean |value| of {rows} rows: {name}" for name in explanation.output_names]
+    )
+    strength = np.abs(explanation.values).mean(axis=(0, 2))
+    shown = np.argsort(-strength, kind="stable")[: top or features]
+    table = Table("feature", *heads, title="Explanation")
+    for place in shown:
+        cells = (
+            [
+                _cell(explanation, row, place, output)
+                for row in range(rows)
+                for output in range(outputs)
+            ]
+            if wide
+            else [f"{value:.4g}" for value in np.abs(explanation.values[:, place]).mean(axis=0)]
+        )
+        table.add_row(explanation.feature_names[place], *cells)
+    return table
+
+
+def _head(explanation: Explanation, row: int, output: int) -> str:
+    name = explanation.output_names[output]
+    return name if len(explanation) == 1 else f"row {row + 1}: {name}"
+
+
+def _cell(explanation: Explanation, row: int, place: int, output: int) -> str:
+    value, widths = explanation.values[row, place, output], explanation.half_widths
+    within = "" if widths is None else f" ± {widths[row, place, output]:.2g}"
+    return f"{value:+.4g}{within}"

@@ -1,0 +1,242 @@
+"""`build_release`: from a specification and what it names to the release that keeps its promise.
+
+    training rows        `PostProcessed`, of artefacts that are public or were made privately
+    background rows      `PrivateBackgroundShapley`; with pairs, `PrivateInteractions`
+    a population         `PrivateGlobalImportance`; by name, `PrivateTopFeatures`
+    the explained row    `ClippedRelease`; by name, `TopFeaturesOfRow`
+
+Data set and relation come from the account that pays. Where no epsilon is stated it follows from a
+noise level, so that a default means an accuracy and not a figure out of the air.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Final
+
+from voile.attribution import ExactShapley, KernelShapley
+from voile.attribution.players import Players
+from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import ProtectedUnit
+from voile.ledger import Account
+from voile.models import digest_of
+from voile.privacy.accounting.conversion import gaussian_epsilon
+from voile.privacy.sensitivity import Norm, Sensitivity, clipped_vector
+from voile.release import (
+    ByExplainer,
+    ClippedRelease,
+    OverItself,
+    PostProcessed,
+    PrivateGlobalImportance,
+    PrivateTopFeatures,
+    Release,
+    TopFeaturesOfRow,
+)
+from voile.release.background import MOST_EXACT_PLAYERS
+from voile.release.levels import NOISE_SHARE, Level, PrivateBackground, at_level
+from voile.release.population import Importance
+from voile.workflows.explain.inputs import ExplanationInputs
+from voile.workflows.explain.questions import rows_digest
+from voile.workflows.explain.specification import Protect
+
+NOISE_SHARE_OF_IMPORTANCE: Final = 0.005
+"""Means over a population are smaller than single values, and can be had more precisely."""
+EPSILON_OF_NAMES: Final = 1.0
+EPSILON_OF_A_ROW: Final = 1.0
+SHARE_OF_DELTA: Final = 0.1
+"""Of the account's delta, where none is stated."""
+_SHOWN: Final = 12
+
+
+def build_release(inputs: ExplanationInputs, account: Account | None, rows: int) -> Release:
+    """The release that protects what is to be protected.
+
+    Args:
+        account: who pays; None where nothing has to be paid.
+        rows: how many rows there are to explain; public.
+    """
+    spec = inputs.spec
+    if spec.protect is Protect.TRAINING:
+        return _training(inputs)
+    if account is None:
+        raise Refused(
+            f"protecting {spec.protect!s} rows costs privacy budget: say which account pays "
+            "(`voile budget open` opens one)"
+        )
+    if spec.protect is Protect.BACKGROUND:
+        return _background(inputs, account)
+    if spec.protect is Protect.POPULATION:
+        return _population(inputs, account, rows)
+    return _explained_row(inputs, account)
+
+
+def _training(inputs: ExplanationInputs) -> Release:
+    spec = inputs.spec
+    if inputs.learned is not None:
+        _features_only(inputs)
+        name = _name(inputs, "learned Shapley values")
+        model, level = inputs.model.digest, str(spec.level)
+        return PostProcessed(inputs.learned, inputs.origins, model, name, level)
+    return at_level(
+        spec.level,
+        role=spec.role,
+        model=inputs.model,
+        background=_needed(inputs),
+        schema=inputs.schema,
+        origins=inputs.origins_but_clusters,
+        clusters=inputs.clusters,
+        speed=inputs.speed,
+    )
+
+
+def _background(inputs: ExplanationInputs, account: Account) -> Release:
+    spec = inputs.spec
+    private = PrivateBackground(
+        _needed(inputs),
+        dataset=account.dataset,
+        relation=account.relation,
+        delta=_delta(inputs, account),
+        epsilon=spec.epsilon,
+        noise_share=NOISE_SHARE if spec.noise is None else spec.noise,
+    )
+    return at_level(
+        spec.level,
+        role=spec.role,
+        model=inputs.model,
+        background=private,
+        schema=inputs.schema,
+        origins=[inputs.model_origin],
+        clusters=inputs.clusters,
+        speed=inputs.speed,
+    )
+
+
+def _population(inputs: ExplanationInputs, account: Account, rows: int) -> Release:
+    spec = inputs.spec
+    delta = _delta(inputs, account)
+    if spec.top is not None:
+        explainer, name = _explainer(inputs)
+        return PrivateTopFeatures(
+            explainer,
+            schema=inputs.schema,
+            k=spec.top,
+            output_width=inputs.model.outputs.width(1),
+            epsilon=EPSILON_OF_NAMES if spec.epsilon is None else spec.epsilon,
+            delta=delta,
+            relation=account.relation,
+            dataset=account.dataset,
+            origins=inputs.origins,
+            model=inputs.model.digest,
+            name=name,
+            level=str(spec.level),
+        )
+    return _importance(inputs, account, rows, delta)
+
+
+def _importance(inputs: ExplanationInputs, account: Account, rows: int, delta: float) -> Release:
+    spec = inputs.spec
+    importance: Importance
+    if inputs.background is None and inputs.learned is None:
+        name = _name(inputs, "Shapley values of the population over itself")
+        importance = OverItself(inputs.model, inputs.schema, inputs.groups, inputs.speed)
+    else:
+        explainer, name = _explainer(inputs)
+        importance = ByExplainer(explainer, inputs.model.outputs, inputs.schema)
+    epsilon = spec.epsilon
+    if epsilon is None:
+        share = NOISE_SHARE_OF_IMPORTANCE if spec.noise is None else spec.noise
+        noise = share * inputs.model.outputs.width(len(importance.output_names))
+        epsilon = _epsilon(noise, importance.sensitivity(rows, account.relation), delta)
+    return PrivateGlobalImportance(
+        importance,
+        dataset=account.dataset,
+        relation=account.relation,
+        epsilon=epsilon,
+        delta=delta,
+        origins=inputs.origins,
+        model=inputs.model.digest,
+        name=name,
+        level=str(spec.level),
+    )
+
+
+def _explained_row(inputs: ExplanationInputs, account: Account) -> Release:
+    spec = inputs.spec
+    explainer, name = _explainer(inputs)
+    common: dict[str, Any] = {
+        "schema": inputs.schema,
+        "dataset": account.dataset,
+        "origins": inputs.origins,
+        "model": inputs.model.digest,
+        "name": name,
+        "level": str(spec.level),
+        "relation": account.relation,
+    }
+    if spec.top is not None:
+        epsilon = EPSILON_OF_NAMES if spec.epsilon is None else spec.epsilon
+        return TopFeaturesOfRow(explainer, k=spec.top, epsilon=epsilon, **common)
+    width, delta = inputs.model.outputs.width(1), _delta(inputs, account)
+    bound = width / 2 if spec.bound is None else spec.bound
+    epsilon = EPSILON_OF_A_ROW if spec.epsilon is None else spec.epsilon
+    if spec.noise is not None:
+        sensitivity = clipped_vector(
+            bound=bound,
+            norm=Norm.L2,
+            unit=ProtectedUnit.EXPLAINED_ROW,
+            relation=account.relation,
+        )
+        epsilon = _epsilon(spec.noise * width, sensitivity, delta)
+    return ClippedRelease(explainer, bound=bound, epsilon=epsilon, delta=delta, **common)
+
+
+# --- what they share ------------------------------------------------------------------------------
+
+
+def _explainer(inputs: ExplanationInputs) -> tuple[Any, str]:
+    """Any explainer over public rows, or the learned one."""
+    if inputs.learned is not None:
+        _features_only(inputs)
+        return inputs.learned, _name(inputs, "learned Shapley values")
+    if inputs.spec.level is Level.GRANULAR:
+        raise Refused("pairs of features are offered for training and background rows only")
+    background = _needed(inputs)
+    model, schema, groups = inputs.model, inputs.schema, inputs.groups
+    settings: dict[str, Any] = {"groups": groups, "schema": schema, "speed": inputs.speed}
+    if Players.of(schema.feature_names, groups).count <= MOST_EXACT_PLAYERS:
+        return ExactShapley(model, background, **settings), _name(inputs, "exact Shapley values")
+    return KernelShapley(model, background, **settings), _name(inputs, "kernel Shapley values")
+
+
+def _needed(inputs: ExplanationInputs) -> Any:
+    if inputs.background is None:
+        raise InvalidInput(
+            "absent features take their values from background rows: hand some in, or an explainer "
+            "that was trained for this model"
+        )
+    return inputs.background
+
+
+def _name(inputs: ExplanationInputs, words: str) -> str:
+    """Tells explainers apart that differ in their public rows, groups or weights."""
+    learned = None if inputs.learned is None else digest_of(inputs.learned.network)
+    rows = None if inputs.background is None else rows_digest(inputs.background).hex()
+    groups = {name: list(members) for name, members in (inputs.groups or {}).items()}
+    tag = hashlib.sha256(json.dumps([learned, rows, groups]).encode()).hexdigest()
+    return f"{words} ({tag[:_SHOWN]})"
+
+
+def _features_only(inputs: ExplanationInputs) -> None:
+    level = inputs.spec.level
+    if level is not Level.DETAILED:
+        raise Refused(f"a learned explainer knows the level detailed only, not {level!s}")
+
+
+def _delta(inputs: ExplanationInputs, account: Account) -> float:
+    stated = inputs.spec.delta
+    return SHARE_OF_DELTA * account.delta if stated is None else stated
+
+
+def _epsilon(noise: float, sensitivity: Sensitivity, delta: float) -> float:
+    """The epsilon of Gaussian noise of this standard deviation."""
+    return max(1e-3, gaussian_epsilon(noise / sensitivity.value * (1 - 1e-8), delta * (1 - 1e-8)))

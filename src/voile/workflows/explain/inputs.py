@@ -1,0 +1,279 @@
+"""From a specification to what it names: model, schema, background, origins, and rows to explain.
+
+Origins are what every promise rests on: there is no default for them, and nothing overrides what an
+artefact records about itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from voile.attribution import FastShap, Groups, Speed
+from voile.attribution.fastshap import load_explainer
+from voile.core.errors import InvalidInput, Refused, UnreadableFile
+from voile.core.explanation_checks import or_numbered
+from voile.core.input_file import read_json
+from voile.core.schema import Schema
+from voile.datasets.tables import read_protected_table, read_table
+from voile.models import Box, Simplex, WrappedModel, load_model, wrap
+from voile.release import PUBLIC, Origin
+from voile.release.feature_clusters import CLUSTERS, Clusters, declared_clusters, public_clusters
+from voile.release.levels import Level, groups_at
+from voile.workflows.explain.files import origin_from
+from voile.workflows.explain.public_rows import public_rows
+from voile.workflows.explain.questions import row_count
+from voile.workflows.explain.specification import ExplanationSpec, Protect
+
+if TYPE_CHECKING:
+    from voile.workflows.artefact import Artefact
+
+
+@dataclass(frozen=True)
+class GivenRows:
+    """Rows as a release takes them.
+
+    Args:
+        rows: of a file that is protected, as they stand there; else inside the schema.
+        identifiers: one for each row, if a column holds them.
+        notes: what is to be said about them.
+    """
+
+    rows: Any
+    identifiers: list[Any] | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many there are; public."""
+        return row_count(self.rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplanationInputs:
+    """A specification, and what it names.
+
+    Args:
+        model: what is explained, with one output where a release asks for that.
+        schema: what is public about rows.
+        model_origin: of the model and, if there is one, of the learned explainer.
+        background: rows that absent features take their values from.
+        background_origin: of these; there is no default, because the promise rests on it. Not
+            needed if they are what is protected.
+        learned: an explainer that was trained for this model.
+        declared: clusters that were declared or paid for.
+        remarks: what is to be said about the background rows.
+    """
+
+    spec: ExplanationSpec
+    model: WrappedModel
+    schema: Schema
+    model_origin: Origin
+    background: Any = field(default=None, repr=False)
+    background_origin: Origin | None = None
+    learned: FastShap | None = None
+    declared: Clusters | None = None
+    remarks: tuple[str, ...] = ()
+    speed: Speed = field(default_factory=Speed)
+
+    def __post_init__(self) -> None:
+        if self.spec.level is Level.AGGREGATE and self.declared is not None:
+            self.declared.check_paid()
+        if self._public_background is not None and self.background_origin is None:
+            raise InvalidInput(
+                "background rows that are not protected leave their mark on what is released: say "
+                "what they were made from (background_origin, --background-origin public)"
+            )
+
+    @cached_property
+    def clusters(self) -> Clusters | None:
+        """Of the level aggregate: declared, paid for, or found in a background anybody may see."""
+        if self.spec.level is not Level.AGGREGATE or self.declared is not None:
+            return self.declared
+        if self._public_background is None:
+            raise Refused(
+                "clusters that are found in protected rows have to be paid for, which this command "
+                "does not do: in Python, voile.workflows.explain.paid_clusters "
+                "charges them and hands them to the release with their guarantee; --clusters is "
+                "only for groups that were declared without looking at protected data"
+            )
+        assert self.background_origin is not None
+        count = min(CLUSTERS, len(self.schema.features))
+        found = public_clusters(self.background, schema=self.schema, count=count)
+        return replace(found, origin=self.background_origin)
+
+    @property
+    def groups(self) -> Groups | None:
+        return groups_at(self.spec.level, self.schema, self.clusters)
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """Of everything that is used besides what is protected."""
+        used = self.clusters if self.spec.level is Level.AGGREGATE else None
+        return (*self.origins_but_clusters, *(() if used is None else (used.origin,)))
+
+    @property
+    def origins_but_clusters(self) -> tuple[Origin, ...]:
+        """Of the model and of background rows that are not protected."""
+        if self._public_background is None or self.background_origin is None:
+            return (self.model_origin,)
+        return (self.model_origin, self.background_origin)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was stated and cannot be checked, and what was filled in."""
+        if self._public_background is None or self.background_origin is None:
+            return self.remarks
+        labels = sorted(self.background_origin.datasets)
+        made = f"made from {', '.join(labels)}" if labels else "public"
+        return (f"it is assumed, as stated, that the background rows are {made}", *self.remarks)
+
+    def read_rows(self, source: str) -> GivenRows:
+        """The rows of a file, or of standard input (`-`).
+
+        What stands in protected ones is for the release to read, and never told.
+        """
+        self.spec.check_apart(source)
+        protected = self.spec.protect.of_data
+        return _rows(source, self.schema, self.spec.id_column, protected=protected)
+
+    @property
+    def _public_background(self) -> Any:
+        """Background rows, unless they are what is protected."""
+        return None if self.spec.protect is Protect.BACKGROUND else self.background
+
+
+def load_inputs(
+    spec: ExplanationSpec, artefact: Artefact | None = None, speed: Speed | None = None
+) -> ExplanationInputs:
+    """Read what a specification names.
+
+    Args:
+        artefact: what `spec.model` names, if that is an artefact (`find_artefact`).
+    """
+    schema = _schema(spec, artefact)
+    background = _background(spec, schema, artefact)
+    return ExplanationInputs(
+        spec=spec,
+        model=_model(spec, schema, artefact),
+        schema=schema,
+        model_origin=model_origin(spec, artefact),
+        background=background.rows,
+        background_origin=background_origin(spec, artefact),
+        learned=None if spec.explainer is None else load_explainer(spec.explainer),
+        declared=None if spec.clusters is None else _clusters(spec.clusters),
+        remarks=tuple(f"background: {note}" for note in background.notes),
+        speed=speed or Speed(),
+    )
+
+
+def find_artefact(model: str) -> Artefact | None:
+    """The artefact that a model's name stands for, if it is one."""
+    if not Path(model).is_dir():
+        return None
+    from voile.workflows.artefact import is_artefact, load_artefact
+
+    if not is_artefact(Path(model)):
+        raise InvalidInput(f"{model}: a folder, but not a finished artefact of `voile federate`")
+    return load_artefact(Path(model))
+
+
+# --- what every promise rests on ------------------------------------------------------------------
+
+
+def model_origin(spec: ExplanationSpec, artefact: Artefact | None) -> Origin:
+    """As stated; of an artefact, as it was recorded when it was made."""
+    if artefact is None and spec.model_origin is None:
+        raise InvalidInput(
+            "every promise rests on what the model was made from: --model-origin public, "
+            "trained-on:LABEL, or a JSON file with the guarantees of its training"
+        )
+    if artefact is None:
+        assert spec.model_origin is not None
+        return origin_from(spec.model_origin)
+    if spec.model_origin is not None:
+        raise InvalidInput(
+            "an artefact records what it was made from, and nothing overrides that: leave out "
+            "--model-origin"
+        )
+    return artefact.origin
+
+
+def background_origin(spec: ExplanationSpec, artefact: Artefact | None) -> Origin | None:
+    """As stated, for a file that is not protected; reference rows of an artefact are public."""
+    if spec.background is None or spec.protect is Protect.BACKGROUND:
+        return None if artefact is None else PUBLIC
+    return None if spec.background_origin is None else origin_from(spec.background_origin)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _schema(spec: ExplanationSpec, artefact: Artefact | None) -> Schema:
+    if spec.schema_file is not None:
+        return Schema.load(spec.schema_file)
+    if artefact is None:
+        raise InvalidInput("say what the rows look like: --schema FILE")
+    return artefact.schema
+
+
+def _model(spec: ExplanationSpec, schema: Schema, artefact: Artefact | None) -> WrappedModel:
+    """The model with names for its outputs; of two classes one: the other is its complement."""
+    wrapped = wrap(load_model(spec.model)) if artefact is None else artefact.model
+    if spec.output_range is not None:
+        wrapped = wrap(wrapped, outputs=Box(*spec.output_range))
+    if wrapped.output_names is None:
+        count = wrapped.predict(schema.null_row[None].copy()).shape[1]
+        wrapped = wrap(wrapped, output_names=or_numbered(None, "output", count))
+    names, output = wrapped.output_names or (), spec.output
+    if output is None and isinstance(wrapped.outputs, Simplex) and len(names) == 2:
+        output = names[-1]
+    return wrapped if output is None else wrapped.only(output)
+
+
+def _background(spec: ExplanationSpec, schema: Schema, artefact: Artefact | None) -> GivenRows:
+    """Rows of a file, or the public reference rows of an artefact."""
+    if spec.background is None:
+        return GivenRows(None if artefact is None else artefact.reference)
+    protected = spec.protect is Protect.BACKGROUND
+    return _rows(spec.background, schema, None, protected=protected)
+
+
+def _rows(source: str, schema: Schema, id_column: str | None, *, protected: bool) -> GivenRows:
+    table = (read_protected_table if protected else read_table)(source)
+    features, identifiers = _features(table, schema, source), _identifiers(table, id_column)
+    if protected:
+        return GivenRows(features, identifiers)
+    read = public_rows(features, schema, source=source)
+    return GivenRows(read.rows, identifiers, read.notes)
+
+
+def _features(table: dict[str, Any], schema: Schema, source: str) -> dict[str, Any]:
+    """The columns of the schema, all of which must be there."""
+    missing = [name for name in schema.feature_names if name not in table]
+    if missing:
+        raise InvalidInput(
+            f"{source}: the schema {schema.name!r} needs columns that are not there: "
+            + ", ".join(map(repr, missing))
+        )
+    return {name: table[name] for name in schema.feature_names}
+
+
+def _identifiers(table: dict[str, Any], column: str | None) -> list[Any] | None:
+    if column is None:
+        return None
+    if column not in table:
+        raise InvalidInput(f"there is no column {column!r} with identifiers")
+    return list(table[column])
+
+
+def _clusters(path: Path) -> Clusters:
+    groups = read_json(path)
+    try:
+        return declared_clusters({name: tuple(members) for name, members in groups.items()})
+    except (ValueError, AttributeError, TypeError) as error:
+        raise UnreadableFile(
+            f"{path}: expected JSON, names with lists of features: {error}"
+        ) from error
