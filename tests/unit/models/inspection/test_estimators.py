@@ -122,7 +122,7 @@ def fitted(estimator: Any) -> Any:
     return estimator.fit(ROWS, LABELS)
 
 
-@pytest.mark.parametrize("estimator", KNOWN, ids=lambda one: repr(one)[:60])
+@pytest.mark.parametrize("estimator", KNOWN, ids=lambda one: type(one).__name__)
 @pytest.mark.filterwarnings("ignore")
 def test_estimators_of_scikit_learn_are_known_and_treat_rows_one_by_one(estimator: Any) -> None:
     model = wrap(fitted(estimator), digest="known")
@@ -133,7 +133,7 @@ def test_estimators_of_scikit_learn_are_known_and_treat_rows_one_by_one(estimato
         assert row_wise(model.only(model.output_names[0]).made_total()) is RowWise.KNOWN
 
 
-@pytest.mark.parametrize("estimator", UNKNOWN, ids=lambda one: repr(one)[:60])
+@pytest.mark.parametrize("estimator", UNKNOWN, ids=lambda one: type(one).__name__)
 @pytest.mark.filterwarnings("ignore")
 def test_what_anybody_else_wrote_is_not_known(estimator: Any) -> None:
     assert row_wise(wrap(fitted(estimator))) is None
