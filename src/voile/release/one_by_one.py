@@ -25,7 +25,7 @@ from voile.core.explanation import Explanation
 from voile.core.explanation_checks import Attributions, BaseValues
 from voile.core.schema import Rows, Schema
 from voile.release.post_processed import Explainer
-from voile.release.quiet import quietly
+from voile.release.quiet import or_none, quietly
 from voile.release.records import Records
 
 FORGETFUL: Final = "the explainer remembers nothing from one explained row to the next"
@@ -94,13 +94,13 @@ class OneByOne:
 
     def _vector(self, row: Rows) -> Attributions:
         shape = self.known.values.shape[1:]
-        try:
-            found = np.asarray(self.explainer(row[np.newaxis].copy()).values, dtype=np.float64)
-        except Exception:  # whatever a protected row provokes must not be seen
-            return np.zeros(shape)
-        if found.shape != (1, *shape):
+        found = or_none(lambda: self._explained(row))
+        if found is None or found.shape != (1, *shape):
             return np.zeros(shape)
         return np.where(np.isfinite(found[0]), found[0], 0.0)
+
+    def _explained(self, row: Rows) -> Attributions:
+        return np.asarray(self.explainer(row[np.newaxis].copy()).values, dtype=np.float64)
 
 
 def other_row(schema: Schema) -> Rows:

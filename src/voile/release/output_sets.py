@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +32,7 @@ from voile.models import (
 from voile.models import OutputSet as DeclaredOutputs
 from voile.models.outputs import ROUNDING
 from voile.privacy.sensitivity import OutputSet
+from voile.release.quiet import or_none
 
 SAME_ANSWER: Final = 2.0**-20
 """How far, as a share of the width of the output set, an answer may depend on the other rows of a
@@ -62,19 +64,16 @@ class Unfailing:
     outputs: int
 
     def __call__(self, rows: Rows) -> Outputs:
-        whole = self._attempt(rows)
+        whole = or_none(partial(self._numbers, rows))
         if whole is not None:
             return whole
-        single = [self._attempt(row[np.newaxis]) for row in rows]
+        single = [or_none(partial(self._numbers, row[np.newaxis])) for row in rows]
         none = np.full((1, self.outputs), np.nan)
         return np.concatenate([none if found is None else found for found in single])
 
-    def _attempt(self, rows: Rows) -> Outputs | None:
-        try:
-            found = np.asarray(self.forward(rows))
-            numbers = found.reshape(len(rows), self.outputs).astype(np.float64)
-        except Exception:  # whatever a protected row provokes must not be seen
-            return None
+    def _numbers(self, rows: Rows) -> Outputs | None:
+        found = np.asarray(self.forward(rows))
+        numbers = found.reshape(len(rows), self.outputs).astype(np.float64)
         return numbers if found.dtype.kind in "fiub" else None
 
 

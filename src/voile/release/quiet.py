@@ -17,9 +17,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Lock, Thread
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 UNHEARD: Final = (
     "what the model itself prints or writes to files of its own, or says in other processes or in "
@@ -43,6 +45,20 @@ _here = _Here()
 def silent() -> bool:
     """Whether nothing may be heard of this thread."""
     return _here.silence is not None and _here.silence.lasts
+
+
+def or_none(ask: Callable[[], T]) -> T | None:
+    """What `ask` says of a protected row; None if it fails, however it does.
+
+    A call to leave the process and a panic of a library in another language are no `Exception`, and
+    speak of the row as well. Only whoever sits at the keyboard may interrupt.
+    """
+    try:
+        return ask()
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException:  # whatever a protected row provokes must not be seen
+        return None
 
 
 @contextmanager

@@ -551,6 +551,21 @@ def test_a_box_that_mixes_the_rows_of_a_batch_is_asked_about_one_at_a_time(
     assert set(seen) == {1}
 
 
+def test_a_box_that_leaves_the_process_teaches_nothing_about_that_row(
+    records: dict[str, TableRecords],
+) -> None:
+    (mine, *_) = records.values()
+    oldest = mine.rows[:, 0].max()
+
+    def leaving(rows: Any) -> Any:
+        if (rows[:, 0] == oldest).any():
+            raise SystemExit(f"{oldest} is not supported")
+        return rows[:, 0]
+
+    found = Imitate(mine.schema, wrap(leaving, outputs=Box(18, 95))).targets(mine, {})
+    np.testing.assert_array_equal(found[:, 0].isnan().numpy(), mine.rows[:, 0] == oldest)
+
+
 def test_a_box_with_a_range_is_imitated_within_it(
     records: dict[str, TableRecords], clinic: ClinicFederation
 ) -> None:
