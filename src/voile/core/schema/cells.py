@@ -24,14 +24,23 @@ _TRUTH_TEXTS = {1.0: ("True", "true"), 0.0: ("False", "false")}
 _WHOLE_OR_TRUTH = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.0*)?|true|false", re.IGNORECASE | re.ASCII)
 """Fifteen digits: any more, and a float could be the number beside."""
 _MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})
+_PLAIN_TYPES = frozenset({str, bytes, int, float, bool, type(None)})
+"""Where two values of one type are equal, they read alike: nothing but zero has two forms."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What a raw column says: NaN where no value can be used, and which of those are missing."""
+    """What a raw column says: NaN where no value can be used, and which of those are missing.
+
+    There is one zero: equal values are merged in many places, where the first of 0.0 and -0.0 would
+    speak for records that hold the other.
+    """
 
     values: FeatureValues
     missing: Mask
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", self.values + 0.0)
 
     @property
     def unusable(self) -> Mask:
@@ -110,14 +119,15 @@ class _Ordinals(dict[Any, int]):
 def _distinct(values: list[Any]) -> tuple[list[Any], np.ndarray[Any, np.dtype[np.intp]]]:
     """The distinct values and, for each value, its place among them.
 
-    Values that compare equal (1, 1.0, True) are one value here, so readers must treat them alike.
+    Values are one only if they are of one plain type. Beside any other type each stands for itself:
+    a foreign value may claim to equal its neighbour and read differently.
     """
-    ordinals = _Ordinals()
-    try:
-        inverse = np.fromiter(map(ordinals.__getitem__, values), np.intp, len(values))
-    except Exception:  # a value that cannot be hashed or compared: take each for distinct
+    if not _PLAIN_TYPES.issuperset(map(type, values)):
         return values, np.arange(len(values))
-    return list(ordinals), inverse
+    ordinals = _Ordinals()
+    keys = zip(map(type, values), values, strict=True)
+    inverse = np.fromiter(map(ordinals.__getitem__, keys), np.intp, len(values))
+    return [value for _, value in ordinals], inverse
 
 
 def _number(value: Any) -> float:
@@ -125,7 +135,7 @@ def _number(value: Any) -> float:
         return _number_in(value)
     if type(value).__name__ in _MISSING_TYPES:
         return math.nan
-    if isinstance(value, numbers.Number | np.bool_):
+    if isinstance(value, numbers.Number | np.bool_) and not isinstance(value, np.timedelta64):
         return _float(_real(value))
     raise ValueError("not a number")
 
@@ -183,5 +193,5 @@ def _texts(value: Any) -> Iterator[str]:
         value = _real(value)
         if value == int(value):
             yield str(int(value))
-        yield repr(number)
+        yield repr(number + 0.0)  # one zero
         yield from _TRUTH_TEXTS.get(number, ())

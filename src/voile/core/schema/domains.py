@@ -142,7 +142,7 @@ class Numbers:
 
     def settle(self, values: FeatureValues, default: float) -> FeatureValues:
         inside = np.clip(np.rint(values) if self.whole else values, self.lower, self.upper)
-        return np.where(np.isnan(inside), default, inside)
+        return np.where(np.isnan(inside), default, inside) + 0.0  # one zero, see `Reading`
 
     def encode(self, values: FeatureValues) -> Encoded:
         return ((values - self.lower) / (self.upper - self.lower))[:, np.newaxis]
@@ -235,7 +235,7 @@ class Categories:
 
     def settle(self, values: FeatureValues, default: float) -> FeatureValues:
         listed = (values >= 0) & (values < len(self.values)) & (np.rint(values) == values)
-        return np.where(listed, values, default)
+        return np.where(listed, values, default) + 0.0
 
     def encode(self, values: FeatureValues) -> Encoded:
         columns: Encoded = np.zeros((len(values), len(self.values)))

@@ -278,7 +278,7 @@ class _Limits:
     def settle(self, given: NDArray[np.float64]) -> Rows:
         inside = self._inside(given)
         found: Rows = np.where(self._lost(given, inside), self.default, inside)
-        return found
+        return found + 0.0  # one zero, see `Reading`
 
     def lost(self, given: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which values say nothing, so that the default stands for them."""

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import warnings
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -260,6 +261,71 @@ def test_protected_rows_never_raise_or_warn(records: list[tuple[Any, ...]]) -> N
     for place, record in enumerate(records):
         alone = {name: [value] for name, value in zip(CLINIC.feature_names, record, strict=True)}
         assert np.array_equal(CLINIC.rows(alone)[0], rows[place])
+
+
+class Impostor:
+    """Claims to be 1, and is no number."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return hash(1)
+
+
+ZEROS = (0, 0.0, -0.0, False, Decimal("-0"), Decimal("0.0"), np.float32(-0.0), np.int8(0), -0j)
+ONES = (1, 1.0, True, Decimal(1), Fraction(1), np.float64(1), np.bool_(True), 1 + 0j, Impostor())
+OTHERS = (
+    *("0", "-0.0", "0.0", "1", "1.0", "True", b"1", b"-0.0", np.str_("1.0"), np.bytes_(b"0")),
+    *(None, pd.NA, pd.NaT, float("nan"), -float("nan"), Decimal("NaN"), np.float32("nan")),
+    *(float("inf"), "-inf", 0.1, np.float32(0.1), Decimal("0.1"), 2**53 + 1, float(2**53)),
+    *(pd.Timestamp(1), pd.Timedelta(1), np.datetime64(1, "s"), np.timedelta64(1, "s")),
+)
+mixtures = st.one_of(
+    *(st.lists(st.sampled_from(cells), max_size=6) for cells in (ZEROS, ONES, ZEROS + ONES)),
+    st.lists(st.sampled_from(ZEROS + ONES + OTHERS) | garbage, max_size=6),
+)
+lists = st.sampled_from(
+    [
+        *(("0", "1"), ("0.0", "1.0"), ("-0.0", "0.0", "1"), ("False", "True"), ("-0.0", "true")),
+        *((0, 1), (1, 0, -5), ("0.1", "nan"), ("0.10000000149011612", str(2**53 + 1))),
+    ]
+)
+
+
+@given(mixtures, lists | st.just(()), st.booleans())
+def test_a_column_is_read_as_each_of_its_cells_alone(
+    cells: list[Any], listed: tuple[Any, ...], whole: bool
+) -> None:
+    domain = Categories(listed) if listed else Numbers(-2, 2, whole)
+    schema = Schema("x", (Feature("a", domain),), Label("b", domain) if not whole else None)
+    together = (schema.rows({"a": cells}), schema.null_records({"a": cells}))
+    alone = [(schema.rows({"a": [cell]}), schema.null_records({"a": [cell]})) for cell in cells]
+    for place, (row, null) in enumerate(alone):
+        assert row.tobytes() == together[0][place].tobytes()  # the sign of zero, too
+        assert null.tolist() == [together[1][place]]
+    if schema.label is not None:
+        labels = schema.labels({"b": cells})
+        each = [schema.labels({"b": [cell]}).item() for cell in cells]
+        assert labels.tobytes() == np.array(each, dtype=np.float64).tobytes()
+
+
+@pytest.mark.parametrize("make", [np.array, list])
+@pytest.mark.parametrize("listed", [("0.0", "1.0"), ("-0.0", "1.0"), ("0", "1")])
+def test_one_negative_zero_changes_no_other_record(make: Any, listed: tuple[str, ...]) -> None:
+    schema = Schema("x", (Feature("dose", Categories(listed), "1.0" if "1.0" in listed else "1"),))
+    zeros, one_negative = make([0.0, 0.0, 0.0]), make([-0.0, 0.0, 0.0])
+    one, two = schema.rows({"dose": zeros}), schema.rows({"dose": one_negative})
+    assert np.array_equal(one[1:], two[1:])
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_rows_know_one_zero(whole: bool) -> None:
+    schema = Schema("x", (Feature("a", Numbers(-1, 1, whole)),))
+    tiny = -0.2 if whole else -0.0  # rounds to a negative zero
+    for cells in ([-0.0, "-0.0", tiny], [Decimal("-0"), b"-0", tiny], np.array([-0.0, 0.0, tiny])):
+        assert not np.signbit(schema.rows({"a": cells})).any()
+    assert not np.signbit(schema.clamp([[-0.0], [tiny]])).any()
 
 
 @given(
