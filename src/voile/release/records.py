@@ -41,8 +41,10 @@ class Records:
 
         None is a number like any other: where the number is protected, nothing may depend on it.
         """
-        rows = schema.rows(given) if hasattr(given, "keys") else schema.clamp(given)
-        return cls(rows, schema.null_records(given))
+        if hasattr(given, "keys"):
+            return cls(schema.rows(given), schema.null_records(given))
+        numbers = schema.numbers(given)
+        return cls(schema.clamp(numbers), schema.null_records(numbers))
 
     def __len__(self) -> int:
         return len(self.rows)

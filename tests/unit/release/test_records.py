@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,10 +44,44 @@ def test_a_null_record_is_not_taken_for_the_defaults() -> None:
     assert sorted(zip(few.blank.tolist(), counts.tolist(), strict=True)) == [(False, 2), (True, 1)]
 
 
-@pytest.mark.parametrize("wrong", [np.zeros((0, 3)), np.zeros((2, 2)), {"age": [1]}, [["a"] * 3]])
+@pytest.mark.parametrize("wrong", [np.zeros((0, 3)), np.zeros((2, 2)), {"age": [1]}, "abc", 5])
 def test_only_public_structure_raises(wrong: Any) -> None:
     with pytest.raises(InvalidInput):
         Records.read(wrong, SCHEMA, "records")
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        *(None, "x", b"\xff", 10**30, -(10**400), math.nan, Decimal("sNaN"), 1j, object(), [1]),
+        *(pd.NaT, np.datetime64("2020-01-01"), np.timedelta64(3, "s"), pd.Timestamp(0)),
+    ],
+)
+@pytest.mark.parametrize("make", [list, tuple, iter, lambda rows: np.array(rows, dtype=object)])
+def test_one_cell_of_an_array_or_a_list_never_raises_and_moves_no_other(
+    cell: Any, make: Any
+) -> None:
+    usual = [30, 1, 2.6]
+    expected = Records.read(np.array([usual] * 2), SCHEMA, "records").rows
+    found = Records.read(make([usual, [cell, 1, 2.6], usual]), SCHEMA, "records")
+    assert np.array_equal(found.rows[::2], expected)
+    assert not found.blank.any()
+    assert np.array_equal(SCHEMA.clamp(found.rows), found.rows)
+
+
+@pytest.mark.parametrize("row", [[], [1, 2], [1, 2, 3, 4], None, 7, "abc", b"abc", [None] * 3])
+def test_a_row_of_a_list_that_has_not_one_value_for_each_feature_is_null(row: Any) -> None:
+    found = Records.read([[30, 1, 2.6], row], SCHEMA, "records")
+    assert found.blank.tolist() == [False, True]
+
+
+@given(st.lists(st.lists(st.sampled_from(["1", b"2", -0.0, True, None, 10**30, "m"]), max_size=4)))
+def test_a_list_is_read_as_each_of_its_rows_alone(rows: list[list[Any]]) -> None:
+    together = Records.read_any(rows, SCHEMA)
+    for place, row in enumerate(rows):
+        alone = Records.read_any([row], SCHEMA)
+        assert together.rows[place].tobytes() == alone.rows[0].tobytes()
+        assert together.blank[place] == alone.blank[0]
 
 
 # --- Models ---------------------------------------------------------------------------------------

@@ -63,6 +63,34 @@ def raw_column(column: Any, name: str) -> RawColumn:
     return array
 
 
+def read_matrix(given: Any, width: int) -> FeatureValues | None:
+    """The numbers in raw rows, shape (n, width), NaN for all else; None for another shape.
+
+    The shape of an array is public. A list has none: in it each row stands for itself, and one that
+    has not one value for each feature says nothing, as a line of a protected file would.
+    """
+    if hasattr(given, "__array__"):
+        array = np.asarray(given)
+    elif isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
+        return None
+    else:
+        rows = [_row(row, width) for row in given]
+        array = np.fromiter((cell for row in rows for cell in row), dtype=object)
+        array = array.reshape(len(rows), width)
+    if array.ndim != 2 or array.shape[1] != width:
+        return None
+    with np.errstate(all="ignore"):
+        return np.column_stack([read_numbers(column).values for column in array.T])
+
+
+def _row(row: Any, width: int) -> list[Any]:
+    try:
+        cells = list(row)
+    except Exception:  # see `_attempt`
+        cells = []
+    return cells if len(cells) == width and not isinstance(row, str | bytes) else [None] * width
+
+
 def read_numbers(column: RawColumn) -> Reading:
     """The numbers in a raw column."""
     if column.dtype.kind in "biuf":

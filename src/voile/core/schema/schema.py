@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from voile.core.errors import InvalidInput, SchemaError
 from voile.core.schema.arrays import Encoded, FeatureValues, Mask, RawColumn, Rows, Table
-from voile.core.schema.cells import raw_column
+from voile.core.schema.cells import raw_column, read_matrix
 from voile.core.schema.domains import Categories, Numbers, check_text
 from voile.core.schema.features import Feature, Label
 from voile.core.schema.locate import dotted, quoted
@@ -31,10 +31,10 @@ class Schema:
     Scaling and encoding follow from it alone, never from data, so they cost no privacy.
 
     Guarantees:
-        Protected rows never raise. Whatever the values are, `rows`, `labels` and `check` give a
-        result without error or warning. What `rows` gives lies inside the declared domains, and so
-        does a label, unless it is NaN. Only public structure raises: a missing column, unequal
-        lengths, a wrong shape or dtype.
+        Protected rows never raise. Whatever the values are, `rows`, `numbers`, `labels` and `check`
+        give a result without error or warning. What `rows` gives lies inside the declared domains,
+        and so does a label, unless it is NaN. Only public structure raises: a missing column,
+        unequal lengths, a wrong shape of an array.
 
         Each row is read by itself: what it becomes depends on no other row.
 
@@ -142,6 +142,18 @@ class Schema:
             return np.column_stack(
                 [feature.read(columns[feature.name]) for feature in self.features]
             )
+
+    def numbers(self, given: Any) -> NDArray[np.float64]:
+        """Protected rows from an array or a list, shape (n, d): NaN for what is no number.
+
+        Only the shape of an array raises. A row of a list that has not d values is all NaN.
+        """
+        found = read_matrix(given, len(self.features))
+        if found is None:
+            raise InvalidInput(
+                f"rows must be an array or a list of shape (n, {len(self.features)})"
+            )
+        return found
 
     def null_records(self, given: Any) -> Mask:
         """Which records of a table of raw data, or of an array of rows, are null, shape (n,).
