@@ -58,7 +58,7 @@ def test_kill_at_random_points_leaves_the_old_file_or_the_new_one(tmp_path: Path
             kill(process)
             answered = max([last, *map(int, lines(pipe))])
         found = Explanation.load(path)
-        number = int(found.notes[0])
+        number = int(str(found.notes[0]))
         assert found == numbered(number)
         # What was answered is kept; at most the save under way was kept without an answer.
         assert answered <= number <= answered + 1
@@ -83,8 +83,8 @@ def test_readers_beside_a_writer_always_find_a_whole_file(tmp_path: Path) -> Non
     with child(save_for_ever):
         while len(set(seen)) < 20 and len(seen) < 100_000:
             found = Explanation.load(path)
-            assert found == numbered(int(found.notes[0]))
-            seen.append(int(found.notes[0]))
+            assert found == numbered(int(str(found.notes[0])))
+            seen.append(int(str(found.notes[0])))
     assert len(set(seen)) == 20
     assert seen == sorted(seen)
 

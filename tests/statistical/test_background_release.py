@@ -198,7 +198,7 @@ def statistics(drawn: Explanation) -> dict[str, Vectors]:
         "standard error": errors[::2, 0, 0],
         "half width": widths[::2, 0, 0],
         "data": data[::2].sum(axis=1),
-        "notes": np.full(len(both), float(zlib.crc32("".join(drawn.notes).encode()))),
+        "notes": np.full(len(both), float(zlib.crc32("".join(map(str, drawn.notes)).encode()))),
     }
 
 

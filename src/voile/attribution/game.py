@@ -22,6 +22,7 @@ from voile.attribution.settings import Speed
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.explanation_checks import or_numbered
+from voile.core.row_note import Note
 from voile.core.schema import Schema
 from voile.models import Model, Outputs, Rows, wrap
 
@@ -123,7 +124,7 @@ class Game:
         errors: NDArray[np.float64] | None = None,
         base: NDArray[np.float64] | None = None,
         names: tuple[str, ...] | None = None,
-        notes: tuple[str, ...] = (),
+        notes: tuple[Note, ...] = (),
     ) -> Explanation:
         """Values of shape (rows, players, outputs) with everything that belongs to them."""
         keeps_data = names is None and self.players.single

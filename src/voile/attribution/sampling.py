@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from voile.attribution.game import Game
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
+from voile.core.row_note import RowNote
 from voile.models import Outputs, Rows
 
 Values: TypeAlias = NDArray[np.float64]
@@ -35,6 +36,7 @@ Values: TypeAlias = NDArray[np.float64]
 
 FEWEST_BACKGROUND_ROWS = 12
 CELLS_AT_ONCE = 1 << 23
+LATE = "tolerance not reached"
 
 
 def check_sampled_players(players: int, most: int, instead: str) -> None:
@@ -134,7 +136,8 @@ def explain(game: Game, given: Any, sampler: Sampler, effort: Effort, seed: int)
     """Explain rows one after the other, each with random numbers of its own."""
     rows, game = game.read(given)
     predictions = game.outputs(rows.copy())  # a model may write into what it is given
-    estimates, late = [], 0
+    estimates: list[Estimate] = []
+    late: list[int] = []
     for place, (row, output) in enumerate(zip(rows, predictions, strict=True)):
         game.speed.report(place, len(rows))
         draw = np.random.default_rng([seed, place])
@@ -148,10 +151,11 @@ def explain(game: Game, given: Any, sampler: Sampler, effort: Effort, seed: int)
             return _estimate(game, row, output, sampler, evaluations, draw)
 
         estimate = once(effort.count) if isinstance(effort, Evaluations) else _until(effort, once)
-        late += isinstance(effort, Tolerance) and estimate.worst > effort.standard_error
+        if isinstance(effort, Tolerance) and estimate.worst > effort.standard_error:
+            late.append(place)
         estimates.append(estimate)
     game.speed.report(len(rows), len(rows))
-    notes = (f"tolerance not reached for {late} of {len(rows)} rows",) if late else ()
+    notes = (RowNote(LATE, tuple(late)),) if late else ()
     return game.explanation(
         rows,
         np.stack([estimate.values for estimate in estimates]),

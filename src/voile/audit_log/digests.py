@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from voile.audit_log.canonical import Canonical, encode
 from voile.core.errors import InvalidInput
+from voile.core.row_note import RowNote, note_to_plain
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -50,7 +51,7 @@ def explanation_bytes(explanation: Explanation) -> bytes:
         "feature_names": list(explanation.feature_names),
         "output_names": list(explanation.output_names),
         "guarantees": [_guarantee(item) for item in explanation.guarantees],
-        "notes": list(explanation.notes),
+        "notes": [note_to_plain(note) for note in explanation.notes],
     }
     if explanation.standard_errors is not None:
         content["standard_errors"] = array_digest(explanation.standard_errors).hex()
@@ -64,8 +65,9 @@ def explanation_bytes(explanation: Explanation) -> bytes:
 def explanation_rows(explanation: Explanation) -> Iterator[bytes]:
     """Canonical bytes of each row by itself: what the commitments of `row_receipt` are made to.
 
-    A digest of everything the rows have in common, then the row's own bits. So one row of a saved
-    explanation is enough to give the same bytes again: `next(explanation_rows(explanation[3]))`.
+    A digest of everything the rows have in common, then the row's own bits and notes. So one row of
+    a saved explanation is enough to give the same bytes again:
+    `next(explanation_rows(explanation[3]))`.
     """
     import numpy as np
 
@@ -85,7 +87,7 @@ def explanation_rows(explanation: Explanation) -> Iterator[bytes]:
         "feature_names": list(explanation.feature_names),
         "output_names": list(explanation.output_names),
         "guarantees": [_guarantee(item) for item in explanation.guarantees],
-        "notes": list(explanation.notes),
+        "notes": [note for note in explanation.notes if isinstance(note, str)],
     }
     head = hashlib.sha256(encode(common)).digest()
     count = len(explanation)
@@ -95,13 +97,24 @@ def explanation_rows(explanation: Explanation) -> Iterator[bytes]:
         if array is not None and array.dtype.kind == "f"
     ]
     texts = explanation.data if kinds.get("data") == "U" else None
+    noted = _noted(explanation)
     width = 8 * sum(part.shape[1] for part in numbers)
     for start in range(0, count, _ROWS_AT_ONCE):
         some = slice(start, min(start + _ROWS_AT_ONCE, count))
         bits = np.hstack([part[some] for part in numbers]).astype("<f8", copy=False).tobytes()
         for row in range(some.stop - start):
             words = b"" if texts is None else encode([str(cell) for cell in texts[start + row]])
-            yield head + bits[row * width : (row + 1) * width] + words
+            own = noted.get(start + row, b"")
+            yield head + bits[row * width : (row + 1) * width] + words + own
+
+
+def _noted(explanation: Explanation) -> dict[int, bytes]:
+    """What is said about single rows, for those about which anything is."""
+    texts: dict[int, list[Canonical]] = {}
+    for note in (each for each in explanation.notes if isinstance(each, RowNote)):
+        for row in note.rows:
+            texts.setdefault(row, []).append(note.text)
+    return {row: encode(said) for row, said in texts.items()}
 
 
 def published_round_hash(

@@ -34,6 +34,13 @@ from voile.core.explanation_checks import (
 from voile.core.guarantee import Guarantee
 from voile.core.input_file import damaged
 from voile.core.optional import optional
+from voile.core.row_note import (
+    Note,
+    note_from_plain,
+    note_to_plain,
+    notes_among,
+    notes_for,
+)
 
 NO_GUARANTEE = "no privacy guarantee"
 SUMMED = "sum of attributions"
@@ -57,7 +64,8 @@ class Explanation:
         half_widths: same shape as `values`; with 95 % each attribution lies within ± this, whatever
             the law of its error (privacy noise and sampling together).
         guarantees: what is promised about everything in here; empty if nothing is.
-        notes: labels that must travel with the values, such as "sum of attributions".
+        notes: labels that must travel with the values, such as "sum of attributions"; a `RowNote`
+            goes with its rows only.
     """
 
     values: Attributions
@@ -68,7 +76,7 @@ class Explanation:
     standard_errors: Attributions | None = None
     half_widths: Attributions | None = None
     guarantees: tuple[Guarantee, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
         values = numbers("values", self.values)
@@ -91,7 +99,7 @@ class Explanation:
             if given is not None:
                 self._freeze(name, errors_for(name, given, values.shape))
         self._keep("guarantees", all_of(Guarantee, "guarantees", self.guarantees))
-        self._keep("notes", all_of(str, "notes", self.notes))
+        self._keep("notes", notes_for(self.notes, rows))
 
     def _keep(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -128,7 +136,8 @@ class Explanation:
         """Rows, features and outputs, in this order; every axis stays, even with one entry left.
 
         `explanation[0]`, `explanation[:10, "age"]`, `explanation[:, ["age", "bmi"], "risk"]`.
-        Choosing is post-processing: the guarantees stay as they are.
+        Choosing is post-processing: the guarantees stay as they are. What is noted about rows that
+        are not chosen goes with them.
         """
         parts: list[Selection] = list(selection) if isinstance(selection, tuple) else [selection]
         if len(parts) > 3:
@@ -148,6 +157,7 @@ class Explanation:
             data=None if self.data is None else self.data[np.ix_(row, feature)],
             standard_errors=None if self.standard_errors is None else self.standard_errors[block],
             half_widths=None if self.half_widths is None else self.half_widths[block],
+            notes=notes_among(self.notes, row.tolist()),
         )
 
     def group(self, groups: Mapping[str, Sequence[str]]) -> Self:
@@ -268,7 +278,7 @@ class Explanation:
             "feature_names": list(self.feature_names),
             "output_names": list(self.output_names),
             "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
-            "notes": list(self.notes),
+            "notes": [note_to_plain(note) for note in self.notes],
         }
         return labels, arrays
 
@@ -292,7 +302,7 @@ class Explanation:
                 feature_names=tuple(labels["feature_names"]),
                 output_names=tuple(labels["output_names"]),
                 guarantees=tuple(Guarantee.from_dict(item) for item in labels["guarantees"]),
-                notes=tuple(labels["notes"]),
+                notes=tuple(note_from_plain(note) for note in labels["notes"]),
                 values=arrays["values"],
                 base_values=arrays["base_values"],
                 data=arrays.get("data"),

@@ -33,5 +33,5 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
 def write_promise(figure: Figure, explanation: Explanation) -> None:
     """The guarantees, or their absence, inside the picture: captions get lost on the way."""
     lines = [str(guarantee) for guarantee in explanation.guarantees] or [NO_GUARANTEE]
-    text = "\n".join(fill(line, 110) for line in [*lines, *explanation.notes])
+    text = "\n".join(fill(line, 110) for line in [*lines, *map(str, explanation.notes)])
     figure.supxlabel(text, fontsize=7, color=QUIET, x=0.02, ha="left", parse_math=False)

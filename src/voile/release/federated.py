@@ -189,7 +189,7 @@ class FederatedAggregate:
         values = np.stack([part.values for part in parts])
         base = np.stack([part.base_values for part in parts])
         errors = _joint_errors(parts, weights)
-        notes = _all(part.notes for part in parts)
+        notes = dict.fromkeys(note for part in parts for note in part.notes)
         return replace(
             parts[0],
             values=np.tensordot(weights, values, 1),

@@ -62,7 +62,9 @@ class OneByOne:
         object.__setattr__(self, "known", known)
         # Never that of a protected row: whatever the explainer does, it may be published.
         object.__setattr__(self, "base", base if constant else np.zeros_like(base))
-        object.__setattr__(self, "notes", known.notes if constant else (*known.notes, NO_BASE))
+        # What is noted about the null row is about nobody.
+        said = tuple(note for note in known.notes if isinstance(note, str))
+        object.__setattr__(self, "notes", said if constant else (*said, NO_BASE))
 
     def _is_base_elsewhere(self, base: BaseValues) -> bool:
         """Whether another public row has the same base value."""

@@ -72,7 +72,7 @@ def test_trees_without_background_say_which_game_they_play() -> None:
     boosted = GradientBoostingClassifier(n_estimators=5).fit(BACKGROUND, labels)
     found = TreeShapley(boosted)(ROWS)
     assert found.output_names == ("output",)
-    assert any("tree-path-dependent" in note for note in found.notes)
+    assert any("tree-path-dependent" in str(note) for note in found.notes)
     total = found.values.sum(axis=1) + found.base_values
     assert np.allclose(total[:, 0], boosted.decision_function(ROWS), atol=1e-6)
 

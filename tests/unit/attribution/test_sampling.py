@@ -19,6 +19,7 @@ from voile.attribution import (
 )
 from voile.attribution.designs import allocation, designs, pairs_of_size, smallest_design
 from voile.core.errors import InvalidInput
+from voile.core.row_note import RowNote
 
 Array = NDArray[np.float64]
 SAMPLED: list[Any] = [KernelShapley, PermutationShapley]
@@ -109,7 +110,7 @@ def test_a_tolerance_is_kept_or_reported(method: Any) -> None:
     truth = ExactShapley(wavy, BACKGROUND)(rows).values
     assert np.abs(found.values - truth).max() < 0.05
     short = method(wavy, BACKGROUND, effort=Tolerance(1e-6, at_most=4_000))(rows)
-    assert short.notes == ("tolerance not reached for 4 of 4 rows",)
+    assert short.notes == (RowNote("tolerance not reached", (0, 1, 2, 3)),)
 
 
 def test_efforts_that_make_no_sense() -> None:

@@ -194,7 +194,7 @@ def test_guarantees_are_guarantees(wrong: Any) -> None:
 
 @pytest.mark.parametrize("wrong", ["a note", [3], None])
 def test_notes_are_texts(wrong: Any) -> None:
-    with pytest.raises(InvalidInput, match="notes must be a sequence of str"):
+    with pytest.raises(InvalidInput, match="notes must be a sequence of texts"):
         small(notes=wrong)
 
 

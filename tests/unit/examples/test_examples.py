@@ -55,6 +55,6 @@ def test_a_shop_learns_roughly_why_and_not_more(tmp_path: Path) -> None:
     assert story.again.explanation == shown
     assert "nothing was charged" in story.refused
     assert story.checked.verified
-    assert any("nothing is promised about 'payments 2025'" in note for note in shown.notes)
+    assert any("nothing is promised about 'payments 2025'" in str(note) for note in shown.notes)
     assert "To the shop" in fraud_alert.said(story)
     assert story.picture.stat().st_size > SMALLEST_PICTURE

@@ -177,7 +177,7 @@ def test_a_guarantee_of_the_model_is_carried_along_and_what_it_lacks_is_noted() 
     both = people(origins=[TRAINED, trained_on("elsewhere")])
     drawn = both.draw(PEOPLE[:1])
     assert [promise.dataset for promise in drawn.guarantees] == ["people 1", "training rows"]
-    assert any("'elsewhere'" in note for note in drawn.notes)
+    assert any("'elsewhere'" in str(note) for note in drawn.notes)
 
 
 def test_the_preview_compares_with_a_synthetic_background() -> None:

@@ -105,7 +105,7 @@ def test_rows_that_trained_the_model_are_refused() -> None:
     with pytest.raises(Refused, match="without differential privacy"):
         release(origins=[trained_on("people")])
     drawn = release(origins=[PUBLIC, trained_on("others")]).draw(ROWS)
-    assert any("nothing is promised about 'others'" in note for note in drawn.notes)
+    assert any("nothing is promised about 'others'" in str(note) for note in drawn.notes)
 
 
 @pytest.mark.parametrize(

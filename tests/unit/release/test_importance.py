@@ -171,7 +171,7 @@ def test_each_part_has_noise_for_its_own_size_and_they_compose_in_parallel() -> 
     north, south = drawn.standard_errors[:, 0, 0]
     assert north == release.noise(10).sigma == pytest.approx(3 * south, rel=1e-4)
     assert release.guarantees(40)[0].epsilon == 1.0
-    assert any("parts: north, south" in note for note in drawn.notes)
+    assert any("parts: north, south" in str(note) for note in drawn.notes)
     assert any("fixed" in text for text in drawn.guarantees[0].assumptions)
 
 

@@ -29,6 +29,7 @@ import numpy as np
 from voile.audit_log import Receipt, RowReceipt, RowTree, explanation_bytes, issue_receipt
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
+from voile.core.row_note import Note
 from voile.ledger import Account, Question
 from voile.ledger.replay import About
 from voile.privacy.events import PrivacyEvent
@@ -137,7 +138,7 @@ class Explainer:
     caller: str = "explainer"
     purpose: str = "explanation"
     subject: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     _paying: Account | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
@@ -301,7 +302,7 @@ class Explainer:
         )
 
 
-def _settled_notes(explanation: Explanation, *more: str) -> Explanation:
+def _settled_notes(explanation: Explanation, *more: Note) -> Explanation:
     """The note "not charged" goes, because what carries it leaves only after the commit."""
     notes = tuple(note for note in explanation.notes if note != NOT_CHARGED)
     return replace(explanation, notes=(*notes, *more))

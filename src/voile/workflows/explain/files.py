@@ -62,7 +62,7 @@ def as_plain(explanation: Explanation) -> dict[str, Any]:
     }
     return {
         "guarantees": [guarantee.to_dict() for guarantee in explanation.guarantees],
-        "notes": list(explanation.notes),
+        "notes": [str(note) for note in explanation.notes],
         "feature_names": list(explanation.feature_names),
         "output_names": list(explanation.output_names),
         "values": explanation.values.tolist(),

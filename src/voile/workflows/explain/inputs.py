@@ -16,6 +16,7 @@ from voile.attribution.fastshap import load_explainer
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.explanation_checks import or_numbered
 from voile.core.input_file import read_json
+from voile.core.row_note import Note
 from voile.core.schema import Schema
 from voile.datasets.tables import read_protected_table, read_table
 from voile.models import Box, Simplex, WrappedModel, load_model, wrap
@@ -43,7 +44,7 @@ class GivenRows:
 
     rows: Any
     identifiers: list[Any] | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def count(self) -> int:

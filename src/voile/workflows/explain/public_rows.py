@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 
 from voile.core.errors import InvalidInput
+from voile.core.row_note import RowNote
 from voile.core.schema import Feature, Problem, Rows, Schema, SchemaReport, Table
 from voile.core.schema.cells import raw_column
 
 _SHOWN: Final = 5
-_STRETCHES: Final = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +25,11 @@ class PublicRows:
 
     Args:
         rows: shape (n, d).
-        notes: for each column with cells that were filled in, which; rows are counted from 1.
+        notes: for each column with cells that were filled in, in which rows.
     """
 
     rows: Rows
-    notes: tuple[str, ...]
+    notes: tuple[RowNote, ...]
 
 
 def public_rows(table: Table, schema: Schema, *, source: str = "") -> PublicRows:
@@ -37,7 +37,7 @@ def public_rows(table: Table, schema: Schema, *, source: str = "") -> PublicRows
     report = schema.check(table)
     _check(report, schema, source)
     notes = (_note(feature, table[feature.name]) for feature in schema.features)
-    return PublicRows(schema.rows(table), tuple(note for note in notes if note))
+    return PublicRows(schema.rows(table), tuple(note for note in notes if note is not None))
 
 
 def _check(report: SchemaReport, schema: Schema, source: str) -> None:
@@ -62,20 +62,10 @@ def _check(report: SchemaReport, schema: Schema, source: str) -> None:
         )
 
 
-def _note(feature: Feature, column: Any) -> str:
+def _note(feature: Feature, column: Any) -> RowNote | None:
     cells = raw_column(column, feature.name)
     missing = np.flatnonzero(feature.domain.problems(feature.domain.read(cells))[Problem.MISSING])
     if not len(missing):
-        return ""
-    return (
-        f"filled in with the schema's default: {feature.name!r} = {feature.default} in"
-        f" row{'s' if len(missing) > 1 else ''} {_stretches(missing + 1)}"
-    )
-
-
-def _stretches(numbers: Any) -> str:
-    """2, 3, 4 and 9 as "2-4, 9"; a note stays a note, however many there are."""
-    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
-    shown = [f"{p[0]}-{p[-1]}" if len(p) > 1 else f"{p[0]}" for p in parts[:_STRETCHES]]
-    rest = sum(map(len, parts[_STRETCHES:]))
-    return ", ".join(shown) + (f" and {rest} more" if rest else "")
+        return None
+    text = f"filled in with the schema's default: {feature.name!r} = {feature.default}"
+    return RowNote(text, tuple(missing.tolist()))

@@ -19,6 +19,7 @@ from voile.audit_log import array_digest
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Relation
+from voile.core.row_note import Note, note_to_plain
 from voile.core.schema.cells import raw_column
 from voile.ledger import PublicInput, Question, RowPart
 from voile.ledger.replay import About
@@ -44,13 +45,13 @@ def question(identity: Identity, account: str, about: About) -> Question:
     )
 
 
-def about_public(rows: Any, notes: Sequence[str] = ()) -> PublicInput:
+def about_public(rows: Any, notes: Sequence[Note] = ()) -> PublicInput:
     """Rows that are not protected: their values name them.
 
     And what is noted about them: a stored answer carries its notes, so rows of which a cell was
     filled in are not asked about by rows that hold the default.
     """
-    said = json.dumps(list(notes)).encode() if notes else b""
+    said = json.dumps([note_to_plain(note) for note in notes]).encode() if notes else b""
     return PublicInput(rows_digest(rows) + said)
 
 

@@ -147,7 +147,7 @@ def observed(
 
 def outside(explained: Explained) -> object:
     shown = explained.explanation
-    notes = [note for note in shown.notes if not note.startswith("named in this order")]
+    notes = [note for note in shown.notes if not str(note).startswith("named in this order")]
     return (
         shown.shape,
         shown.feature_names,

@@ -1,0 +1,89 @@
+"""`RowNote`: a note about some rows of an explanation, which goes with those rows and no others."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Any, Final, Self, TypeAlias
+
+from voile.core.errors import InvalidInput
+
+_STRETCHES: Final = 100
+
+
+@dataclass(frozen=True)
+class RowNote:
+    """What is to be said about some of the rows.
+
+    Whoever is handed a row gets what is noted about it, and learns nothing about the others.
+
+    Args:
+        text: what is said.
+        rows: about which rows, counted from 0, in ascending order.
+    """
+
+    text: str
+    rows: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", tuple(map(int, self.rows)))
+        ascending = all(before < after for before, after in pairwise(self.rows))
+        if not isinstance(self.text, str) or not self.rows or self.rows[0] < 0 or not ascending:
+            raise InvalidInput(f"expected a text about rows in ascending order, found {self!r}")
+
+    def covers(self, row: int) -> bool:
+        place = bisect_left(self.rows, row)
+        return place < len(self.rows) and self.rows[place] == row
+
+    def among(self, chosen: Sequence[int]) -> Self | None:
+        """The note about these rows, which are counted anew; None if it is about none of them."""
+        rows = tuple(new for new, old in enumerate(chosen) if self.covers(old))
+        return type(self)(self.text, rows) if rows else None
+
+    def __str__(self) -> str:
+        """For people, who count rows from 1."""
+        return f"{self.text} in row{'s' if len(self.rows) > 1 else ''} {_stretches(self.rows)}"
+
+
+Note: TypeAlias = str | RowNote
+"""A label for all of an explanation, or for some of its rows."""
+
+
+def note_to_plain(note: Note) -> Any:
+    """Plain values for JSON; `note_from_plain` is the inverse."""
+    return note if isinstance(note, str) else {"text": note.text, "rows": list(note.rows)}
+
+
+def note_from_plain(plain: Any) -> Note:
+    if isinstance(plain, Mapping):
+        return RowNote(plain["text"], tuple(plain["rows"]))
+    return str(plain)
+
+
+def notes_for(given: Any, rows: int) -> tuple[Note, ...]:
+    """Notes of an explanation of this many rows."""
+    notes = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (None,)
+    if not all(isinstance(note, str | RowNote) for note in notes):
+        raise InvalidInput(f"notes must be a sequence of texts or RowNotes, found {given!r}")
+    for note in notes:
+        if isinstance(note, RowNote) and note.rows[-1] >= rows:
+            raise InvalidInput(f"a note about row {note.rows[-1]}, of {rows} rows")
+    return notes
+
+
+def notes_among(notes: Sequence[Note], chosen: Sequence[int]) -> tuple[Note, ...]:
+    """What is to be said about these rows alone."""
+    kept = (note if isinstance(note, str) else note.among(chosen) for note in notes)
+    return tuple(note for note in kept if note is not None)
+
+
+def _stretches(rows: Sequence[int]) -> str:
+    """1, 2, 3 and 8 as "2-4, 9"; a note stays a note, however many there are."""
+    # Along a stretch, a row and its place in the list grow alike.
+    grouped = groupby(enumerate(rows, start=1), lambda each: each[1] - each[0])
+    parts = [[row + 1 for _, row in stretch] for _, stretch in grouped]
+    shown = [f"{p[0]}-{p[-1]}" if len(p) > 1 else f"{p[0]}" for p in parts[:_STRETCHES]]
+    rest = sum(map(len, parts[_STRETCHES:]))
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")

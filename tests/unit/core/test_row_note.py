@@ -1,0 +1,69 @@
+"""A note about some rows goes with those rows and no others."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from voile import Explanation
+from voile.audit_log import explanation_rows
+from voile.core.errors import InvalidInput
+from voile.core.row_note import RowNote, note_from_plain, note_to_plain
+
+LATE = RowNote("too late", (0, 2, 3))
+
+
+def explained(*notes: str | RowNote, rows: int = 4) -> Explanation:
+    values = np.arange(2.0 * rows).reshape(rows, 2)
+    return Explanation(
+        values=values, base_values=np.zeros(1), feature_names=("a", "b"), notes=notes
+    )
+
+
+def test_a_row_keeps_what_is_noted_about_it() -> None:
+    whole = explained("for all", LATE)
+    assert [row.notes for row in whole] == [
+        ("for all", RowNote("too late", (0,))),
+        ("for all",),
+        ("for all", RowNote("too late", (0,))),
+        ("for all", RowNote("too late", (0,))),
+    ]
+    assert whole[[3, 1, 0]].notes == ("for all", RowNote("too late", (0, 2)))
+    assert whole[:, "a"].notes == whole.notes
+
+
+def test_a_row_by_itself_has_the_bytes_it_has_among_others() -> None:
+    whole = explained("for all", LATE, RowNote("and more", (2,)))
+    alone = [next(explanation_rows(row)) for row in whole]
+    assert alone == list(explanation_rows(whole))
+    bare = list(explanation_rows(explained("for all")))
+    assert [mine == theirs for mine, theirs in zip(alone, bare, strict=True)] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_it_is_saved_and_loaded() -> None:
+    whole = explained("for all", LATE)
+    assert Explanation.from_bytes(whole.to_bytes()) == whole
+    assert note_from_plain(json.loads(json.dumps(note_to_plain(LATE)))) == LATE
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [((0,), "row 1"), ((1, 2, 3, 8), "rows 2-4, 9"), (tuple(range(0, 300, 2)), " and 50 more")],
+)
+def test_people_count_from_one(rows: tuple[int, ...], said: str) -> None:
+    assert str(RowNote("late", rows)).endswith(said)
+
+
+def test_notes_about_rows_that_are_not_there() -> None:
+    for rows in ((), (2, 1), (-1, 1)):
+        with pytest.raises(InvalidInput, match="ascending"):
+            RowNote("late", rows)
+    with pytest.raises(InvalidInput, match="of 3 rows"):
+        explained(LATE, rows=3)
