@@ -29,10 +29,6 @@ class Participant(Protocol):
     def size(self) -> int:
         """The number of records that the client has declared in public."""
 
-    @property
-    def note(self) -> str | None:
-        """What must be written on anything made with its randomness."""
-
     def answer(self, instruction: Instruction) -> Update: ...
 
 
@@ -50,7 +46,8 @@ class Client:
     3. asks its recorder, which charges the participation or refuses it (the cap is kept here);
     4. trains, with its own randomness;
     5. refuses to send anything that cost more than was charged;
-    6. stores the update, durably, with the name of its booking, and only then sends it.
+    6. stores the update, durably, with the name of its booking and the note of its randomness, and
+       only then sends it.
 
     A refusal at 3 leaves nothing behind. A crash before 6 has cost a participation and released
     nothing; the repeat is charged again.
@@ -78,10 +75,6 @@ class Client:
         check_name("a client", self.name)
         check_size(self.name, self.size)
 
-    @property
-    def note(self) -> str | None:
-        return self.sources.note
-
     def answer(self, instruction: Instruction) -> Update:
         task = self._task(instruction)
         stage, number = instruction.stage, instruction.round
@@ -98,7 +91,8 @@ class Client:
                 "was charged; nothing was sent"
             )
         stated = event_as_text(fitted.event)
-        update = Update(self.name, stage, number, dict(fitted.change), stated, booking.account)
+        change = dict(fitted.change)
+        update = Update(self.name, stage, number, change, stated, booking.account, source.note)
         self._store(update, booking)
         return update
 
@@ -143,7 +137,10 @@ class Client:
                 "not hold; it is not sent. Bring back the books that it belongs to, or move "
                 f"{path.name} away"
             )
-        return Update(self.name, stage, number, arrays, stated, booking.account, resent=True)
+        if "note" not in label:
+            raise Refused(f"{path.name} does not say with what randomness it was made; not sent")
+        note = label["note"]
+        return Update(self.name, stage, number, arrays, stated, booking.account, note, resent=True)
 
     def _store(self, update: Update, booking: Booking) -> None:
         path = self._path(update.stage, update.round)
@@ -155,6 +152,7 @@ class Client:
                 "event": update.event,
                 "booking": booking.name,
                 "account": booking.account,
+                "note": update.note,
             }
             write_arrays(path, STORED, update.arrays, label)
 

@@ -16,7 +16,7 @@ from voile.federation.arrays import Array, Arrays, checked, digest_of_arrays, sh
 from voile.federation.asking import Answer, Asking
 from voile.federation.checkpoints import Checkpoints, Place
 from voile.federation.client import Participant, check_size
-from voile.federation.faults import Expected, fault_of
+from voile.federation.faults import Expected, fault_of, note_of
 from voile.federation.history import HistoryRow, event_as_text
 from voile.federation.messages import Instruction, Update, check_name
 from voile.federation.progress import NoProgress, Progress, Seen
@@ -36,14 +36,20 @@ class StageResult:
             given.
         errors: what clients in this process raised, for whoever sits at this machine: it may hold
             what must not leave.
-        note: what must be written on the arrays, such as "no privacy guarantee (seeded noise)".
     """
 
     arrays: dict[str, Array]
     rows: tuple[HistoryRow, ...]
     figures: tuple[Mapping[str, float], ...]
     errors: tuple[ClientError, ...]
-    note: str | None = None
+
+    @property
+    def note(self) -> str | None:
+        """What must be written on the arrays, such as "no privacy guarantee (seeded noise)".
+
+        It follows from the answers that the server saw, in this run or in one that it continues.
+        """
+        return next((row.note for row in self.rows if row.note), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,8 +148,7 @@ class InProcess:
                 if answer.error is not None
             ]
             place = self._after(stage, place, answers, fixed, unprotected, agreement)
-        note = next((client.note for client in self.clients if client.note is not None), None)
-        return StageResult(place.arrays, place.rows, place.figures, tuple(errors), note)
+        return StageResult(place.arrays, place.rows, place.figures, tuple(errors))
 
     def _begun(self, stage: Stage, start: Arrays, agreement: str) -> Place:
         arrays = checked(start, "the start arrays")
@@ -231,7 +236,10 @@ class InProcess:
         for name, (outcome, answer) in answers.items():
             account = (answer.content.account or "") if outcome.counts else ""
             event = answer.content.event if outcome.counts else self._agreed(stage, name)
-            row = HistoryRow(stage.name, number, name, outcome, event, answer.seconds, account)
+            row = HistoryRow(
+                stage.name, number, name, outcome, event, answer.seconds, account,
+                note_of(answer.content),
+            )  # fmt: skip
             rows.append(row)
             if name in self._doubled:
                 rows.append(replace(row, outcome=Outcome.DUPLICATE, seconds=0.0))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from voile.federation.arrays import Shapes
-from voile.federation.messages import LONGEST_ACCOUNT, Instruction, Update
+from voile.federation.messages import LONGEST_STATEMENT, Instruction, Update
 from voile.federation.recorder import Outcome
 
 
@@ -48,7 +48,7 @@ def _fault_of(answer: Any, instruction: Instruction, expected: Expected) -> Outc
     wanted = expected.client, instruction.stage, instruction.round
     if (answer.client, answer.stage, answer.round) != wanted:
         return Outcome.WRONG_SENDER
-    if type(answer.event) is not str or not _is_account(answer.account):
+    if type(answer.event) is not str or not all(map(_is_statement, (answer.account, answer.note))):
         return Outcome.WRONG_TYPE
     if answer.event != expected.event:
         return Outcome.OTHER_COST
@@ -65,8 +65,14 @@ def _fault_of(answer: Any, instruction: Instruction, expected: Expected) -> Outc
     return Outcome.TOO_LARGE if max(sizes, default=0.0) > expected.largest else None
 
 
-def _is_account(stated: Any) -> bool:
+def note_of(answer: Any) -> str:
+    """What an update states about its randomness, also one that cannot be used: it was seen."""
+    stated = answer.note if type(answer) is Update else None
+    return stated if stated is not None and _is_statement(stated) else ""
+
+
+def _is_statement(stated: Any) -> bool:
     """It is shown and kept, so it is printable and of moderate length, or absent."""
     if stated is None:
         return True
-    return type(stated) is str and stated.isprintable() and 0 < len(stated) <= LONGEST_ACCOUNT
+    return type(stated) is str and stated.isprintable() and 0 < len(stated) <= LONGEST_STATEMENT

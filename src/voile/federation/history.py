@@ -35,6 +35,8 @@ class HistoryRow:
         seconds: how long the answer took. It depends on how many records were drawn, which the
             accounting takes for unseen: `without_times` removes it from what is released.
         account: which one the client says it charged with an answer that counts; empty if none.
+        note: what the client says must be written on whatever is made of its answer; empty if
+            nothing.
     """
 
     stage: str
@@ -44,13 +46,14 @@ class HistoryRow:
     event: str
     seconds: float
     account: str = ""
+    note: str = ""
 
     @classmethod
     def stored(cls, values: Mapping[str, Any]) -> Self:
         """From plain values by name; raises unless each is what it should be."""
         if set(values) != {item.name for item in fields(cls)}:
             raise ValueError(f"no row of a history has the fields {sorted(values)}")
-        texts = [values[name] for name in ("stage", "client", "event")]
+        texts = [values[name] for name in ("stage", "client", "event", "account", "note")]
         number, seconds = values["round"], values["seconds"]
         sound = (
             all(isinstance(text, str) for text in texts)

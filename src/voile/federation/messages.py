@@ -3,8 +3,9 @@
 An `Instruction` names a stage that the client has been set up for, counts the round and carries
 arrays. There is no field for a seed, a path, a schema, a noise scale or a budget, and whoever sends
 one is refused: a node's randomness, data and budget are its own. An `Update` has no weight: weights
-follow from sizes that were declared in public before the first round. It states what it cost, so
-that a server never promises noise that nobody says was added.
+follow from sizes that were declared in public before the first round. It states what it cost and
+what is to be said about its randomness, so that a server never promises noise that nobody says was
+added, nor noise that can be guessed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from voile.core.errors import InvalidInput
 from voile.federation.arrays import Array, Arrays, checked
 
 LONGEST_NAME = 100
-LONGEST_ACCOUNT = 300
+LONGEST_STATEMENT = 300
+"""Characters of an account or a note that an update states."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,7 @@ class Update:
         event: what it costs, as canonical text (`history.event_as_text`); empty if nothing is
             promised.
         account: which account of the client was charged with it; None if none was.
+        note: what must be written on anything made with the randomness that it was made with.
         resent: whether it was stored before, and is sent again.
     """
 
@@ -69,6 +72,7 @@ class Update:
     arrays: Mapping[str, Array]
     event: str
     account: str | None = None
+    note: str | None = None
     resent: bool = False
 
     @classmethod

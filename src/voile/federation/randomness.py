@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
-from voile.core.randomness import SEEDED_NOISE, GeneratorSource, Seeded, StreamCipher
+from voile.core.randomness import GeneratorSource, Seeded, StreamCipher
 
 
 class Sources(Protocol):
     """A source for each participation of a client."""
-
-    @property
-    def note(self) -> str | None:
-        """What must be written on anything made with it."""
 
     def source(self, client: str, stage: str, round: int) -> GeneratorSource:
         """Randomness for one participation."""
@@ -23,8 +19,6 @@ class Sources(Protocol):
 @dataclass(frozen=True)
 class FreshCiphers:
     """A stream cipher with a new key each time: asked twice for one round, noise differs."""
-
-    note: str | None = field(default=None, init=False)
 
     def source(self, client: str, stage: str, round: int) -> GeneratorSource:  # noqa: ARG002
         return StreamCipher()
@@ -38,7 +32,6 @@ class SeededSources:
     """
 
     seed: int
-    note: str | None = field(default=SEEDED_NOISE, init=False)
 
     def source(self, client: str, stage: str, round: int) -> GeneratorSource:
         text = f"{self.seed}\0{client}\0{stage}\0{round}"

@@ -70,7 +70,15 @@ def trained_on(*datasets: str) -> Origin:
 
 
 def trained_privately(*guarantees: Guarantee) -> Origin:
-    """Made from private data, each set covered by a guarantee."""
+    """Made from private data, each set covered by a guarantee; at least one is needed.
+
+    What carries none (seeded noise, training without noise) is not public for that.
+    """
+    if not guarantees:
+        raise InvalidInput(
+            "something trained privately carries a guarantee, found none; say PUBLIC or "
+            "trained_on(label)"
+        )
     return Origin(frozenset(guarantee.dataset for guarantee in guarantees), tuple(guarantees))
 
 

@@ -10,7 +10,8 @@ from voile.release.origin import Origin, added_up, joint_guarantees, trained_pri
 
 def carried_forward(origins: Sequence[Origin]) -> tuple[Guarantee, ...]:
     """What training promised, as it is: a release of other rows takes nothing from it."""
-    return joint_guarantees([trained_privately(*origin.guarantees) for origin in origins])
+    covered = [trained_privately(*origin.guarantees) for origin in origins if origin.guarantees]
+    return joint_guarantees(covered)
 
 
 def promised(charged: Guarantee, origins: Sequence[Origin]) -> tuple[Guarantee, ...]:

@@ -30,7 +30,7 @@ from voile.privacy.mechanisms.parameters import number
 from voile.privacy.sensitivity.bound import width_of
 from voile.release.clipped import clipped
 from voile.release.federated import NORMAL
-from voile.release.origin import Origin, joint_guarantees, trained_privately
+from voile.release.origin import PUBLIC, Origin, joint_guarantees, trained_privately
 from voile.release.post_processed import ALL_PUBLIC
 
 PROJECTED: Final = "moved to add up to a public or released prediction minus base"
@@ -137,7 +137,7 @@ def _origin(released: Explanation) -> Origin:
         raise Refused(
             "only a released explanation can be joined with another; this one has no guarantee"
         )
-    return trained_privately(*released.guarantees)
+    return trained_privately(*released.guarantees) if released.guarantees else PUBLIC
 
 
 def _moved(

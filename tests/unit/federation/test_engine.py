@@ -315,6 +315,7 @@ FAULTS: dict[str, tuple[Any, Outcome]] = {
     ),
     "a number as account": (lambda i: honest("odd", i, account=7), Outcome.WRONG_TYPE),
     "an account of two lines": (lambda i: honest("odd", i, account="a\nb"), Outcome.WRONG_TYPE),
+    "a number as note": (lambda i: honest("odd", i, note=7), Outcome.WRONG_TYPE),
     "another stage": (lambda i: honest("odd", i, stage="other"), Outcome.WRONG_SENDER),
 }
 

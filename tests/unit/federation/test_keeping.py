@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.federation.toys import CAP, START, Pull, client, rows_of, stage
+from tests.unit.federation.toys import CAP, START, Odd, Pull, client, honest, rows_of, stage
 from voile import Relation
 from voile.core.errors import Refused, UnreadableFile
-from voile.core.randomness import Seeded
+from voile.core.randomness import SEEDED_NOISE, Seeded
 from voile.federation import (
     HistoryRow,
     InMemory,
@@ -23,6 +23,7 @@ from voile.federation import (
     Outcome,
     RoundLog,
     RoundReport,
+    StageResult,
     Unprotected,
     charged,
     digest_of_arrays,
@@ -32,6 +33,7 @@ from voile.federation import (
     without_times,
     write_history,
 )
+from voile.federation.checkpoints import CHECKPOINT
 from voile.federation.client import STORED
 from voile.federation.files import file_stem, read_arrays, write_arrays
 from voile.privacy.events import Composed, Gaussian, PoissonSampled, Repeated, from_dict, to_dict
@@ -133,6 +135,65 @@ def test_a_damaged_stored_update_is_not_trained_anew(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFile):
         node.answer(Instruction("pull", 1, START))
     assert len(nodes.participations) == 1
+
+
+# --- the note of the randomness ---------------------------------------------------------------
+
+
+def continued(folder: Path, nodes: InMemory, seed: int | None) -> StageResult:
+    clients = [client(name, recorder=nodes, folder=folder / "nodes", seed=seed) for name in NAMES]
+    return InProcess(clients, checkpoints=folder / "server").run(stage(clients_per_round=2), START)
+
+
+def test_fresh_noise_needs_no_note(tmp_path: Path) -> None:
+    assert continued(tmp_path, InMemory(CAP), None).note is None
+
+
+def test_a_checkpoint_keeps_the_note_of_what_it_was_made_of(tmp_path: Path) -> None:
+    nodes = InMemory(CAP)
+    first = continued(tmp_path, nodes, 7)
+    again = continued(tmp_path, nodes, None)  # the clients of today have fresh noise
+    assert digest_of_arrays(again.arrays) == digest_of_arrays(first.arrays)
+    assert first.note == again.note == SEEDED_NOISE
+
+
+def test_a_stored_update_is_sent_with_the_note_that_it_was_made_with(tmp_path: Path) -> None:
+    nodes = InMemory(CAP)
+    client("ash", recorder=nodes, folder=tmp_path, seed=7).answer(Instruction("pull", 1, START))
+    fresh = client("ash", recorder=nodes, folder=tmp_path, seed=None)
+    again = fresh.answer(Instruction("pull", 1, START))
+    assert again.resent
+    assert again.note == SEEDED_NOISE
+    assert fresh.answer(Instruction("pull", 2, START)).note is None
+
+
+def test_an_update_that_could_not_be_used_was_seen_with_its_note() -> None:
+    odd = Odd("odd", lambda i: honest("odd", i, arrays={}, note=SEEDED_NOISE))
+    found = InProcess([odd]).run(stage(clients_per_round=1, rounds=1), START)
+    assert [row.outcome for row in found.rows] == [Outcome.WRONG_SHAPE]
+    assert found.note == SEEDED_NOISE
+
+
+def test_what_does_not_say_with_what_randomness_it_was_made_is_refused(tmp_path: Path) -> None:
+    nodes = InMemory(CAP)
+    continued(tmp_path, nodes, None)
+    for path in tmp_path.rglob("*.safetensors"):
+        without_note(path)
+    with pytest.raises(UnreadableFile, match=r"pull\.1"):
+        continued(tmp_path, nodes, None)
+    names = {path.parent.name for path in (tmp_path / "nodes").rglob("pull.1.*")}
+    node = client(sorted(names)[0], recorder=nodes, folder=tmp_path / "nodes", seed=None)
+    with pytest.raises(Refused, match="with what randomness"):
+        node.answer(Instruction("pull", 1, START))
+
+
+def without_note(path: Path) -> None:
+    kind = CHECKPOINT if path.parent.name == "server" else STORED
+    arrays, label = read_arrays(path, kind)
+    label.pop("note", None)
+    for row in label.get("rows", []):
+        row.pop("note")
+    write_arrays(path, kind, arrays, label)
 
 
 def test_file_names_are_safe_and_different() -> None:

@@ -84,7 +84,7 @@ def test_no_message_changes_the_noise() -> None:
 def test_an_update_has_no_weight() -> None:
     """Weights follow from declared sizes: a client cannot send one, drawn or otherwise."""
     wire = {"client": "a", "stage": "pull", "round": 1, "arrays": START, "resent": False}
-    wire |= {"event": "", "account": None}
+    wire |= {"event": "", "account": None, "note": None}
     assert Update.read(wire).client == "a"
     with pytest.raises(InvalidInput, match=r"not accepted .*weight"):
         Update.read({**wire, "weight": 3.0})

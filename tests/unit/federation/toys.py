@@ -15,6 +15,7 @@ from voile.federation import (
     Arrays,
     Client,
     Fitted,
+    FreshCiphers,
     InMemory,
     Instruction,
     ParticipationGuard,
@@ -75,7 +76,7 @@ def client(
     recorder: ParticipationGuard | None = None,
     folder: Path | None = None,
     task: Any = None,
-    seed: int = 1,
+    seed: int | None = 1,
     records: Any = None,
 ) -> Client:
     return Client(
@@ -84,7 +85,7 @@ def client(
         records=rows_of(name, size) if records is None else records,
         tasks={"pull": Pull() if task is None else task},
         recorder=InMemory(CAP) if recorder is None else recorder,
-        sources=SeededSources(seed),
+        sources=FreshCiphers() if seed is None else SeededSources(seed),
         folder=folder,
     )
 
@@ -108,7 +109,6 @@ class Odd:
     reply: Callable[[Instruction], Any]
     size: int = 40
     asked: list[int] = field(default_factory=list)
-    note: str | None = None
 
     def answer(self, instruction: Instruction) -> Update:
         self.asked.append(instruction.round)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract.releases import CASES, TRAINED
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Adversary, Relation
+from voile.core.guarantee import Adversary, Guarantee, Relation
 from voile.release import PUBLIC, Origin, trained_on, trained_privately
 from voile.release.origin import joint_guarantees, origins_digest, refuse_unprotected
 
@@ -105,3 +105,9 @@ def test_every_release_names_its_origins_in_its_identity() -> None:
         release = case.build()
         if hasattr(release, "origins"):
             assert origins_digest(release.origins) in release.identity.parameters, name
+
+
+def test_private_training_without_a_guarantee_is_not_public() -> None:
+    nothing: tuple[Guarantee, ...] = ()  # such as those of what was made with seeded noise
+    with pytest.raises(InvalidInput, match="found none"):
+        trained_privately(*nothing)
