@@ -31,7 +31,7 @@ from benchmarks.harness import Figure, write
 from voile.attribution import FastShap
 from voile.attribution.fastshap import EXPLAINER_PLAN, train_explainer, train_surrogate
 from voile.audit_log import AuditLog, RowTree, explanation_bytes, explanation_rows
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.randomness import Seeded
 from voile.core.storage import open_storage
 from voile.datasets import clinic_federation
@@ -55,9 +55,7 @@ MILLION = 1_000_000
 TRAINED = Guarantee(
     epsilon=1.0,
     delta=1e-5,
-    unit=ProtectedUnit.ROW,
-    relation=Relation.BLANK_ONE,
-    dataset=DATASET,
+    protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, DATASET),
     against=(Adversary.PUBLIC,),
     computational=True,
     mechanism="DP-SGD (declared here, for the record)",
@@ -96,7 +94,7 @@ def private(learned: FastShap) -> ClippedRelease:
         bound=0.5,
         epsilon=1.0,
         delta=1e-6,
-        dataset=DATASET,
+        protected=Protected(ProtectedUnit.EXPLAINED_ROW, Relation.REPLACE_ONE, DATASET),
         origins=(PUBLIC,),
         model="0" * 64,
         name="learned Shapley values",
@@ -107,9 +105,7 @@ def private(learned: FastShap) -> ClippedRelease:
 def desk() -> Iterator[Desk]:
     account = Opening(
         name="people",
-        dataset=DATASET,
-        unit=ProtectedUnit.EXPLAINED_ROW,
-        relation=Relation.REPLACE_ONE,
+        protected=Protected(ProtectedUnit.EXPLAINED_ROW, Relation.REPLACE_ONE, DATASET),
         epsilon=10_000.0,
         delta=1e-5,
         children=Children.PARALLEL,
@@ -153,7 +149,7 @@ class Parts:
         paying = asking._paying
         assert paying is not None
         desk = asking.desk
-        record = NamedRecord(name, paying.dataset)
+        record = NamedRecord(name, paying.protected.dataset)
         one = [_prepared(desk, paying, asking._record_request(paying, record))]
         found: list[Any] = []
         times["look"] = clocked(

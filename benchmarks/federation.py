@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Figure, alternate, compare, write
+from voile import Protected, ProtectedUnit, Relation
 from voile.core.randomness import GeneratorSource, Seeded
 from voile.datasets import clinic_federation
 from voile.federation import (
@@ -67,7 +68,12 @@ def rounds() -> list[Figure]:
     clinic = clinic_federation(ROWS, seed=SEED)
     records = {name: TableRecords.of(data) for name, data in clinic.hospitals.items()}
     sizes = {name: len(found) for name, found in records.items()}
-    facts = Facts(clinic.schema, sizes, rounds=1)
+    facts = Facts(
+        clinic.schema,
+        sizes,
+        Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "clinic"),
+        rounds=1,
+    )
     plan = split_total(facts, epsilon=2.0, delta=1e-5, training=TRAINING)
     given = {f"{BLACK_BOX}/{n}": a for n, a in plan.tasks[BLACK_BOX].start(SEED).items()}
     figures = []

@@ -34,7 +34,7 @@ import psycopg
 from benchmarks.harness import Figure, alternate, compare, write
 from voile.audit_log import AuditLog
 from voile.audit_log.log import HEADS, LEAVES
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.storage import Table, open_storage
 from voile.core.storage.sql import Dialect
 from voile.ledger import Ledger, Opening, PublicInput, Question, ReplayKey
@@ -53,9 +53,7 @@ PREPARED = 12_000
 GUARANTEE = Guarantee(
     epsilon=0.25,
     delta=1e-6,
-    unit=ProtectedUnit.ROW,
-    relation=Relation.BLANK_ONE,
-    dataset=DATASET,
+    protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, DATASET),
     against=(Adversary.PUBLIC,),
     computational=False,
     mechanism="analytic Gaussian, sigma 4.2",
@@ -80,9 +78,7 @@ def create(place: str) -> None:
         for name in reversed(PATH):
             asked = Opening(
                 name=name,
-                dataset=DATASET,
-                unit=ProtectedUnit.ROW,
-                relation=Relation.BLANK_ONE,
+                protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, DATASET),
                 epsilon=1000.0,
                 delta=1e-6,
                 parent=parent,
@@ -235,9 +231,7 @@ def _example_record() -> bytes:
         log = storage.submit(lambda t: AuditLog.create(t, ORIGIN))
         asked = Opening(
             name=PATH[0],
-            dataset=DATASET,
-            unit=ProtectedUnit.ROW,
-            relation=Relation.BLANK_ONE,
+            protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, DATASET),
             epsilon=1.0,
             delta=1e-6,
         )

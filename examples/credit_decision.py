@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 from voile import Explanation, plots
 from voile.attribution import ExactShapley
 from voile.audit_log import Policy, Report, explanation_bytes, verify_receipt
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.schema import Schema
 from voile.ledger import Opening, PublicInput, Question, RowPart
 from voile.models import Box, WrappedModel, wrap
@@ -77,6 +77,7 @@ WORDS = {
 CUSTOMERS, PENALTY = 20_000, 0.001
 EPSILON, DELTA = 1.0, 1e-6
 DATASET = "customers 2026"
+PROTECTED = Protected(ProtectedUnit.ROW, Relation.REPLACE_ONE, DATASET)
 APPLICANT = {
     "monthly_income": [1900.0],
     "monthly_instalments": [950.0],
@@ -134,9 +135,7 @@ def train_privately(books: Books) -> tuple[WrappedModel, Origin]:
     """
     account = Opening(
         name="customers",
-        dataset=DATASET,
-        unit=ProtectedUnit.ROW,
-        relation=Relation.REPLACE_ONE,
+        protected=PROTECTED,
         epsilon=2.0,
         delta=1e-5,
     )
@@ -144,17 +143,15 @@ def train_privately(books: Books) -> tuple[WrappedModel, Origin]:
     bound = Sensitivity(
         value=2 / (CUSTOMERS * PENALTY) * (1 + 1e-3),  # the solver stops a little before the end
         norm=Norm.L2,
-        unit=ProtectedUnit.ROW,
-        relation=Relation.REPLACE_ONE,
+        unit=PROTECTED.unit,
+        relation=PROTECTED.relation,
         conditions=("encoded rows are at most 1 long", "the solver has converged"),
     )
     noise = Gaussian.calibrated(bound, epsilon=EPSILON, delta=DELTA, shape=(weights_count(),))
     promise = Guarantee(
         epsilon=EPSILON,
         delta=DELTA,
-        unit=bound.unit,
-        relation=bound.relation,
-        dataset=DATASET,
+        protected=PROTECTED,
         against=(Adversary.PUBLIC,),
         computational=False,
         mechanism="Gaussian noise on the weights of a logistic regression",

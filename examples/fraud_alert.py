@@ -29,7 +29,7 @@ from voile import plots
 from voile.attribution import ExactShapley
 from voile.audit_log import Report, explanation_bytes, verify_receipt
 from voile.core.errors import BudgetExceeded
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Rows, Schema
 from voile.ledger import Adaptive, Children, Opening
 from voile.models import WrappedModel, wrap
@@ -73,6 +73,7 @@ kind = "categorical"
 categories = ["no", "yes"]
 """)
 DATASET = "payments, week 46"
+PROTECTED = Protected(ProtectedUnit.EXPLAINED_ROW, Relation.REPLACE_ONE, DATASET)
 CUSTOMER = "customer 4711"
 PAYMENT = {
     "amount": [1450.0],
@@ -102,7 +103,7 @@ def main(folder: Path) -> Story:
     explainer = ExactShapley(model, payments(60, seed=9)[0], schema=SCHEMA)
     settings: dict[str, Any] = {
         "schema": SCHEMA,
-        "dataset": DATASET,
+        "protected": PROTECTED,
         "origins": (trained_on("payments 2025"), PUBLIC),
         "model": model.digest,
         "name": "exact Shapley values",
@@ -143,9 +144,7 @@ def open_account(books: Books) -> None:
     """
     account = Opening(
         name="customers",
-        dataset=DATASET,
-        unit=ProtectedUnit.EXPLAINED_ROW,
-        relation=Relation.REPLACE_ONE,
+        protected=PROTECTED,
         epsilon=6.0,
         delta=1e-6,
         spending=Adaptive((20.0,)),

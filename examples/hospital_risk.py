@@ -24,7 +24,7 @@ import numpy as np
 from voile import Explanation, plots
 from voile.attribution import ExactShapley
 from voile.audit_log import Policy, Report, explanation_bytes, verify_receipt
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.datasets import clinic_federation
 from voile.ledger import Opening, remaining
 from voile.models import Box, WrappedModel, wrap
@@ -47,7 +47,8 @@ PATIENT = CLINIC.schema.clamp(
     [[78.0, 24.0, 1.0, 104.0, 112.0, 88.0, 38.6, 2.1, 150.0, 10.4, 60.0, 3.0]]
 )
 RULE = "risk rule v1"
-RULES: dict[str, Any] = {"relation": Relation.BLANK_ONE, "delta": 1e-6, "dataset": DATASET}
+PATIENTS = Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, DATASET)
+RULES: dict[str, Any] = {"protected": PATIENTS, "delta": 1e-6}
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,7 @@ def main(folder: Path) -> Story:
 def open_account(books: Books) -> None:
     account = Opening(
         name="harbour",
-        dataset=DATASET,
-        unit=ProtectedUnit.ROW,
-        relation=Relation.BLANK_ONE,
+        protected=PATIENTS,
         epsilon=3.0,
         delta=1e-5,
     )

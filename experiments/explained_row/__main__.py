@@ -28,10 +28,10 @@ import numpy as np
 from benchmarks.harness import Figure, write
 from numpy.typing import NDArray
 
-from voile import Relation, datasets
+from voile import Protected, ProtectedUnit, Relation, datasets
 from voile.attribution import ExactShapley
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit
+from voile.core.guarantee import Adversary, Guarantee
 from voile.models import Box, wrap
 from voile.privacy.mechanisms import Gaussian
 from voile.privacy.sensitivity import shapley_background_with_base, shapley_norm
@@ -240,9 +240,7 @@ def over_background(explained: Explanation, epsilon: float) -> tuple[Explanation
     promise = Guarantee(
         epsilon=epsilon,
         delta=DELTA,
-        unit=ProtectedUnit.ROW,
-        relation=Relation.BLANK_ONE,
-        dataset="background",
+        protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "background"),
         against=(Adversary.PUBLIC,),
         computational=False,
         mechanism="Gaussian noise",

@@ -21,7 +21,7 @@ from matplotlib import pyplot as plt
 
 from experiments.private_background.setting import Array, Setting, cosines, dutch
 from voile.attribution import ExactShapley
-from voile.core.guarantee import Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.datasets import SOURCES
 from voile.models import Box
 from voile.privacy.sensitivity import shapley_background, shapley_background_with_base
@@ -38,6 +38,7 @@ SIZES = (100, 300, 1_000, 3_000)
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 RELATIONS = (Relation.BLANK_ONE, Relation.REPLACE_ONE)
 DELTA = 1e-5
+PRIVATE_ROWS = "dutch census, private rows"
 TABLE_ROWS = 200
 
 
@@ -48,8 +49,7 @@ def release(
         setting.model,
         setting.private[:size],
         schema=setting.schema,
-        dataset="dutch census, private rows",
-        relation=relation,
+        protected=Protected(ProtectedUnit.ROW, relation, PRIVATE_ROWS),
         epsilon=epsilon,
         delta=DELTA,
         origins=[trained_on("dutch census, training rows")],
@@ -97,8 +97,7 @@ def synthetic(setting: Setting, exact: Array) -> list[Figure]:
         made = synthetic_background(
             private,
             setting.schema,
-            dataset="dutch census, private rows",
-            relation=Relation.BLANK_ONE,
+            protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, PRIVATE_ROWS),
             epsilon=epsilon,
             delta=DELTA,
             size=1_000,
@@ -118,8 +117,7 @@ def population(setting: Setting) -> list[Figure]:
     for relation in RELATIONS:
         one = PrivateGlobalImportance(
             ByExplainer(explainer, Box(0, 1), setting.schema),
-            dataset="dutch census, private rows",
-            relation=relation,
+            protected=Protected(ProtectedUnit.ROW, relation, PRIVATE_ROWS),
             epsilon=1.0,
             delta=DELTA,
             origins=[trained_on("dutch census, training rows"), PUBLIC],

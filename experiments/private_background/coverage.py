@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from voile.attribution import ExactShapley
-from voile.core.guarantee import Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Feature, Numbers, Schema
 from voile.models import Box, wrap
 from voile.release import PUBLIC, PrivateBackgroundShapley
@@ -55,8 +55,7 @@ def released(players: int, epsilon: float, seed: int) -> PrivateBackgroundShaple
         wrap(whole, outputs=Box(0, 1), digest="waves", treats_rows_independently=True),
         BACKGROUND[:, :players],
         schema=Schema("waves", features),
-        dataset="waves",
-        relation=Relation.BLANK_ONE,
+        protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "waves"),
         epsilon=epsilon,
         delta=1e-5,
         origins=[PUBLIC],

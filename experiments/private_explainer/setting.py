@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from voile import Protected, ProtectedUnit, Relation
 from voile.attribution.fastshap import Surrogate
 from voile.core.randomness import Seeded
 from voile.core.schema import Rows
@@ -74,6 +75,7 @@ class Split:
         return Facts(
             self.held_out.schema,
             sizes,
+            Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "Dutch"),
             rounds=ROUNDS,
             clients_per_round=ASKED,
             participations=CAP,
@@ -99,7 +101,7 @@ class Split:
             progress=progress,
         )
         unprotected = Unprotected(self.held_out, "clients that do not train")
-        found = train_private_explainer(plan, engine, dataset="Dutch", unprotected=unprotected)
+        found = train_private_explainer(plan, engine, unprotected=unprotected)
         assert not any(result.errors for result in found.results.values())
         return found
 

@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.harness import Figure, write
 from numpy.typing import NDArray
 
-from voile import Relation, datasets
+from voile import Protected, ProtectedUnit, Relation, datasets
 from voile.models import Box, wrap
 from voile.privacy.mechanisms import WeakPrivacyWarning
 from voile.release import (
@@ -70,7 +70,7 @@ def main() -> int:
     people = np.random.default_rng(1).permutation(clinic.together().rows)[:BACKGROUND]
     rows = clinic.reference[:count]
     private = PrivateBackground(
-        people, dataset="patients", relation=Relation.REPLACE_ONE, delta=1e-5
+        people, protected=Protected(ProtectedUnit.ROW, Relation.REPLACE_ONE, "patients"), delta=1e-5
     )
     settings: dict[str, Any] = {
         "role": Role.AUDITOR,

@@ -3,7 +3,7 @@
 A tour, by what you want to do:
 
 - look at an explanation and at what is promised about it: `Explanation`, `Guarantee`,
-  `ProtectedUnit`, `Relation`, `Adversary`
+  `Protected`, `ProtectedUnit`, `Relation`, `Adversary`
 - describe your columns in public, before anybody looks at the data: `Schema`
 - draw it: `voile.plots`
 - catch what goes wrong: `VoileError` and the tree below it in `voile.core.errors`
@@ -21,13 +21,14 @@ from voile._version import __version__
 if TYPE_CHECKING:
     from voile.core.errors import VoileError
     from voile.core.explanation import Explanation
-    from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+    from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
     from voile.core.schema import Schema
 
 __all__ = [
     "Adversary",
     "Explanation",
     "Guarantee",
+    "Protected",
     "ProtectedUnit",
     "Relation",
     "Schema",
@@ -39,6 +40,7 @@ _HOME = {
     "Adversary": "voile.core.guarantee",
     "Explanation": "voile.core.explanation",
     "Guarantee": "voile.core.guarantee",
+    "Protected": "voile.core.guarantee",
     "ProtectedUnit": "voile.core.guarantee",
     "Relation": "voile.core.guarantee",
     "Schema": "voile.core.schema",

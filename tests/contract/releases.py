@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tests.protecting import explained_row_of, row_of
 from voile.attribution import ExactShapley
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Numbers, Schema
 from voile.models import Box, wrap
 from voile.privacy.sensitivity import Norm, Sensitivity
@@ -58,9 +59,7 @@ TRAINED = trained_privately(
     Guarantee(
         epsilon=1.0,
         delta=1e-6,
-        unit=ProtectedUnit.ROW,
-        relation=Relation.BLANK_ONE,
-        dataset="training rows",
+        protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "training rows"),
         against=(Adversary.PUBLIC,),
         computational=False,
         mechanism="output perturbation",
@@ -93,8 +92,7 @@ def background(relation: Relation, model: Any = MODEL, **settings: Any) -> Relea
         model,
         PEOPLE,
         schema=SCHEMA,
-        dataset="people 1",
-        relation=relation,
+        protected=Protected(ProtectedUnit.ROW, relation, "people 1"),
         epsilon=1.0,
         delta=1e-5,
         origins=[PUBLIC],
@@ -105,8 +103,7 @@ def background(relation: Relation, model: Any = MODEL, **settings: Any) -> Relea
 def importance(source: Any, **settings: Any) -> Release:
     return PrivateGlobalImportance(
         source,
-        dataset="people 1",
-        relation=Relation.BLANK_ONE,
+        protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "people 1"),
         epsilon=1.0,
         delta=1e-5,
         origins=[TRAINED],
@@ -131,8 +128,7 @@ def many_players() -> Release:
         wrap(lambda rows: np.tanh(rows @ weights), outputs=Box(-1, 1), digest="many"),
         draw.random((20, 18)),
         schema=MANY,
-        dataset="people 1",
-        relation=Relation.REPLACE_ONE,
+        protected=Protected(ProtectedUnit.ROW, Relation.REPLACE_ONE, "people 1"),
         epsilon=1.0,
         delta=1e-5,
         origins=[PUBLIC],
@@ -177,7 +173,7 @@ CASES: dict[str, Case] = {
 
 OWN_ROWS: dict[str, Any] = {
     "schema": SCHEMA,
-    "dataset": "people",
+    "protected": explained_row_of("people"),
     "origins": [TRAINED, PUBLIC],
     "model": MODEL.digest,
     "name": "exact",
@@ -206,8 +202,7 @@ CASES |= {
             output_width=1.0,
             epsilon=1.0,
             delta=1e-5,
-            relation=Relation.BLANK_ONE,
-            **OWN_ROWS,
+            **OWN_ROWS | {"protected": row_of("people")},
         ),
         PEOPLE,
         40,
@@ -220,9 +215,8 @@ CASES |= {
             output_width=1.0,
             epsilon=1.0,
             delta=0.0,
-            relation=Relation.REPLACE_ONE,
             signed=False,
-            **OWN_ROWS,
+            **OWN_ROWS | {"protected": row_of("people", Relation.REPLACE_ONE)},
         ),
         PEOPLE,
         40,
@@ -239,7 +233,7 @@ CASES |= {
             declared(Norm.L2, ProtectedUnit.ROW),
             epsilon=1.0,
             delta=1e-5,
-            dataset="people",
+            protected=row_of("people", Relation.REPLACE_ONE),
             feature_names=SCHEMA.feature_names,
             name="ones",
             model=MODEL.digest,
@@ -252,7 +246,7 @@ CASES |= {
             declared(Norm.L1, ProtectedUnit.EXPLAINED_ROW),
             epsilon=1.0,
             delta=0.0,
-            dataset="people",
+            protected=explained_row_of("people"),
             feature_names=SCHEMA.feature_names,
             name="ones",
             model=MODEL.digest,
@@ -268,8 +262,7 @@ CASES |= {
             MODEL,
             PEOPLE,
             schema=SCHEMA,
-            dataset="people",
-            relation=Relation.BLANK_ONE,
+            protected=row_of("people"),
             epsilon=1.0,
             delta=1e-5,
             origins=[TRAINED, PUBLIC],
@@ -283,7 +276,9 @@ CASES |= {
             role=Role.READER,
             model=MODEL,
             background=PrivateBackground(
-                PEOPLE, dataset="people", relation=Relation.BLANK_ONE, delta=1e-5
+                PEOPLE,
+                protected=row_of("people"),
+                delta=1e-5,
             ),
             schema=SCHEMA,
             origins=[PUBLIC],

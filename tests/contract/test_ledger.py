@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -193,21 +194,26 @@ class TestBadInput:
                     books.storage.submit(lambda t, read=read, odd=odd: read(t, odd))  # type: ignore[misc]
 
     @pytest.mark.parametrize(
-        "changes",
+        ("part", "changes"),
         [
-            {"unit": ProtectedUnit.USER},
-            {"relation": Relation.REPLACE_ONE},
-            {"dataset": "clinic v2"},
-            {"event": replace(SAMPLED, relation=Relation.REPLACE_ONE)},
+            ("unit", {"unit": ProtectedUnit.USER}),
+            ("unit", {"unit": ProtectedUnit.COLUMNS, "columns": ("age",)}),
+            ("relation", {"relation": Relation.REPLACE_ONE}),
+            ("dataset", {"dataset": "clinic v2"}),
         ],
-        ids=["unit", "relation", "dataset", "relation of the event"],
     )
     def test_what_does_not_match_is_not_charged(
-        self, books: Books, changes: dict[str, object]
+        self, books: Books, part: str, changes: dict[str, object]
     ) -> None:
         books.open(spending=Adaptive((16.0,)))
-        with pytest.raises(InvalidInput, match="is for"):
+        with pytest.raises(Refused, match=f"is for the {part} "):
             books.charge(**changes)  # type: ignore[arg-type]
+        assert not any(books.spent("clinic"))
+
+    def test_an_event_of_another_relation_is_not_charged(self, books: Books) -> None:
+        books.open(spending=Adaptive((16.0,)))
+        with pytest.raises(InvalidInput, match="is for"):
+            books.charge(event=replace(SAMPLED, relation=Relation.REPLACE_ONE))
         assert not any(books.spent("clinic"))
 
     @pytest.mark.parametrize("event", [SAMPLED, ApproximateDp(0.1, 1e-6)])
@@ -279,6 +285,33 @@ class TestRoots:
         books.open("another clinic", dataset="another clinic v1")
         books.charge("rows")
         assert not any(books.spent("users"))
+
+    def test_declared_columns_are_charged_to_their_own_account(self, books: Books) -> None:
+        named: dict[str, Any] = {"unit": ProtectedUnit.COLUMNS, "columns": ("income", "age")}
+        books.open("rows")
+        books.open("columns", **named)
+        kept = books.storage.submit(lambda t: Ledger().account(t, "columns"))
+        assert kept.protected.columns == ("age", "income")
+        books.charge("columns", **named)
+        with pytest.raises(Refused, match="is for the unit 'declared columns of a row: "):
+            books.charge("columns", **named | {"columns": ("age",)})
+        with pytest.raises(Refused, match="is for the unit 'row'"):
+            books.charge("rows", **named)
+        assert not any(books.spent("rows"))
+
+    def test_different_columns_of_one_data_set_do_not_have_two_roots(self, books: Books) -> None:
+        named: dict[str, Any] = {"unit": ProtectedUnit.COLUMNS}
+        books.open("first", **named, columns=("age",))
+        for columns in (("age",), ("age", "income"), ("income",)):
+            with pytest.raises(Refused, match="'first'"):
+                books.open("second", **named, columns=columns)
+        books.open("second", **named, columns=("age",), parent="first")
+        with pytest.raises(InvalidInput, match="share the unit"):
+            books.open("third", **named, columns=("income",), parent="first")
+
+    def test_columns_are_named_in_few_bytes(self, books: Books) -> None:
+        with pytest.raises(InvalidInput, match="unit must be"):
+            books.open(unit=ProtectedUnit.COLUMNS, columns=tuple(map(str, range(200))))
 
     def test_a_part_is_never_a_second_account(self, books: Books) -> None:
         books.open()
@@ -553,9 +586,7 @@ def settle(
             asked_.account,
             query=asked.digest,
             caller=caller,
-            unit=account.unit,
-            relation=account.relation,
-            dataset=account.dataset,
+            protected=account.protected,
             **changes,  # type: ignore[arg-type]
         )
         return books.ledger.settle(t, request, asked, answer, fresh=fresh)

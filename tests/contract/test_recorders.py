@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.protecting import row_of
 from tests.unit.federation.toys import START, Pull, rows_of
 from voile.core.errors import Refused
-from voile.core.guarantee import Relation
 from voile.federation import (
     Booking,
     Client,
@@ -29,7 +29,7 @@ from voile.workflows.federation_books import ClientBooks, Promise, open_account
 
 CAP = 2
 EVENT: Any = Pull().cost(40)
-PROMISE = Promise("study v1", 30.0, 1e-5, Relation.BLANK_ONE)
+PROMISE = Promise(row_of("study v1"), 30.0, 1e-5)
 ROUND = Instruction("pull", 1, START)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 from tests.contract.releases import CASES, Case
-from voile.core.errors import VoileError
+from voile.core.errors import Refused, VoileError
 from voile.core.explanation import Explanation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.privacy import events
 from voile.privacy.accounting import Basic, PrivacyLoss
 from voile.release import NOT_CHARGED, Release, RowsAre
@@ -73,6 +75,30 @@ def test_the_first_guarantee_is_what_the_cost_amounts_to(case: Case) -> None:
         accountant = PrivacyLoss() if charged.delta else Basic()
         read = accountant.compose(cost).epsilon(charged.delta)
         assert charged.epsilon >= read * (1 - 1e-3)
+
+
+@each
+def test_it_speaks_about_what_it_was_built_for(case: Case) -> None:
+    """And about nothing that its bound was not derived for, whatever an account promises."""
+    release = case.build()
+    if release.cost(case.count) is None:
+        return
+    protected = release.guarantees(case.count)[0].protected
+    assert release.protected == protected  # type: ignore[attr-defined]
+    for other in others(protected):
+        with pytest.raises(Refused):
+            replace(release, protected=other)  # type: ignore[type-var]
+
+
+def others(protected: Protected) -> list[Protected]:
+    unlike = [unit for unit in ProtectedUnit if unit is not protected.unit]
+    return [
+        Protected(unit, relation, protected.dataset, columns)
+        for unit in unlike
+        for relation in {protected.relation, Relation.REPLACE_ONE}
+        for columns in [("age",) if unit is ProtectedUnit.COLUMNS else ()]
+        if unit is not ProtectedUnit.EXPLAINED_ROW or relation is Relation.REPLACE_ONE
+    ]
 
 
 @each

@@ -40,7 +40,7 @@ from voile.audit_log.row_receipt import RowTree
 from voile.audit_log.witness import Request
 from voile.core.errors import Refused, VoileError
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.datasets import read_protected_table, read_table
 from voile.federation.checkpoints import Checkpoints, Place
@@ -75,9 +75,7 @@ SCHEMA = Schema(
 PROMISE = Guarantee(
     epsilon=1.0,
     delta=1e-5,
-    unit=ProtectedUnit.ROW,
-    relation=Relation.BLANK_ONE,
-    dataset="people v1",
+    protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "people v1"),
     against=(Adversary.PUBLIC,),
     computational=True,
     mechanism="noise",
@@ -236,8 +234,7 @@ def _answers() -> Iterator[Parser]:
     made = synthetic_background(
         np.array([[40.0, 1e3, 0.0]]),
         SCHEMA,
-        dataset="people v1",
-        relation=Relation.BLANK_ONE,
+        protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "people v1"),
         epsilon=1.0,
         delta=1e-5,
         size=5,

@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.statistical import bounds
-from voile.core.guarantee import Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Feature, Numbers, Schema
 from voile.models import Box, wrap
 from voile.release import PUBLIC, PrivateBackgroundShapley
@@ -59,8 +59,7 @@ def drawn(model: Any, first: float, relation: Relation) -> NDArray[np.float64]:
         model,
         background,
         schema=SCHEMA,
-        dataset="rows 1",
-        relation=relation,
+        protected=Protected(ProtectedUnit.ROW, relation, "rows 1"),
         epsilon=EPSILON,
         delta=DELTA,
         origins=[PUBLIC],

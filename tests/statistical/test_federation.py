@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.protecting import row_of
 from tests.statistical import bounds
 from voile.core.schema import Feature, Label, Numbers, Schema
 from voile.datasets import read_table
@@ -40,7 +41,7 @@ HALF_WAY = np.float32(np.log(3.0))
 def plan() -> PipelinePlan:
     training = Training(hidden=(), clipping_norm=NORM, sampling_rate=1.0, epochs=1, rate=RATE)
     return separate_budgets(
-        Facts(SCHEMA, {"north": 1}, rounds=1),
+        Facts(SCHEMA, {"north": 1}, row_of("v1"), rounds=1),
         dict.fromkeys((BLACK_BOX, SURROGATE), Spent(EPSILON, DELTA)),
         training=dict.fromkeys((BLACK_BOX, SURROGATE), training),
     )

@@ -15,9 +15,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
+from tests.protecting import explained_row_of, row_of
 from tests.statistical import bounds
 from voile.core.explanation import Explanation
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Numbers, Schema
 from voile.models import Box, wrap
 from voile.privacy.accounting.conversion import gaussian_noise_multiplier
@@ -48,7 +49,7 @@ def common(features: int) -> dict[str, Any]:
     schema = Schema("wide", tuple(Feature(name, Numbers(-10.0, 10.0), 0.0) for name in names))
     return {
         "schema": schema,
-        "dataset": "d",
+        "protected": explained_row_of("d"),
         "origins": [PUBLIC],
         "model": "m",
         "name": "itself",
@@ -174,9 +175,8 @@ def of_people(relation: Relation) -> PrivateTopFeatures:
         output_width=1.0,
         epsilon=2.0,
         delta=0.0,
-        relation=relation,
         signed=relation is Relation.REPLACE_ONE,
-        **common(FEATURES),
+        **common(FEATURES) | {"protected": row_of("d", relation)},
     )
 
 
@@ -258,8 +258,7 @@ def with_pairs(bits: Array, background: list[list[float]], epsilon: float) -> Pr
         wrap(lambda rows: table[tuple(rows.astype(int).T)], outputs=Box(0, 1), digest="table"),
         background,
         schema=Schema("grid", tuple(Feature(name, Categories((0, 1, 2))) for name in "ab")),
-        dataset="d",
-        relation=Relation.REPLACE_ONE,
+        protected=Protected(ProtectedUnit.ROW, Relation.REPLACE_ONE, "d"),
         epsilon=epsilon,
         delta=DELTA,
         origins=[PUBLIC],
@@ -311,7 +310,7 @@ def test_noise_on_declared_values_keeps_its_claim_and_half_of_it_does_not(
         declared,
         epsilon=1.0,
         delta=delta,
-        dataset="d",
+        protected=explained_row_of("d"),
         feature_names=["a"],
         name="itself",
         model="m",

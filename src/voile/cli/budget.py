@@ -50,7 +50,13 @@ def open_(
     dataset: Annotated[str, typer.Option(help="Label of the data set's version.")],
     epsilon: Annotated[float, typer.Option(help="The promise.")],
     delta: Annotated[float, typer.Option(help="The promise.")],
-    unit: Annotated[str, typer.Option(help="row, 'explained row', user or client.")] = "row",
+    unit: Annotated[
+        str,
+        typer.Option(help="row, 'explained row', user, client, or 'declared columns of a row'."),
+    ] = "row",
+    column: Annotated[
+        list[str] | None, typer.Option(help="A declared column, for that unit; repeatable.")
+    ] = None,
     relation: Annotated[
         str, typer.Option(help="'blank one', 'replace one' or 'add or remove one'.")
     ] = "blank one",
@@ -73,16 +79,17 @@ def open_(
     as_json: JsonOption = False,
 ) -> None:
     """Open an account: the root of a data set, or one below another account."""
-    from voile.core.guarantee import ProtectedUnit, Relation
+    from voile.core.guarantee import Protected, ProtectedUnit, Relation
     from voile.ledger import Adaptive, Children, Opening, Planned
     from voile.workflows.budget import open_budget
 
+    protected = Protected(
+        _member(ProtectedUnit, unit), _member(Relation, relation), dataset, tuple(column or ())
+    )
     spending = Adaptive(tuple(order or ())) if plan is None else Planned(_events(plan))
     asked = Opening(
         name=account,
-        dataset=dataset,
-        unit=_member(ProtectedUnit, unit),
-        relation=_member(Relation, relation),
+        protected=protected,
         epsilon=epsilon,
         delta=delta,
         spending=spending,
@@ -320,9 +327,7 @@ def _facts(node: Node) -> dict[str, Any]:
     return {
         "account": account.name,
         "parent": account.parent,
-        "dataset": account.dataset,
-        "unit": account.unit.value,
-        "relation": account.relation.value,
+        **account.protected.texts,
         "epsilon": account.epsilon,
         "delta": account.delta,
         "composition": account.composition,

@@ -1,25 +1,28 @@
-"""A privacy guarantee, stated in full.
+"""What is protected, and a privacy guarantee about it, stated in full.
 
-An epsilon by itself says nothing. A `Guarantee` also says whose record is protected, how the two
-indistinguishable data sets differ, whom it holds against, and what must be true besides; none of
-these fields has a default that could be meant by accident.
+An epsilon by itself says nothing. A `Guarantee` also says what is `Protected` (whose record, how
+the two indistinguishable data sets differ, in which data set), whom it holds against, and what must
+be true besides; none of these fields has a default that could be meant by accident.
 
 Compatibility promise: guarantees are stored for years. A stored value of an enumeration never
-changes its meaning, and no field is ever removed or renamed.
+changes its meaning, and no field is ever removed or renamed. What is protected is stored flat,
+everywhere: as three texts, `unit`, `relation` and `dataset`.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from decimal import ROUND_CEILING, Context
 from enum import StrEnum
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from voile.core.errors import InvalidInput, Refused
 
 _Enumeration = TypeVar("_Enumeration", bound=StrEnum)
+_FLAT: Final = ("unit", "relation", "dataset")
 
 
 class ProtectedUnit(StrEnum):
@@ -29,6 +32,8 @@ class ProtectedUnit(StrEnum):
     """A row of the data set, whatever part it plays: training, background or population."""
     EXPLAINED_ROW = "explained row"
     """The one row an explanation is about, toward somebody who receives the explanation."""
+    COLUMNS = "declared columns of a row"
+    """What some columns, which are named, say in one row; all others are public."""
     USER = "user"
     """All rows of one person."""
     CLIENT = "client"
@@ -56,6 +61,83 @@ class Adversary(StrEnum):
     OTHER_CLIENTS = "other clients"
 
 
+@dataclass(frozen=True)
+class Protected:
+    """Whose record is protected, how neighbouring data sets differ, and in which data set.
+
+    One value, so that nobody compares two parts of it and forgets the third.
+
+    Args:
+        unit: what one record is.
+        relation: how neighbouring data sets differ.
+        dataset: which data set it is about, by version label.
+        columns: which ones, for declared columns of a row; none for any other unit.
+    """
+
+    unit: ProtectedUnit
+    relation: Relation
+    dataset: str
+    columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", _member(ProtectedUnit, "unit", self.unit))
+        object.__setattr__(self, "relation", _member(Relation, "relation", self.relation))
+        _stated("dataset", self.dataset)
+        # Sorted: the same columns are the same unit, in whatever order somebody lists them.
+        columns = tuple(sorted(_texts("columns", self.columns)))
+        object.__setattr__(self, "columns", columns)
+        if len(set(columns)) < len(columns):
+            raise InvalidInput(f"columns must be different, found {list(columns)}")
+        if bool(columns) != (self.unit is ProtectedUnit.COLUMNS):
+            raise InvalidInput(
+                f"columns are named for the unit {ProtectedUnit.COLUMNS!s}, and for no other; "
+                f"found {list(columns)} for {self.unit!s}"
+            )
+        check_neighbours(self.unit, self.relation)
+
+    def __str__(self) -> str:
+        named = ", ".join(map(repr, self.columns))
+        one = f"the columns {named} of each row" if named else f"each {self.unit}"
+        return f"{one} of {self.dataset!r}, {self.relation}"
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """How it is stored, flat: in guarantees, accounts, records of the log and reports."""
+        listed = f": {json.dumps(self.columns, ensure_ascii=False)}" if self.columns else ""
+        return {
+            "unit": f"{self.unit!s}{listed}",
+            "relation": str(self.relation),
+            "dataset": self.dataset,
+        }
+
+    @classmethod
+    def from_texts(cls, unit: str, relation: str, dataset: str) -> Self:
+        """The inverse of `texts`."""
+        name, _, listed = str(unit).partition(": ")
+        try:
+            columns = json.loads(listed) if listed else ()
+        except (ValueError, RecursionError):
+            columns = listed
+        member = _member(ProtectedUnit, "unit", name)
+        protected = cls(member, _member(Relation, "relation", relation), dataset, columns)
+        if protected.texts["unit"] != unit:
+            raise InvalidInput(f"unit must be as it is stored, found {unit!r}")
+        return protected
+
+    def in_dataset(self, dataset: str) -> Self:
+        """The same unit and relation in another data set."""
+        return replace(self, dataset=dataset)
+
+    def difference(self, other: Protected) -> str:
+        """The parts in which another one differs, in words: "the unit 'row', not 'user'"."""
+        mine, theirs = self.texts, other.texts
+        return " and ".join(
+            f"the {part} {mine[part]!r}, not {theirs[part]!r}"
+            for part in _FLAT
+            if mine[part] != theirs[part]
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
     """Everything needed to judge an (epsilon, delta) statement.
@@ -63,9 +145,7 @@ class Guarantee:
     Args:
         epsilon: finite, at least 0.
         delta: in [0, 1). Never stated without epsilon, nor epsilon without it.
-        unit: what one record is.
-        relation: how neighbouring data sets differ.
-        dataset: which data set the statement is about, by version label.
+        protected: whose record, how neighbours differ, in which data set.
         against: whom it holds against; at least one.
         computational: true if it holds only against adversaries of bounded computing power, because
             noise comes from a stream cipher or sums are protected by cryptography.
@@ -77,9 +157,7 @@ class Guarantee:
 
     epsilon: float
     delta: float
-    unit: ProtectedUnit
-    relation: Relation
-    dataset: str
+    protected: Protected
     against: tuple[Adversary, ...]
     computational: bool
     mechanism: str
@@ -92,9 +170,8 @@ class Guarantee:
         object.__setattr__(self, "delta", _figure("delta", self.delta))
         if self.delta >= 1:
             raise InvalidInput(f"delta must be in [0, 1), found {self.delta}")
-        object.__setattr__(self, "unit", _member(ProtectedUnit, "unit", self.unit))
-        object.__setattr__(self, "relation", _member(Relation, "relation", self.relation))
-        _refuse_blank_explained_row(self.unit, self.relation)
+        if not isinstance(self.protected, Protected):
+            raise InvalidInput(f"protected must say what is protected, found {self.protected!r}")
         against = _texts("against", self.against)
         if not against:
             raise InvalidInput("against must name at least one adversary, found none")
@@ -102,7 +179,7 @@ class Guarantee:
         object.__setattr__(self, "against", members)
         if not isinstance(self.computational, bool):
             raise InvalidInput(f"computational must be true or false, found {self.computational!r}")
-        for name in ("dataset", "mechanism", "composition"):
+        for name in ("mechanism", "composition"):
             _stated(name, getattr(self, name))
         for name in ("public_facts", "assumptions"):
             object.__setattr__(self, name, _texts(name, getattr(self, name)))
@@ -111,32 +188,45 @@ class Guarantee:
         strength = ", computational" if self.computational else ""
         return (
             f"(ε = {_rounded_up(self.epsilon)}, δ = {_rounded_up(self.delta)}) "
-            f"for each {self.unit} of "
-            f"{self.dataset!r}, {self.relation}, against {' and '.join(self.against)}{strength}; "
+            f"for {self.protected}, against {' and '.join(self.against)}{strength}; "
             f"{self.mechanism}; {self.composition}"
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; floats keep every bit."""
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {
-            name: [str(item) for item in value] if isinstance(value, tuple) else value
-            for name, value in named.items()
-        } | {"unit": str(self.unit), "relation": str(self.relation)}
+        plain: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Protected):
+                plain |= value.texts
+            else:
+                plain[field.name] = list(map(str, value)) if isinstance(value, tuple) else value
+        return plain
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`; refuses missing fields and fields it does not know."""
         if not isinstance(stored, Mapping):
             raise InvalidInput(f"a guarantee is stored as an object, found {type(stored).__name__}")
-        known = {field.name for field in fields(cls)}
+        known = {field.name for field in fields(cls)} - {"protected"} | set(_FLAT)
         if set(stored) != known:
             missing, unknown = sorted(known - set(stored)), sorted(set(stored) - known)
             raise InvalidInput(
                 f"a stored guarantee has exactly the fields {sorted(known)}; "
                 f"missing {missing}, unknown {unknown} (written by a newer voile?)"
             )
-        return cls(**stored)
+        rest = {name: value for name, value in stored.items() if name not in _FLAT}
+        return cls(protected=Protected.from_texts(**{n: stored[n] for n in _FLAT}), **rest)
+
+
+def check_neighbours(unit: ProtectedUnit, relation: Relation) -> None:
+    """Refuse a relation under which a statement about this unit would say too little."""
+    if unit is ProtectedUnit.EXPLAINED_ROW and relation is not Relation.REPLACE_ONE:
+        raise Refused(
+            f"{relation!s} says too little about an explained row: whoever receives the "
+            "explanation knows that there is one, so any row must stand against any other; "
+            f"use {Relation.REPLACE_ONE!s}"
+        )
 
 
 def _rounded_up(figure: float) -> str:
@@ -180,12 +270,3 @@ def _texts(name: str, values: object) -> tuple[str, ...]:
     for value in values:
         _stated(name, value)
     return tuple(values)
-
-
-def _refuse_blank_explained_row(unit: ProtectedUnit, relation: Relation) -> None:
-    if unit is ProtectedUnit.EXPLAINED_ROW and relation is not Relation.REPLACE_ONE:
-        raise Refused(
-            f"{relation!s} says too little about an explained row: whoever receives the "
-            "explanation knows that there is one, so any row must stand against any other; "
-            f"use {Relation.REPLACE_ONE!s}"
-        )

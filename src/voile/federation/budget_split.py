@@ -20,7 +20,7 @@ from typing import Final
 
 from voile.attribution.players import Groups
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, Relation
 from voile.core.schema import Schema
 from voile.federation.client import check_size
 from voile.federation.learning import (
@@ -33,7 +33,7 @@ from voile.federation.learning import (
     Lesson,
 )
 from voile.federation.messages import check_name
-from voile.federation.network_task import NetworkTask, Training
+from voile.federation.network_task import CLIPPED_UNIT, NetworkTask, Training
 from voile.federation.stage import Stage
 from voile.models import Model
 from voile.privacy.accounting import PrivacyLoss
@@ -64,26 +64,31 @@ class Facts:
     Args:
         schema: what rows look like.
         sizes: the number of records each client declares.
+        protected: a row of the clients' data; blank one or replace one.
         rounds: of each stage.
         clients_per_round: how many are asked; everybody if absent.
         participations: how often one client takes part in a stage at most; as often as the rounds
             need, if absent.
         groups: features that act together as one player.
         black_box: a trained model to be explained, where none is to be trained.
-        relation: how neighbouring data sets differ.
     """
 
     schema: Schema
     sizes: Mapping[str, int]
+    protected: Protected
     rounds: int = 10
     clients_per_round: int | None = None
     participations: int | None = None
     groups: Groups | None = None
     black_box: Model | None = None
-    relation: Relation = Relation.BLANK_ONE
 
     def __post_init__(self) -> None:
-        if self.relation is Relation.ADD_OR_REMOVE_ONE:
+        if self.protected.unit is not CLIPPED_UNIT:
+            raise Refused(
+                f"training clips what each {CLIPPED_UNIT!s} adds, so it can promise nothing about "
+                f"{self.protected}"
+            )
+        if self.protected.relation is Relation.ADD_OR_REMOVE_ONE:
             raise Refused(
                 "clients declare their sizes in public, which 'add or remove one' keeps private; "
                 "use 'blank one'"
@@ -184,7 +189,7 @@ class PipelinePlan:
 
     @property
     def _relation(self) -> Relation:
-        return self.facts.relation
+        return self.facts.protected.relation
 
     def events(self, stage: str) -> tuple[PrivacyEvent, ...]:
         """One for each participation that a client may be asked for; the same for every client."""
@@ -217,21 +222,14 @@ class PipelinePlan:
         total = Spent(sum(spent.epsilon for spent in alone.values()), delta)
         return Figures(alone, total, Spent(self.epsilon(delta), delta))
 
-    def guarantee(self, dataset: str, *stages: str) -> Guarantee:
-        """What can be promised about whatever is made from these stages (all, if none is named).
-
-        Args:
-            dataset: the version label of the clients' data.
-            stages: the ones that are used.
-        """
+    def guarantee(self, *stages: str) -> Guarantee:
+        """What can be promised about whatever is made from these stages (all, if none is named)."""
         delta = sum(self.deltas[name] for name in stages or self.deltas)
         counted = stages or tuple(self.deltas)
         return Guarantee(
             epsilon=self.epsilon(delta, *stages),
             delta=delta,
-            unit=ProtectedUnit.ROW,
-            relation=self._relation,
-            dataset=dataset,
+            protected=self.facts.protected,
             against=(
                 Adversary.PUBLIC,
                 Adversary.SERVER_SEEING_UPDATES,
@@ -337,7 +335,7 @@ def split_total(
     names = _stage_names(facts, Setting.FREE_EXPLANATIONS)
     given = noise_shares(facts) if shares is None else shares
     stages = [_noisy(facts, chosen[name], given.get(name, 1.0)) for name in names]
-    common = dp_sgd_noise(stages, epsilon=epsilon, delta=delta, relation=facts.relation)
+    common = dp_sgd_noise(stages, epsilon=epsilon, delta=delta, relation=facts.protected.relation)
     return PipelinePlan(
         facts,
         Setting.FREE_EXPLANATIONS,
@@ -386,7 +384,7 @@ def separate_budgets(
             [_noisy(facts, chosen[name], 1.0)],
             epsilon=budgets[name].epsilon,
             delta=budgets[name].delta,
-            relation=facts.relation,
+            relation=facts.protected.relation,
         )
     deltas = {name: budgets[name].delta for name in noisy}
     return PipelinePlan(facts, setting, chosen, noise, deltas, seed)

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from voile.core.errors import InvalidInput
-from voile.core.guarantee import Relation
+from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.optional import optional
 from voile.core.randomness import GeneratorSource
 from voile.federation.arrays import Arrays, Shapes, shapes_of
@@ -76,6 +76,10 @@ class Training:
     def steps(self) -> int:
         """Of one participation."""
         return max(1, round(self.epochs / self.sampling_rate))
+
+
+CLIPPED_UNIT: Final = ProtectedUnit.ROW
+"""What one clipped gradient belongs to: training bounds what one of these adds, nothing larger."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,12 +83,10 @@ class PrivateExplainer:
 
     Args:
         plan: what was agreed on.
-        dataset: the version label of the clients' data.
         results: of each stage, by name.
     """
 
     plan: PipelinePlan
-    dataset: str
     results: Mapping[str, StageResult]
     _distilled: set[str] = field(default_factory=set, repr=False)
 
@@ -152,7 +150,7 @@ class PrivateExplainer:
         plan's, a server has seen updates that nothing bounds; against it, and whomever it tells,
         nothing is promised.
         """
-        joint = self.plan.guarantee(self.dataset)
+        joint = self.plan.guarantee()
         kept = []
         if any(self.plan.noise[stage] is None for stage in self.results):
             kept.append("nothing of the stages that were trained without noise is released")
@@ -241,7 +239,6 @@ def train_private_explainer(
     plan: PipelinePlan,
     engine: Engine,
     *,
-    dataset: str,
     unprotected: Unprotected | None = None,
 ) -> PrivateExplainer:
     """Run all stages of a plan.
@@ -252,7 +249,6 @@ def train_private_explainer(
     Args:
         plan: from `split_total` or `separate_budgets`.
         engine: whose clients were set up with `plan.tasks`.
-        dataset: the version label of the clients' data, for guarantees.
         unprotected: `TableRecords` of held-out clients, which figures may be published about.
     """
     results: dict[str, StageResult] = {}
@@ -263,7 +259,7 @@ def train_private_explainer(
         _check_costs(stage.name, found)
         results[stage.name] = found
         given |= named(stage.name, found.arrays)
-    return PrivateExplainer(plan, dataset, results)
+    return PrivateExplainer(plan, results)
 
 
 def _check_costs(stage: str, found: StageResult) -> None:

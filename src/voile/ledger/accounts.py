@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final, TypeAlias
 
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.guarantee import Protected, Relation
 from voile.ledger.measures import Measure, Sums
 from voile.privacy.accounting.conversion import check_target
 from voile.privacy.accounting.plans import Plan
@@ -16,6 +16,8 @@ from voile.privacy.events import Composed, Parallel, PoissonSampled, PrivacyEven
 
 LONGEST_NAME: Final = 100
 """Bytes of an account's name or a data set's label: records of the audit log are short."""
+_LONGEST_UNIT: Final = 200
+"""Bytes of the unit as it is stored, which may name columns."""
 
 
 class Children(StrEnum):
@@ -72,8 +74,7 @@ class Opening:
 
     Args:
         name: unique in the ledger.
-        dataset: label of the data set's version.
-        unit, relation: what is protected, and how neighbours differ; the same in a whole tree.
+        protected: what is protected; unit and relation are the same in a whole tree.
         epsilon, delta: the promise.
         spending: a filter or a plan.
         parent: the account above; None for the root of a data set.
@@ -83,9 +84,7 @@ class Opening:
     """
 
     name: str
-    dataset: str
-    unit: ProtectedUnit
-    relation: Relation
+    protected: Protected
     epsilon: float
     delta: float
     spending: Spending = Adaptive()
@@ -94,28 +93,21 @@ class Opening:
     shares_rows_with: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "unit", ProtectedUnit(self.unit))
-        object.__setattr__(self, "relation", Relation(self.relation))
         object.__setattr__(self, "children", Children(self.children))
         object.__setattr__(self, "shares_rows_with", tuple(self.shares_rows_with))
         check_name("name", self.name)
-        check_name("dataset", self.dataset)
+        check_name("dataset", self.protected.dataset)
+        check_name("unit", self.protected.texts["unit"], longest=_LONGEST_UNIT)
         for label in self.shares_rows_with:
             check_name("shares_rows_with", label)
         check_target(_number("epsilon", self.epsilon), _number("delta", self.delta))
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(self.delta))
-        explained = self.unit is ProtectedUnit.EXPLAINED_ROW
-        if explained and self.relation is not Relation.REPLACE_ONE:
-            raise Refused(
-                "for an explained row any row must stand against any other: use "
-                f"{Relation.REPLACE_ONE!s}, not {self.relation!s}"
-            )
         if isinstance(self.spending, Planned):
             if self.children is Children.PARALLEL:
                 raise InvalidInput("a plan has no accounts below it, so none in parallel")
             for event in self.spending.events:
-                check_relation(event, self.relation)
+                check_relation(event, self.protected.relation)
             Plan(self.spending.events, self.epsilon, self.delta)  # BudgetExceeded if it is too much
 
 
@@ -124,9 +116,7 @@ class Account:
     """An open account: what it promised, and where it stands in its tree."""
 
     name: str
-    dataset: str
-    unit: ProtectedUnit
-    relation: Relation
+    protected: Protected
     epsilon: float
     delta: float
     measure: Measure | None
@@ -152,6 +142,14 @@ class Account:
         assert self.measure is not None
         return self.measure.budgets(self.epsilon, self.delta)
 
+    def check_protects(self, protected: Protected) -> None:
+        """Refuse a release that speaks about anything but what this account protects."""
+        if protected != self.protected:
+            raise Refused(
+                f"account {self.name!r} is for {self.protected.difference(protected)}: the "
+                "release speaks about something else; nothing was charged"
+            )
+
     @property
     def composition(self) -> str:
         """How charges add up, in words."""
@@ -161,12 +159,12 @@ class Account:
         return f"filter: {self.measure.name}"
 
 
-def check_name(field: str, value: object) -> None:
+def check_name(field: str, value: object, *, longest: int = LONGEST_NAME) -> None:
     """A short printable text."""
     sound = isinstance(value, str) and bool(value.strip()) and value.isprintable()
-    if not sound or len(str(value).encode("utf-8", errors="replace")) > LONGEST_NAME:
+    if not sound or len(str(value).encode("utf-8", errors="replace")) > longest:
         raise InvalidInput(
-            f"{field} must be a printable text of at most {LONGEST_NAME} bytes, found {value!r:.80}"
+            f"{field} must be a printable text of at most {longest} bytes, found {value!r:.80}"
         )
 
 

@@ -2,7 +2,7 @@
 
 The order matters (numbers are cited in the code):
 
-1. the request fits the account: unit, relation, data set;
+1. the release speaks about what the account protects;
 2. what it costs in the measure of the tree, from public facts alone;
 3. the sums of the account and all above it after the charge fit their budgets, every one of them;
 4. only then is anything written: balances, alerts that are due, the entry of the journal.
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from voile.core.errors import BudgetExceeded, InvalidInput
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.guarantee import Protected
 from voile.core.storage import Reader, Transaction
 from voile.ledger.accounts import Account, RowPart, check_relation
 from voile.ledger.alerts import Alert, reached
@@ -53,7 +53,7 @@ class Charge:
     Args:
         account: which account.
         event: what would be released, from public facts.
-        unit, relation, dataset: what the release says it protects; must be the account's.
+        protected: what the release speaks about; must be what the account protects.
         purpose: what for, in words.
         caller: who asks.
         query: keyed digest of the question, 32 bytes (`ReplayKey`).
@@ -63,9 +63,7 @@ class Charge:
 
     account: str
     event: PrivacyEvent
-    unit: ProtectedUnit
-    relation: Relation
-    dataset: str
+    protected: Protected
     purpose: str
     caller: str
     query: bytes
@@ -111,19 +109,9 @@ class Grant(NamedTuple):
 
 
 def check_charge(charge: Charge, account: Account) -> None:
-    """Step 1: the release speaks about what the account protects."""
-    about = (charge.unit, charge.relation, charge.dataset)
-    protected = (account.unit, account.relation, account.dataset)
-    if about != protected:
-        for name, found, expected in zip(
-            ("unit", "relation", "dataset"), about, protected, strict=True
-        ):
-            if found != expected:
-                raise InvalidInput(
-                    f"account {account.name!r} is for {name} {expected!s}, the release for "
-                    f"{found!s}; nothing was charged"
-                )
-    check_relation(charge.event, account.relation)
+    """Step 1."""
+    account.check_protects(charge.protected)
+    check_relation(charge.event, account.protected.relation)
 
 
 def standings_after(path: Sequence[Node], cost: Sums) -> list[Standing]:

@@ -146,9 +146,7 @@ def _account(opening: Opening, above: list[Node], now: float) -> Account:
         _check_budget(measure, opening)
     return Account(
         name=opening.name,
-        dataset=opening.dataset,
-        unit=opening.unit,
-        relation=opening.relation,
+        protected=opening.protected,
         epsilon=opening.epsilon,
         delta=opening.delta,
         measure=measure,
@@ -172,12 +170,12 @@ def _measure_below(opening: Opening, above: list[Node]) -> Measure:
     """The tree's measure, if the account can be opened where it asks to be."""
     parent = above[0].account
     check_depth(above)
-    for name in ("unit", "relation"):
-        if getattr(opening, name) != getattr(parent, name):
-            raise InvalidInput(
-                f"accounts of one tree share the {name}: {parent.name!r} is for "
-                f"{getattr(parent, name)!s}, this one for {getattr(opening, name)!s}"
-            )
+    here = opening.protected.in_dataset(parent.protected.dataset)
+    if here != parent.protected:
+        raise InvalidInput(
+            f"accounts of one tree share the unit and the relation: {parent.name!r} is for "
+            f"{parent.protected.difference(here)}"
+        )
     if parent.is_plan:
         raise Refused(
             f"{parent.name!r} is a plan, a complete list: nothing can be opened below it; open a "
@@ -194,9 +192,13 @@ def _measure_below(opening: Opening, above: list[Node]) -> Measure:
 
 
 def _claim_dataset(t: Transaction, account: Account, shares_rows_with: tuple[str, ...]) -> None:
-    """Every version that has rows in common with another belongs to the same root."""
-    unit = str(account.unit)
-    versions = dict.fromkeys((account.dataset, *shares_rows_with))
+    """Every version that has rows in common with another belongs to the same root.
+
+    So do all declared columns of a data set: what is charged for some of them may tell of others,
+    and two roots would not add it up.
+    """
+    unit = str(account.protected.unit)
+    versions = dict.fromkeys((account.protected.dataset, *shares_rows_with))
     owned = [t.get(DATASETS, version, unit) for version in versions]
     for row in owned:
         if row is not None and row.root != account.root:

@@ -96,7 +96,7 @@ def would_cost(ledger: Ledger, t: Reader, name: str, event: PrivacyEvent) -> Wou
     """Whether an event would be granted, and what it would leave. Public facts only."""
     path = ledger.path(t, name)
     account = path[0].account
-    check_relation(event, account.relation)
+    check_relation(event, account.protected.relation)
     before = [share_of(t, node) for node in path]
     cost: Sums = ()
     try:

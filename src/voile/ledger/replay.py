@@ -159,10 +159,10 @@ class ReplayKey:
                 f"the question is to {question.account!r}, the account is {account.name!r}"
             )
         about = question.about
-        personal = account.unit in _ABOUT_A_PERSON
-        if isinstance(about, NamedRecord) and about.dataset != account.dataset:
+        personal = account.protected.unit in _ABOUT_A_PERSON
+        if isinstance(about, NamedRecord) and about.dataset != account.protected.dataset:
             raise InvalidInput(
-                f"the record is of {about.dataset!r}, the account of {account.dataset!r}"
+                f"the record is of {about.dataset!r}, the account of {account.protected.dataset!r}"
             )
         if about is None or (personal and not isinstance(about, NamedRecord)):
             return Asked(account.name, caller, secrets.token_bytes(KEY_SIZE), replayable=False)

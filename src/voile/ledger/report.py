@@ -120,9 +120,7 @@ def budget_report(ledger: Ledger, t: Reader, name: str, *, custodian: bool = Fal
     return BudgetReport(
         account=name,
         root=account.root,
-        dataset=account.dataset,
-        unit=account.unit.value,
-        relation=account.relation.value,
+        **account.protected.texts,
         epsilon=account.epsilon,
         delta=account.delta,
         composition=account.composition,

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from voile.core.errors import InvalidInput
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Protected
 from voile.core.storage import Reader, Transaction
 from voile.ledger.accounts import Account, Children
 from voile.ledger.balances import Standing
@@ -130,7 +130,7 @@ def _account(balance: Balance, row: AccountRow | None) -> Account:
         raise InvalidInput(f"account {balance.account!r} has the terms of {row.name!r}")
     try:
         return account_from(row)
-    except ValueError as error:
+    except (ValueError, Refused) as error:
         raise InvalidInput(f"the terms of account {row.name!r} cannot be read: {error}") from None
 
 
@@ -153,9 +153,7 @@ def account_from(row: AccountRow) -> Account:
     measure = Measure(tuple(map(float, orders.split()))) if kind else None
     return Account(
         name=row.name,
-        dataset=row.dataset,
-        unit=ProtectedUnit(row.unit),
-        relation=Relation(row.relation),
+        protected=Protected.from_texts(row.unit, row.relation, row.dataset),
         epsilon=row.epsilon,
         delta=row.delta,
         measure=measure,
@@ -173,9 +171,7 @@ def row_from(account: Account, terms: bytes) -> AccountRow:
     return AccountRow(
         terms=terms,
         name=account.name,
-        dataset=account.dataset,
-        unit=str(account.unit),
-        relation=str(account.relation),
+        **account.protected.texts,
         epsilon=account.epsilon,
         delta=account.delta,
         measure=" ".join([kind, *map(repr, orders)]),

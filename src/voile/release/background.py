@@ -18,7 +18,7 @@ import numpy as np
 from voile.attribution import Groups, Speed
 from voile.attribution.players import Players
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected
 from voile.core.schema import Schema
 from voile.privacy.accounting.conversion import gaussian_epsilon
 from voile.privacy.events import PrivacyEvent
@@ -29,7 +29,7 @@ from voile.privacy.sensitivity import (
     sampled_shapley_background_with_base,
     shapley_background_with_base,
 )
-from voile.privacy.sensitivity.bound import positive
+from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.coalition_designs import PAIRS_A_PLAYER, Designs, full_stretch
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
 from voile.release.games import BackgroundGames
@@ -71,8 +71,7 @@ class PrivateBackgroundShapley:
         background: protected records, a table or an array; their number is public. A record in
             which nothing can be read counts as the null record of "blank one".
         schema: what is public about the records.
-        dataset: version label of the data set that the background is.
-        relation: blank one or replace one.
+        protected: a row of the data set that the background is; blank one or replace one.
         epsilon, delta: for each explained row.
         origins: of the model and everything in it.
         groups: features that act together as one player.
@@ -86,8 +85,7 @@ class PrivateBackgroundShapley:
     background: Any = field(repr=False)
     _: KW_ONLY
     schema: Schema
-    dataset: str
-    relation: Relation
+    protected: Protected
     epsilon: float
     delta: float
     origins: Sequence[Origin]
@@ -101,8 +99,7 @@ class PrivateBackgroundShapley:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "origins", stated(self.origins))
-        object.__setattr__(self, "relation", Relation(self.relation))
-        refuse_unprotected(self.dataset, self.origins, role="background")
+        refuse_unprotected(self.protected.dataset, self.origins, role="background")
         bounded = BoundedModel.of(self.model, self.schema)
         records = Records.read(self.background, self.schema, "the background")
         players = Players.of(self.schema.feature_names, self.groups)
@@ -115,6 +112,7 @@ class PrivateBackgroundShapley:
             designs=self._designs(players.count, len(records)),
         )
         object.__setattr__(self, "games", games)
+        check_bounds(self.sensitivity, self.protected)
         shape = (players.count + 1, bounded.outputs)
         noise = Gaussian.calibrated(
             self.sensitivity, epsilon=self.epsilon, delta=self.delta, shape=shape
@@ -162,7 +160,7 @@ class PrivateBackgroundShapley:
             "features": self.players,
             "background_rows": self.background_rows,
             "output_width": outputs,
-            "relation": self.relation,
+            "relation": self.protected.relation,
         }
         if designs is None:
             bound = shapley_background_with_base(**facts)
@@ -193,7 +191,7 @@ class PrivateBackgroundShapley:
     @property
     def identity(self) -> Identity:
         settings = {
-            "background": self.dataset,
+            "background": self.protected.dataset,
             "background rows": self.background_rows,
             "conditions": list(self.sensitivity.conditions),
             "delta": self.delta,
@@ -203,7 +201,7 @@ class PrivateBackgroundShapley:
             "output names": list(self.games.bounded.names),
             "outputs": repr(self.games.bounded.model.outputs),
             "pairs": None if self.games.designs is None else self.games.designs.pairs,
-            "relation": self.relation,
+            "relation": self.protected.relation,
             "schema": self.schema.digest,
             "seed": self.seed,
         }
@@ -230,9 +228,7 @@ class PrivateBackgroundShapley:
         return Guarantee(
             epsilon=epsilon,
             delta=self.delta,
-            unit=ProtectedUnit.ROW,
-            relation=self.relation,
-            dataset=self.dataset,
+            protected=self.protected,
             against=(Adversary.PUBLIC,),
             computational=False,
             mechanism=f"Gaussian noise of standard deviation {self.noise.sigma:.6g} on values and "
@@ -266,7 +262,7 @@ class PrivateBackgroundShapley:
                 break_even(
                     self.schema,
                     rows=self.background_rows,
-                    relation=self.relation,
+                    relation=self.protected.relation,
                     noise=self.noise,
                     outputs=self.outputs,
                     players=self.players,

@@ -20,12 +20,12 @@ import numpy as np
 
 from voile.core.explanation import Explanation
 from voile.core.explanation_checks import Attributions
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit
 from voile.core.schema import Schema
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import Gaussian
 from voile.privacy.sensitivity import Norm, Sensitivity, clipped_vector
-from voile.privacy.sensitivity.bound import positive
+from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
 from voile.release.one_by_one import FORGETFUL, OneByOne
 from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
@@ -59,11 +59,10 @@ class ClippedRelease:
         schema: rows are clamped to it.
         bound: C, the length that vectors are clipped to; a public choice.
         epsilon, delta: for each row.
-        dataset: version label of the data that the explained rows belong to.
+        protected: an explained row of a data set; replace one, as nothing else is offered for it.
         origins: of everything that the explainer holds.
         model: digest of what is explained, for the record.
         name: of the explainer, for the record.
-        relation: replace one; nothing else is offered for an explained row.
     """
 
     explainer: Explainer
@@ -72,19 +71,20 @@ class ClippedRelease:
     bound: float
     epsilon: float
     delta: float
-    dataset: str
+    protected: Protected
     origins: Sequence[Origin]
     model: str
     name: str
     level: str = "detailed"
-    relation: Relation = Relation.REPLACE_ONE
     _inner: OneByOne = field(init=False, repr=False)
     _noise: Gaussian = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "origins", stated(self.origins))
-        refuse_unprotected(self.dataset, self.origins, role="data set of the explained rows")
+        role = "data set of the explained rows"
+        refuse_unprotected(self.protected.dataset, self.origins, role=role)
         sensitivity = self.sensitivity
+        check_bounds(sensitivity, self.protected)
         inner = OneByOne(self.explainer, self.schema)
         noise = Gaussian.calibrated(
             sensitivity,
@@ -102,14 +102,14 @@ class ClippedRelease:
             bound=self.bound,
             norm=Norm.L2,
             unit=ProtectedUnit.EXPLAINED_ROW,
-            relation=self.relation,
+            relation=self.protected.relation,
         )
 
     @property
     def identity(self) -> Identity:
         settings = {
             "bound": self.bound,
-            "dataset": self.dataset,
+            "dataset": self.protected.dataset,
             "delta": self.delta,
             "epsilon": self.epsilon,
             "origins": origins_digest(self.origins),
@@ -134,9 +134,7 @@ class ClippedRelease:
         promise = Guarantee(
             epsilon=self.epsilon,
             delta=self.delta,
-            unit=ProtectedUnit.EXPLAINED_ROW,
-            relation=self.relation,
-            dataset=self.dataset,
+            protected=self.protected,
             against=(Adversary.PUBLIC,),
             computational=False,
             mechanism=f"Gaussian noise of standard deviation {self._noise.sigma:.6g} on vectors "

@@ -18,12 +18,12 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.schema import Schema
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import Gaussian
 from voile.privacy.sensitivity import Norm, Sensitivity
-from voile.privacy.sensitivity.bound import by_relation, positive
+from voile.privacy.sensitivity.bound import by_relation, check_bounds, positive
 from voile.release.origin import PUBLIC, Origin, trained_privately
 from voile.release.records import Records
 
@@ -74,8 +74,7 @@ def private_clusters(
     schema: Schema,
     epsilon: float,
     delta: float,
-    relation: Relation,
-    dataset: str,
+    protected: Protected,
     count: int = CLUSTERS,
 ) -> Clusters:
     """Clusters found in private rows, from first and second moments with Gaussian noise.
@@ -84,15 +83,16 @@ def private_clusters(
     `voile.workflows.explain` does both.
     """
     scaled = _scaled(rows, schema)
-    sensitivity = moments_sensitivity(features=scaled.shape[1], rows=len(scaled), relation=relation)
+    sensitivity = moments_sensitivity(
+        features=scaled.shape[1], rows=len(scaled), relation=protected.relation
+    )
+    check_bounds(sensitivity, protected)
     moments = _moments(scaled)
     noise = Gaussian.calibrated(sensitivity, epsilon=epsilon, delta=delta, shape=moments.shape)
     promise = Guarantee(
         epsilon=epsilon,
         delta=delta,
-        unit=ProtectedUnit.ROW,
-        relation=relation,
-        dataset=dataset,
+        protected=protected,
         against=(Adversary.PUBLIC,),
         computational=False,
         mechanism="Gaussian noise on moments of features, clusters by average linkage",

@@ -103,11 +103,10 @@ class FederatedAggregate:
                 first.output_names,
             ):
                 raise InvalidInput(f"the explanation of silo {name!r} has another shape or names")
-        figures = {(silo.own.unit, silo.own.relation) for silo in self.silos.values()}
-        if len(figures) > 1:
+        if len({silo.own.protected.in_dataset(self.dataset) for silo in self.silos.values()}) > 1:
             raise Refused(
                 "the silos protect different units or relations, which do not join: "
-                + "; ".join(sorted(f"{unit}, {relation}" for unit, relation in figures))
+                + "; ".join(sorted(str(silo.own.protected) for silo in self.silos.values()))
             )
         if not self._against:
             raise Refused("the silos' guarantees hold against nobody in common")
@@ -117,9 +116,10 @@ class FederatedAggregate:
         for name, silo in self.silos.items():
             rest = [g for g in silo.explanation.guarantees[1:] if g not in self.shared.guarantees]
             if rest:
+                other = rest[0].protected.dataset
                 raise Refused(
-                    f"silo {name!r} also promises something about {rest[0].dataset!r}; if all "
-                    "silos used that one artefact, say so: shared=trained_privately(guarantee)"
+                    f"silo {name!r} also promises something about {other!r}; if all silos used "
+                    "that one artefact, say so: shared=trained_privately(guarantee)"
                 )
 
     @property
@@ -135,10 +135,13 @@ class FederatedAggregate:
         """
         labels: dict[str, frozenset[str]] = {}
         for name, silo in self.silos.items():
-            labels[silo.own.dataset] = labels.get(silo.own.dataset, frozenset()) | {name}
+            label = silo.own.protected.dataset
+            labels[label] = labels.get(label, frozenset()) | {name}
         sets = (frozenset({name}) for name in self.silos)
         overlaps = (
-            frozenset[str]().union(*(labels[self.silos[name].own.dataset] for name in names))
+            frozenset[str]().union(
+                *(labels[self.silos[name].own.protected.dataset] for name in names)
+            )
             for names in self.overlaps
         )
         return tuple(dict.fromkeys([*sets, *labels.values(), *overlaps]))
@@ -159,9 +162,7 @@ class FederatedAggregate:
         promise = Guarantee(
             epsilon=epsilon,
             delta=delta,
-            unit=first.unit,
-            relation=first.relation,
-            dataset=self.dataset,
+            protected=first.protected.in_dataset(self.dataset),
             against=self._against,
             computational=any(guarantee.computational for guarantee in own.values()),
             mechanism=" and ".join(dict.fromkeys(g.mechanism for g in own.values())),
@@ -175,9 +176,11 @@ class FederatedAggregate:
     @property
     def _shared(self) -> tuple[Guarantee, ...]:
         """What all silos used; made from the rows of one of them, it is about all together."""
-        here = {self.dataset, *(silo.own.dataset for silo in self.silos.values())}
+        here = {self.dataset, *(silo.own.protected.dataset for silo in self.silos.values())}
         return tuple(
-            replace(guarantee, dataset=self.dataset) if guarantee.dataset in here else guarantee
+            replace(guarantee, protected=guarantee.protected.in_dataset(self.dataset))
+            if guarantee.protected.dataset in here
+            else guarantee
             for guarantee in self.shared.guarantees
         )
 

@@ -25,7 +25,7 @@ from voile.attribution.coalitions import interaction_share
 from voile.attribution.interactions import JOIN
 from voile.core.errors import Refused
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Guarantee, Relation
+from voile.core.guarantee import Guarantee, Protected
 from voile.core.schema import Rows, Schema
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import Gaussian
@@ -60,8 +60,7 @@ class PrivateInteractions:
     background: Any = field(repr=False)
     _: KW_ONLY
     schema: Schema
-    dataset: str
-    relation: Relation
+    protected: Protected
     epsilon: float
     delta: float
     origins: Sequence[Origin]
@@ -76,8 +75,7 @@ class PrivateInteractions:
             self.model,
             self.background,
             schema=self.schema,
-            dataset=self.dataset,
-            relation=self.relation,
+            protected=self.protected,
             epsilon=self.epsilon,
             delta=self.delta,
             origins=self.origins,
@@ -114,7 +112,7 @@ class PrivateInteractions:
             features=players,
             background_rows=self.single.background_rows,
             output_width=width,
-            relation=self.relation,
+            relation=self.protected.relation,
         )
         # All other rows' answers may change in their last digits: a game inside ± so much is added.
         beside = interaction_norm(features=players, output_width=2 * SAME_ANSWER * width)

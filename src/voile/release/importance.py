@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected
 from voile.privacy import events
 from voile.privacy.mechanisms import Gaussian
 from voile.privacy.mechanisms.parameters import MARGIN
 from voile.privacy.sensitivity import Sensitivity
-from voile.privacy.sensitivity.bound import positive
+from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
 from voile.release.intervals import NO_SAMPLING, half_width
 from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
@@ -51,8 +51,7 @@ class PrivateGlobalImportance:
 
     Args:
         importance: `ByExplainer` (a public, synthetic or DP background) or `OverItself`.
-        dataset: version label of the population.
-        relation: blank one or replace one.
+        protected: a row of the population; blank one or replace one.
         epsilon, delta: for each record.
         origins: of the model, the explainer and its background.
         model: digest of what is explained, for the record.
@@ -63,8 +62,7 @@ class PrivateGlobalImportance:
 
     importance: Importance
     _: KW_ONLY
-    dataset: str
-    relation: Relation
+    protected: Protected
     epsilon: float
     delta: float
     origins: Sequence[Origin]
@@ -75,11 +73,11 @@ class PrivateGlobalImportance:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "origins", stated(self.origins))
-        object.__setattr__(self, "relation", Relation(self.relation))
         if isinstance(self.parts, str) or len(set(self.parts)) != len(tuple(self.parts)):
             raise InvalidInput(f"parts are different names, found {self.parts!r}")
         object.__setattr__(self, "parts", tuple(self.parts))
-        refuse_unprotected(self.dataset, self.origins, role="population")
+        refuse_unprotected(self.protected.dataset, self.origins, role="population")
+        check_bounds(self.sensitivity(1), self.protected)
         self._event  # noqa: B018  # whatever is wrong with the settings is said now
         self.guarantees(1)
 
@@ -95,8 +93,8 @@ class PrivateGlobalImportance:
             "output names": list(self.importance.output_names),
             "outputs": repr(self.importance.outputs),
             "parts": list(self.parts),
-            "population": self.dataset,
-            "relation": self.relation,
+            "population": self.protected.dataset,
+            "relation": self.protected.relation,
             "schema": self.importance.schema.digest,
         }
         how = f"mean absolute {self.name}"
@@ -108,7 +106,7 @@ class PrivateGlobalImportance:
 
     def sensitivity(self, rows: int) -> Sensitivity:
         """Of the mean over a population, or a part of it, of this many records; with rounding."""
-        exact = self.importance.sensitivity(positive("rows", rows), self.relation)
+        exact = self.importance.sensitivity(positive("rows", rows), self.protected.relation)
         return exact.scaled(1 + ROUNDING * rows)
 
     def noise(self, rows: int) -> Gaussian:
@@ -133,9 +131,7 @@ class PrivateGlobalImportance:
         charged = Guarantee(
             epsilon=self.epsilon,
             delta=self.delta,
-            unit=ProtectedUnit.ROW,
-            relation=self.relation,
-            dataset=self.dataset,
+            protected=self.protected,
             against=(Adversary.PUBLIC,),
             computational=False,
             mechanism="Gaussian noise on mean absolute attributions",

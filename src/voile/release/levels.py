@@ -32,7 +32,7 @@ from voile.attribution import (
 from voile.attribution.players import Players
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import SUMMED, Explanation
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.guarantee import Protected
 from voile.core.schema import Schema
 from voile.models import WrappedModel, wrap
 from voile.privacy.accounting.conversion import gaussian_epsilon
@@ -95,8 +95,7 @@ class PrivateBackground:
 
     Args:
         rows: the records.
-        dataset: their version label.
-        relation: blank one or replace one.
+        protected: a row of their data set; blank one or replace one.
         delta: for each explained row.
         epsilon: for each explained row; without it, what `noise_share` comes to.
         noise_share: standard deviation of the noise on one value over the width of the output.
@@ -104,8 +103,7 @@ class PrivateBackground:
 
     rows: Any = field(repr=False)
     _: KW_ONLY
-    dataset: str
-    relation: Relation
+    protected: Protected
     delta: float
     epsilon: float | None = None
     noise_share: float = NOISE_SHARE
@@ -118,7 +116,7 @@ class Stated:
     Args:
         level: how much detail.
         role: the lowest that may have it.
-        unit: whose record is protected.
+        protected: whose record, in which data set.
         players: how many play.
         sensitivity: of everything that is released about one explained row.
         epsilon: for each explained row.
@@ -126,7 +124,7 @@ class Stated:
 
     level: Level
     role: Role
-    unit: ProtectedUnit
+    protected: Protected
     players: int
     sensitivity: Sensitivity
     epsilon: float
@@ -171,7 +169,7 @@ def stated(release: PrivateBackgroundShapley | PrivateInteractions) -> Stated:
     return Stated(
         level=level,
         role=NEEDED[level],
-        unit=ProtectedUnit.ROW,
+        protected=release.protected,
         players=single.players,
         sensitivity=release.sensitivity,
         epsilon=release.epsilon,
@@ -270,8 +268,7 @@ def _private(
             model,
             background.rows,
             schema=schema,
-            dataset=background.dataset,
-            relation=background.relation,
+            protected=background.protected,
             epsilon=epsilon,
             delta=background.delta,
             origins=origins,

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.explanation_checks import distinct_names
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import Gaussian, Laplace
 from voile.privacy.mechanisms.parameters import checked_target
 from voile.privacy.sensitivity import Sensitivity
-from voile.privacy.sensitivity.bound import positive
+from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
 
 DECLARED: Final = "the sensitivity was declared by the user, not derived"
@@ -42,7 +42,7 @@ class NoisyValues:
         sensitivity: of all values of one call together; for the unit "explained row", of the values
             of one row. In the l1 norm for Laplace noise.
         epsilon, delta: of one call.
-        dataset: version label of the data that the values were computed from.
+        protected: what the values were computed from; unit and relation of the sensitivity.
         feature_names: what the values are about.
         name: where the values come from: another source is another question.
         model: digest of what they explain; of another model they are another question.
@@ -53,7 +53,7 @@ class NoisyValues:
     _: KW_ONLY
     epsilon: float
     delta: float
-    dataset: str
+    protected: Protected
     feature_names: Sequence[str]
     name: str
     model: str
@@ -68,20 +68,21 @@ class NoisyValues:
         if not self.feature_names or not self.output_names:
             raise InvalidInput("at least one feature and one output are needed")
         checked_target(self.epsilon, self.delta, pure=True)
+        check_bounds(self.sensitivity, self.protected)
         self._noise(1)
 
     @property
     def identity(self) -> Identity:
         settings = {
-            "dataset": self.dataset,
+            "dataset": self.protected.dataset,
             "delta": self.delta,
             "epsilon": self.epsilon,
             "features": list(self.feature_names),
             "norm": str(self.sensitivity.norm),
             "outputs": list(self.output_names),
-            "relation": str(self.sensitivity.relation),
+            "relation": self.protected.relation,
             "sensitivity": self.sensitivity.value,
-            "unit": str(self.sensitivity.unit),
+            "unit": self.protected.texts["unit"],
         }
         return Identity(self.model, f"noisy {self.name}", "detailed", parameters(settings))
 
@@ -91,7 +92,7 @@ class NoisyValues:
 
     @property
     def _by_row(self) -> bool:
-        return self.sensitivity.unit is ProtectedUnit.EXPLAINED_ROW
+        return self.protected.unit is ProtectedUnit.EXPLAINED_ROW
 
     def _noise(self, rows: int) -> Laplace | Gaussian:
         positive("rows", rows)
@@ -112,9 +113,7 @@ class NoisyValues:
             Guarantee(
                 epsilon=self.epsilon,
                 delta=self.delta,
-                unit=self.sensitivity.unit,
-                relation=self.sensitivity.relation,
-                dataset=self.dataset,
+                protected=self.protected,
                 against=(Adversary.PUBLIC,),
                 computational=False,
                 mechanism=f"{law} noise for a declared {self.sensitivity.norm} sensitivity of "

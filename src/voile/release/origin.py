@@ -42,7 +42,7 @@ class Origin:
             raise InvalidInput("datasets is a set of labels, found one text")
         object.__setattr__(self, "datasets", frozenset(self.datasets))
         object.__setattr__(self, "guarantees", tuple(self.guarantees))
-        labels = [guarantee.dataset for guarantee in self.guarantees]
+        labels = [guarantee.protected.dataset for guarantee in self.guarantees]
         if len(set(labels)) < len(labels):
             raise InvalidInput(
                 f"an origin has one joint guarantee for a data set, found several: {labels}; "
@@ -57,7 +57,7 @@ class Origin:
     @property
     def unprotected(self) -> frozenset[str]:
         """Data sets that it depends on without a guarantee."""
-        return self.datasets - {guarantee.dataset for guarantee in self.guarantees}
+        return self.datasets - {guarantee.protected.dataset for guarantee in self.guarantees}
 
 
 PUBLIC: Final = Origin()
@@ -79,7 +79,8 @@ def trained_privately(*guarantees: Guarantee) -> Origin:
             "something trained privately carries a guarantee, found none; say PUBLIC or "
             "trained_on(label)"
         )
-    return Origin(frozenset(guarantee.dataset for guarantee in guarantees), tuple(guarantees))
+    datasets = frozenset(guarantee.protected.dataset for guarantee in guarantees)
+    return Origin(datasets, tuple(guarantees))
 
 
 def stated(origins: Iterable[Origin]) -> tuple[Origin, ...]:
@@ -122,7 +123,7 @@ def joint_guarantees(origins: Sequence[Origin]) -> tuple[Guarantee, ...]:
         )
     by_dataset: dict[str, list[Guarantee]] = {}
     for guarantee in (g for origin in origins for g in origin.guarantees):
-        by_dataset.setdefault(guarantee.dataset, []).append(guarantee)
+        by_dataset.setdefault(guarantee.protected.dataset, []).append(guarantee)
     return tuple(added_up(found) for found in by_dataset.values())
 
 
@@ -150,24 +151,23 @@ def added_up(parts: Sequence[Guarantee]) -> Guarantee:
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
-    if any(part.unit != first.unit or part.relation != first.relation for part in parts):
+    about = repr(first.protected.dataset)
+    if any(part.protected != first.protected for part in parts):
         raise Refused(
-            f"guarantees about {first.dataset!r} speak of different units or relations and do not "
-            "add up: " + "; ".join(f"{part.unit}, {part.relation}" for part in parts)
+            f"guarantees about {about} speak of different units or relations and do not add up: "
+            + "; ".join(str(part.protected) for part in parts)
         )
     common = set(first.against).intersection(*(part.against for part in parts))
     against = tuple(adversary for adversary in Adversary if adversary in common)
     if not against:
-        raise Refused(f"guarantees about {first.dataset!r} hold against nobody in common")
+        raise Refused(f"guarantees about {about} hold against nobody in common")
     delta = sum(part.delta for part in parts)
     if delta >= 1:
-        raise Refused(f"guarantees about {first.dataset!r} add up to delta = {delta:g}: nothing")
+        raise Refused(f"guarantees about {about} add up to delta = {delta:g}: nothing")
     return Guarantee(
         epsilon=sum(part.epsilon for part in parts),
         delta=delta,
-        unit=first.unit,
-        relation=first.relation,
-        dataset=first.dataset,
+        protected=first.protected,
         against=against,
         computational=any(part.computational for part in parts),
         mechanism=" and ".join(dict.fromkeys(part.mechanism for part in parts)),

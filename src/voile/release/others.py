@@ -27,8 +27,9 @@ def promised(charged: Guarantee, origins: Sequence[Origin]) -> tuple[Guarantee, 
 
 def with_earlier(charged: Guarantee, earlier: Sequence[Guarantee]) -> tuple[Guarantee, ...]:
     """`charged`, with those of `earlier` that are about its data set added; then the others."""
-    same = [guarantee for guarantee in earlier if guarantee.dataset == charged.dataset]
-    others = [guarantee for guarantee in earlier if guarantee.dataset != charged.dataset]
+    here = charged.protected.dataset
+    same = [guarantee for guarantee in earlier if guarantee.protected.dataset == here]
+    others = [guarantee for guarantee in earlier if guarantee.protected.dataset != here]
     return added_up([charged, *same]), *others
 
 

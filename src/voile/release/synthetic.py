@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import Refused
-from voile.core.guarantee import Adversary, Guarantee, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, Relation
 from voile.core.schema import Categories, Domain, FeatureValues, Numbers, Rows, Schema
 from voile.privacy.accounting.conversion import zcdp_budget, zcdp_to_epsilon
 from voile.privacy.events import Zcdp
 from voile.privacy.mechanisms import DiscreteGaussian, Gaussian
 from voile.privacy.mechanisms.parameters import checked_target
 from voile.privacy.sensitivity import Norm, OutputSet, Sensitivity, histogram, shapley_background
-from voile.privacy.sensitivity.bound import positive
+from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.origin import Origin, trained_privately
 from voile.release.records import Records
 
@@ -65,8 +65,7 @@ def synthetic_background(
     records: Any,
     schema: Schema,
     *,
-    dataset: str,
-    relation: Relation,
+    protected: Protected,
     epsilon: float,
     delta: float,
     size: int = 1_000,
@@ -81,8 +80,7 @@ def synthetic_background(
     Args:
         records: a table or an array.
         schema: what is public about them.
-        dataset: their version label.
-        relation: any; nothing is divided by the number of records.
+        protected: a row of their data set, under any relation: nothing is divided by their number.
         epsilon, delta: of the publication, once.
         size: how many rows are drawn; costs nothing.
         bins: cells of a feature with bounds.
@@ -90,7 +88,8 @@ def synthetic_background(
     """
     epsilon, delta = checked_target(epsilon, delta, pure=False)
     cells = [cell_count(feature.domain, bins) for feature in schema.features]
-    sensitivity = histograms_sensitivity(len(cells), relation)
+    sensitivity = histograms_sensitivity(len(cells), protected.relation)
+    check_bounds(sensitivity, protected)
     sigma = sensitivity.value / math.sqrt(2 * zcdp_budget(epsilon, delta)) * (1 + 1e-9)
     mechanism = DiscreteGaussian(sigma=sigma, sensitivity=sensitivity, shape=(sum(cells),))
     found = Records.read_any(records, schema)
@@ -100,9 +99,7 @@ def synthetic_background(
     guarantee = Guarantee(
         epsilon=zcdp_to_epsilon(event.rho, delta),
         delta=delta,
-        unit=sensitivity.unit,
-        relation=sensitivity.relation,
-        dataset=dataset,
+        protected=protected,
         against=(Adversary.PUBLIC,),
         computational=False,
         mechanism=f"discrete Gaussian noise of standard deviation {sigma:.6g} on histograms of "

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected
 from voile.core.schema import Schema
 from voile.privacy.accounting.conversion import zcdp_budget
 from voile.privacy.events import BoundedRange, PrivacyEvent, Repeated
@@ -28,7 +28,7 @@ from voile.privacy.sensitivity import (
     mean_absolute_shapley_coordinate,
     signed_mean_shapley_coordinate,
 )
-from voile.privacy.sensitivity.bound import positive
+from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
 from voile.release.one_by_one import FORGETFUL, OneByOne
 from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
@@ -56,8 +56,7 @@ class PrivateTopFeatures:
         output_width: R, the width of the range that the model's output is clamped to; attributions
             of a row are clamped to ±R one by one.
         epsilon, delta: of the whole release; with delta = 0 it is pure.
-        relation: blank one or replace one.
-        dataset: version label of the population.
+        protected: a row of the population; blank one or replace one.
         origins: of everything that the explainer holds.
         model: digest of what is explained, for the record.
         name: of the explainer, for the record.
@@ -71,8 +70,7 @@ class PrivateTopFeatures:
     output_width: float
     epsilon: float
     delta: float
-    relation: Relation
-    dataset: str
+    protected: Protected
     origins: Sequence[Origin]
     model: str
     name: str
@@ -82,9 +80,9 @@ class PrivateTopFeatures:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "origins", stated(self.origins))
-        refuse_unprotected(self.dataset, self.origins, role="population")
+        refuse_unprotected(self.protected.dataset, self.origins, role="population")
         checked_target(self.epsilon, self.delta, pure=True)
-        self.sensitivity(1)
+        check_bounds(self.sensitivity(1), self.protected)
         inner = OneByOne(self.explainer, self.schema)
         check_one_output(inner)
         if positive("k", self.k) > inner.players:
@@ -95,7 +93,7 @@ class PrivateTopFeatures:
     def sensitivity(self, rows: int) -> Sensitivity:
         """How far one row moves the score of each candidate, the rounding of the mean included."""
         bound = signed_mean_shapley_coordinate if self.signed else mean_absolute_shapley_coordinate
-        exact = bound(rows=rows, output_width=self.output_width, relation=self.relation)
+        exact = bound(rows=rows, output_width=self.output_width, relation=self.protected.relation)
         return exact.scaled(1 + ROUNDING * rows)
 
     @property
@@ -110,13 +108,13 @@ class PrivateTopFeatures:
     @property
     def identity(self) -> Identity:
         settings = {
-            "dataset": self.dataset,
+            "dataset": self.protected.dataset,
             "delta": self.delta,
             "epsilon": self.epsilon,
             "k": self.k,
             "origins": origins_digest(self.origins),
             "output_width": self.output_width,
-            "relation": str(self.relation),
+            "relation": str(self.protected.relation),
             "schema": self.schema.digest,
             "signed": self.signed,
         }
@@ -136,9 +134,7 @@ class PrivateTopFeatures:
         promise = Guarantee(
             epsilon=self.epsilon,
             delta=self.delta,
-            unit=ProtectedUnit.ROW,
-            relation=self.relation,
-            dataset=self.dataset,
+            protected=self.protected,
             against=(Adversary.PUBLIC,),
             computational=False,
             mechanism=f"exponential mechanism, epsilon {self.epsilon_each:.6g} for each choice",

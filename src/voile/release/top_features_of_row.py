@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit
 from voile.core.schema import Schema
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import SubsetSelection
-from voile.privacy.sensitivity.bound import positive
+from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.clipped import OF_ONE_ROW
 from voile.release.contract import Identity, Preview, RowsAre, parameters
 from voile.release.one_by_one import OneByOne
@@ -46,12 +46,11 @@ class TopFeaturesOfRow:
         schema: rows are clamped to it.
         k: how many features are named; fewer than there are.
         epsilon: for each row.
-        dataset: version label of the data that the explained rows belong to.
+        protected: an explained row of a data set; replace one, as nothing else is offered for it.
         origins: of everything that the explainer holds.
         model: digest of what is explained, for the record.
         name: of the explainer, for the record.
         signed: name directions too; twice as many candidates, so it needs more epsilon.
-        relation: replace one; nothing else is offered for an explained row.
     """
 
     explainer: Explainer
@@ -59,19 +58,19 @@ class TopFeaturesOfRow:
     schema: Schema
     k: int
     epsilon: float
-    dataset: str
+    protected: Protected
     origins: Sequence[Origin]
     model: str
     name: str
     signed: bool = False
     level: str = "detailed"
-    relation: Relation = Relation.REPLACE_ONE
     _inner: OneByOne = field(init=False, repr=False)
     _response: SubsetSelection = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "origins", stated(self.origins))
-        refuse_unprotected(self.dataset, self.origins, role="data set of the explained rows")
+        role = "data set of the explained rows"
+        refuse_unprotected(self.protected.dataset, self.origins, role=role)
         inner = OneByOne(self.explainer, self.schema)
         check_one_output(inner)
         if positive("k", self.k) >= inner.players:
@@ -81,15 +80,16 @@ class TopFeaturesOfRow:
             items=inner.players * (2 if self.signed else 1),
             k=self.k,
             unit=ProtectedUnit.EXPLAINED_ROW,
-            relation=self.relation,
+            relation=self.protected.relation,
         )
+        check_bounds(response, self.protected)
         object.__setattr__(self, "_inner", inner)
         object.__setattr__(self, "_response", response)
 
     @property
     def identity(self) -> Identity:
         settings = {
-            "dataset": self.dataset,
+            "dataset": self.protected.dataset,
             "epsilon": self.epsilon,
             "k": self.k,
             "origins": origins_digest(self.origins),
@@ -113,9 +113,7 @@ class TopFeaturesOfRow:
         promise = Guarantee(
             epsilon=self.epsilon,
             delta=0.0,
-            unit=ProtectedUnit.EXPLAINED_ROW,
-            relation=self.relation,
-            dataset=self.dataset,
+            protected=self.protected,
             against=(Adversary.PUBLIC,),
             computational=False,
             mechanism=f"subset selection of {self.k} out of {self._response.items}",

@@ -152,9 +152,7 @@ class Comparison:
         terms = {
             "epsilon": account.epsilon,
             "delta": account.delta,
-            "unit": account.unit.value,
-            "relation": account.relation.value,
-            "dataset": account.dataset,
+            **account.protected.texts,
             "parent": account.parent,
             "composition": account.composition,
             "children": account.children.value,

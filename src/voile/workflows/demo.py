@@ -23,6 +23,7 @@ from voile.attribution.fastshap import exact_values
 from voile.audit_log import verify_receipt
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, VerificationFailed
+from voile.core.guarantee import Protected, Relation
 from voile.core.randomness import Seeded
 from voile.core.schema import Rows
 from voile.datasets import ClinicFederation, clinic_federation
@@ -38,6 +39,7 @@ from voile.federation import (
 )
 from voile.federation.budget_split import PipelinePlan, Spent
 from voile.federation.learning import BLACK_BOX, SURROGATE, Imitate, named
+from voile.federation.network_task import CLIPPED_UNIT
 from voile.federation.private_explainer import PrivateExplainer
 from voile.federation.tables import NetworkModel, TableRecords
 from voile.models import Box, Model, wrap
@@ -119,7 +121,7 @@ def run(
     clinic = clinic_federation(rows_per_hospital, reference_rows=_REFERENCE_ROWS)
     elsewhere = clinic_federation(500, seed=_ELSEWHERE).together()
     job = Job(
-        name=NAME,
+        protected=Protected(CLIPPED_UNIT, Relation.BLANK_ONE, NAME),
         schema=clinic.schema,
         clients={name: TableRecords.of(data) for name, data in clinic.hospitals.items()},
         held_out=TableRecords.of(elsewhere),

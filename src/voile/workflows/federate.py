@@ -29,7 +29,7 @@ from voile.attribution.fastshap import EXPLAINER_PLAN, exact_values
 from voile.audit_log.publishing import export_log
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Relation
+from voile.core.guarantee import Protected
 from voile.core.randomness import StreamCipher
 from voile.core.schema import Rows, Schema
 from voile.evaluation import cosine_similarity
@@ -80,12 +80,13 @@ class Job:
     """Everything a federation needs.
 
     Args:
-        name: label of the federation and of the version of its data.
+        protected: what is promised for each client: a row of this version of the data, whose label
+            is the federation's name too.
         schema: public.
         clients: the rows of each, by name.
         held_out: rows listed as unprotected; figures are measured on them.
         reference: public rows that interventional explanations are compared with.
-        epsilon, delta, relation: what is promised to each row of each client.
+        epsilon, delta: of that promise.
         rounds, participations: see `Facts`.
         hidden: widths of hidden layers; the default of each stage if None.
         distillation: how the fast explainer is trained; it touches no data.
@@ -93,7 +94,7 @@ class Job:
         folder: of the run.
     """
 
-    name: str
+    protected: Protected
     schema: Schema
     clients: Mapping[str, TableRecords]
     held_out: TableRecords
@@ -101,12 +102,15 @@ class Job:
     epsilon: float
     delta: float
     folder: Path
-    relation: Relation = Relation.BLANK_ONE
     rounds: int = 10
     participations: int | None = None
     hidden: tuple[int, ...] | None = None
     distillation: Plan = EXPLAINER_PLAN
     remarks: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.protected.dataset
 
     @property
     def plan(self) -> PipelinePlan:
@@ -118,10 +122,10 @@ class Job:
         facts = Facts(
             schema=self.schema,
             sizes=sizes,
+            protected=self.protected,
             rounds=self.rounds,
             clients_per_round=each,
             participations=self.participations,
-            relation=self.relation,
         )
         plan = split_total(facts, epsilon=self.epsilon, delta=self.delta)
         if self.hidden is None:
@@ -160,7 +164,7 @@ def federate(
         say(remark)
     say("calibrating noise for the whole plan")
     plan = job.plan
-    promise = Promise(job.name, job.epsilon, job.delta, job.relation)
+    promise = Promise(job.protected, job.epsilon, job.delta)
     with ExitStack() as stack:
         own = {name: stack.enter_context(_client_books(job, name)) for name in sorted(job.clients)}
         server = stack.enter_context(open_books(job.folder, server_origin(job.name)))
@@ -168,7 +172,7 @@ def federate(
             open_account(books, name, promise, plan.participation_events)
         engine = _engine(job, plan, promise, own, server, rounds_seen, at_once)
         unprotected = Unprotected(job.held_out, "rows listed as unprotected")
-        trained = train_private_explainer(plan, engine, dataset=job.name, unprotected=unprotected)
+        trained = train_private_explainer(plan, engine, unprotected=unprotected)
         _check_run(trained, promise)
         say("distilling a fast explainer from the surrogate and the schema; no data is touched")
         distilled = trained.distilled(StreamCipher(), plan=job.distillation, progress=steps_seen)
@@ -269,7 +273,7 @@ def _contents(job: Job, trained: PrivateExplainer, explainer: Any) -> Contents:
         settings={
             "clients": {name: len(records) for name, records in job.clients.items()},
             "promised": {"epsilon": job.epsilon, "delta": job.delta},
-            "relation": job.relation.value,
+            "relation": job.protected.relation.value,
             "rounds": plan.facts.rounds,
             "participations": plan.facts.participations,
             "training": {

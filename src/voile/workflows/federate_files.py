@@ -15,9 +15,11 @@ from typing import TypeAlias
 from voile.attribution.fastshap import EXPLAINER_PLAN
 from voile.attribution.fastshap.draws import draw_rows
 from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Protected
 from voile.core.randomness import StreamCipher
 from voile.core.schema import RawColumn, Rows, Schema
 from voile.datasets.tables import read_protected_table, read_table
+from voile.federation.network_task import CLIPPED_UNIT
 from voile.federation.tables import TableRecords
 from voile.workflows.federate import Job
 from voile.workflows.federation_config import Client, FederationConfig
@@ -36,7 +38,7 @@ def job_from(config: FederationConfig) -> Job:
     held_out = [_open_table(schema, party.data, labelled=True) for party in config.held_out]
     reference, remarks = _reference(schema, config.reference)
     return Job(
-        name=config.name,
+        protected=Protected(CLIPPED_UNIT, config.privacy.relation, config.name),
         schema=schema,
         clients={client.name: _client(schema, client) for client in config.clients},
         held_out=TableRecords.joined([TableRecords.read(schema, table) for table, _ in held_out]),
@@ -44,7 +46,6 @@ def job_from(config: FederationConfig) -> Job:
         remarks=(*(text for _, said in held_out for text in said), *remarks),
         epsilon=config.privacy.epsilon,
         delta=config.privacy.delta,
-        relation=config.privacy.relation,
         rounds=config.training.rounds,
         participations=config.training.participations,
         hidden=config.training.hidden,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from voile import audit_log
 from voile.audit_log import Absence, FederationRound, Refusal
 from voile.core.errors import BudgetExceeded, Refused
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.guarantee import Protected
 from voile.core.storage import Transaction
 from voile.federation import Booking, Participation, RoundReport
 from voile.ledger import Charge, Opening, Planned, RowPart
@@ -34,12 +34,15 @@ _LONGEST_REASON = 300
 
 @dataclass(frozen=True)
 class Promise:
-    """What a client promises to each of its rows, for the whole federation."""
+    """What a client promises for the whole federation, which is named after its data."""
 
-    federation: str
+    protected: Protected
     epsilon: float
     delta: float
-    relation: Relation
+
+    @property
+    def federation(self) -> str:
+        return self.protected.dataset
 
 
 def open_account(
@@ -55,19 +58,17 @@ def open_account(
         lambda t: next((n.account for n in books.ledger.nodes(t) if n.account.name == name), None)
     )
     if found is not None:
-        wanted = (promise.epsilon, promise.delta, promise.relation, Counter(planned))
-        if (found.epsilon, found.delta, found.relation, Counter(found.plan)) != wanted:
+        wanted = (promise.epsilon, promise.delta, promise.protected, Counter(planned))
+        if (found.epsilon, found.delta, found.protected, Counter(found.plan)) != wanted:
             raise Refused(
                 f"{client!r} has opened its account {name!r} for (ε = {found.epsilon:g}, "
-                f"δ = {found.delta:g}), {found.relation!s}, and another plan of training; go on "
+                f"δ = {found.delta:g}), {found.protected}, and another plan of training; go on "
                 "with the old settings, or give the new federation a name and rows of its own"
             )
         return
     opening = Opening(
         name=name,
-        dataset=promise.federation,
-        unit=ProtectedUnit.ROW,
-        relation=promise.relation,
+        protected=promise.protected,
         epsilon=promise.epsilon,
         delta=promise.delta,
         spending=Planned(tuple(planned)),
@@ -143,9 +144,7 @@ class ClientBooks:
         charge = Charge(
             account=account,
             event=event,
-            unit=ProtectedUnit.ROW,
-            relation=self.promise.relation,
-            dataset=self.promise.federation,
+            protected=self.promise.protected,
             purpose=_where(participation),
             caller=self.promise.federation,
             query=bytes.fromhex(booking.name),
@@ -165,9 +164,7 @@ class ClientBooks:
             round=participation.round,
             epsilon=self.promise.epsilon,
             delta=self.promise.delta,
-            unit=charge.unit.value,
-            relation=charge.relation.value,
-            dataset=charge.dataset,
+            **charge.protected.texts,
             event=event_for_log(event_text(event)),
             cost=written(grant.cost) if grant.cost else None,
         )

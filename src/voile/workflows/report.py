@@ -63,7 +63,7 @@ is covered by the promise below, at no further cost.</p>
 <h2>What is promised</h2>
 {% for g in guarantees %}
 <p class="promise"><b>ε = {{ up(g.epsilon) }}, δ = {{ up(g.delta) }}</b><br>
-for each {{ g.unit }} of {{ g.dataset }}, {{ g.relation }}, against {{ g.against | join(", ") }}
+for {{ g.protected }}, against {{ g.against | join(", ") }}
 {% if g.computational %}(whose computing power is bounded){% endif %}</p>
 <table>
 <tr><th>how</th><td>{{ g.mechanism }}</td></tr>

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.protecting import row_of
 from tests.unit.audit_log.examples import LOG_KEY, WITNESS_KEYS
 
-from voile import Adversary, Explanation, Guarantee, ProtectedUnit, Relation
+from voile import Adversary, Explanation, Guarantee
 from voile.audit_log import (
     Commitment,
     SigningKey,
@@ -163,9 +164,7 @@ class TestExplanationBytes:
     GUARANTEE = Guarantee(
         epsilon=1.0,
         delta=1e-6,
-        unit=ProtectedUnit.ROW,
-        relation=Relation.BLANK_ONE,
-        dataset="clinic v1",
+        protected=row_of("clinic v1"),
         against=(Adversary.PUBLIC,),
         computational=False,
         mechanism="analytic Gaussian",

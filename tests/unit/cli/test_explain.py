@@ -251,7 +251,11 @@ def test_beyond_the_budget_is_exit_code_3_and_recorded(run: Any) -> None:
         (FREE, "trained-on:loans 2025", "nothing can be promised about"),
         (BACKGROUND, "trained-on:customers v1", "trained without differential privacy"),
         (POPULATION, "trained-on:customers v1", "trained without differential privacy"),
-        ((*BACKGROUND[:-1], "people"), "public", "is for the unit"),
+        (
+            (*BACKGROUND[:-1], "people"),
+            "public",
+            "for the unit 'row'",
+        ),
         (BACKGROUND[:-2], "public", "say which account pays"),
         ((*ROW[:-3], "customers"), "public", "replace one"),
     ],

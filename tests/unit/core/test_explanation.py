@@ -15,18 +15,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
+from tests.protecting import about
 from voile.core.errors import InvalidInput
 from voile.core.explanation import NO_GUARANTEE, SUMMED, Explanation
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 
 ROWS, FEATURES, OUTPUTS = 4, 3, 2
 NAMES = ("age", "bmi", "ward")
 PROMISE = Guarantee(
     epsilon=0.5,
     delta=0.0,
-    unit=ProtectedUnit.ROW,
-    relation=Relation.BLANK_ONE,
-    dataset="clinic v3",
+    protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "clinic v3"),
     against=(Adversary.PUBLIC,),
     computational=False,
     mechanism="Laplace noise",
@@ -601,7 +600,7 @@ def test_explanations_do_not_hash() -> None:
 
 
 def test_the_text_leads_with_the_guarantees() -> None:
-    second = dataclasses.replace(PROMISE, dataset="clinic v4")
+    second = about(PROMISE, dataset="clinic v4")
     lines = repr(complete(guarantees=(PROMISE, second))).splitlines()
     assert lines[:5] == [
         "Explanation",

@@ -20,14 +20,12 @@ from hypothesis.extra import numpy as hnp
 
 from voile.core.errors import InvalidInput, StorageFault, UnreadableFile
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 
 PROMISE = Guarantee(
     epsilon=0.1,
     delta=1e-6,
-    unit=ProtectedUnit.USER,
-    relation=Relation.REPLACE_ONE,
-    dataset="clinic v3",
+    protected=Protected(ProtectedUnit.USER, Relation.REPLACE_ONE, "clinic v3"),
     against=(Adversary.PUBLIC, Adversary.OTHER_CLIENTS),
     computational=True,
     mechanism="Gaussian noise",

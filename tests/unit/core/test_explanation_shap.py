@@ -13,7 +13,7 @@ import pytest
 
 from voile.core.errors import InvalidInput, MissingDependency
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 
 with warnings.catch_warnings():  # shap uses what matplotlib is about to deprecate
     warnings.simplefilter("ignore", PendingDeprecationWarning)
@@ -22,9 +22,7 @@ with warnings.catch_warnings():  # shap uses what matplotlib is about to depreca
 PROMISE = Guarantee(
     epsilon=0.5,
     delta=0.0,
-    unit=ProtectedUnit.ROW,
-    relation=Relation.BLANK_ONE,
-    dataset="clinic v3",
+    protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "clinic v3"),
     against=(Adversary.PUBLIC,),
     computational=False,
     mechanism="Laplace noise",

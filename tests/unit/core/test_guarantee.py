@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import re
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.protecting import explained_row_of, joined
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 
 SOUND: dict[str, Any] = {
     "epsilon": 1.5,
@@ -35,26 +37,30 @@ LARGEST = 1.7976931348623157e308
 
 
 def guarantee(**changes: Any) -> Guarantee:
-    return Guarantee(**(SOUND | changes))
+    return Guarantee(**joined(SOUND | changes))
 
 
 words = st.text(min_size=1, max_size=20).filter(str.strip)
 facts = st.lists(words, max_size=3).map(tuple)
-pairs = st.tuples(st.sampled_from(ProtectedUnit), st.sampled_from(Relation)).filter(
-    lambda pair: pair[0] is not ProtectedUnit.EXPLAINED_ROW or pair[1] is Relation.REPLACE_ONE
-)
 figures = st.floats(0, allow_infinity=False)
 
 
 @st.composite
+def protections(draw: st.DrawFn) -> Protected:
+    unit, relation = draw(st.sampled_from(ProtectedUnit)), draw(st.sampled_from(Relation))
+    if unit is ProtectedUnit.EXPLAINED_ROW:
+        relation = Relation.REPLACE_ONE
+    named = st.lists(words, min_size=1, max_size=3, unique=True).map(tuple)
+    columns = draw(named) if unit is ProtectedUnit.COLUMNS else ()
+    return Protected(unit, relation, draw(words), columns)
+
+
+@st.composite
 def guarantees(draw: st.DrawFn) -> Guarantee:
-    unit, relation = draw(pairs)
     return Guarantee(
         epsilon=draw(figures),
         delta=draw(st.floats(0, 1, exclude_max=True)),
-        unit=unit,
-        relation=relation,
-        dataset=draw(words),
+        protected=draw(protections()),
         against=tuple(draw(st.lists(st.sampled_from(Adversary), min_size=1, max_size=4))),
         computational=draw(st.booleans()),
         mechanism=draw(words),
@@ -103,12 +109,26 @@ def test_a_wrong_field_is_refused_and_named(field: str, value: object) -> None:
         guarantee(**{field: value})
 
 
-@pytest.mark.parametrize(
-    "field", [name for name in SOUND if name not in ("public_facts", "assumptions")]
-)
+PARTS = ("unit", "relation", "dataset")
+FIGURES = [name for name in SOUND if name not in (*PARTS, "public_facts", "assumptions")]
+
+
+@pytest.mark.parametrize("field", ["protected", *FIGURES])
 def test_no_field_that_matters_has_a_default(field: str) -> None:
     with pytest.raises(TypeError, match=field):
-        Guarantee(**{name: value for name, value in SOUND.items() if name != field})
+        Guarantee(**{name: value for name, value in joined(SOUND).items() if name != field})
+
+
+@pytest.mark.parametrize("field", PARTS)
+def test_no_part_of_what_is_protected_has_a_default(field: str) -> None:
+    with pytest.raises(TypeError, match=field):
+        Protected(**{name: SOUND[name] for name in PARTS if name != field})
+
+
+@pytest.mark.parametrize("given", [None, "row", SOUND])
+def test_what_is_protected_is_one_value(given: Any) -> None:
+    with pytest.raises(InvalidInput, match="what is protected"):
+        guarantee(protected=given)
 
 
 @pytest.mark.parametrize("relation", [Relation.BLANK_ONE, Relation.ADD_OR_REMOVE_ONE])
@@ -119,7 +139,7 @@ def test_an_explained_row_stands_against_any_other_row(relation: Relation) -> No
 
 def test_an_explained_row_can_be_protected_under_replace_one() -> None:
     kept = guarantee(unit=ProtectedUnit.EXPLAINED_ROW, relation=Relation.REPLACE_ONE)
-    assert (kept.unit, kept.relation) == (ProtectedUnit.EXPLAINED_ROW, Relation.REPLACE_ONE)
+    assert kept.protected == explained_row_of("clinic v3")
 
 
 # --- what is kept ---------------------------------------------------------------------------------
@@ -136,8 +156,8 @@ def test_plain_values_become_their_types() -> None:
     )
     assert type(kept.epsilon) is float
     assert type(kept.delta) is float
-    assert kept.unit is ProtectedUnit.USER
-    assert kept.relation is Relation.REPLACE_ONE
+    assert kept.protected.unit is ProtectedUnit.USER
+    assert kept.protected.relation is Relation.REPLACE_ONE
     assert kept.against == (Adversary.OTHER_CLIENTS, Adversary.PUBLIC)
     assert kept.assumptions == ("a",)
 
@@ -193,13 +213,19 @@ def test_a_guarantee_survives_json_bit_for_bit(stated: Guarantee) -> None:
     assert restored == stated
     assert restored.epsilon.hex() == stated.epsilon.hex()
     assert restored.delta.hex() == stated.delta.hex()
-    assert type(restored.unit) is ProtectedUnit
+    assert type(restored.protected.unit) is ProtectedUnit
     assert all(type(adversary) is Adversary for adversary in restored.against)
 
 
 def test_stored_words_never_change() -> None:
     """The compatibility promise: these words are in files that people have."""
-    assert {str(unit) for unit in ProtectedUnit} == {"row", "explained row", "user", "client"}
+    assert {str(unit) for unit in ProtectedUnit} == {
+        "row",
+        "explained row",
+        "declared columns of a row",
+        "user",
+        "client",
+    }
     assert {str(relation) for relation in Relation} == {
         "blank one",
         "replace one",
@@ -231,6 +257,77 @@ def test_a_stored_guarantee_with_an_unknown_field_is_refused() -> None:
 def test_a_stored_guarantee_is_an_object(stored: Any) -> None:
     with pytest.raises(InvalidInput, match="object"):
         Guarantee.from_dict(stored)
+
+
+# --- what is protected ----------------------------------------------------------------------------
+
+COLUMNS = ProtectedUnit.COLUMNS
+
+
+@given(protections())
+def test_what_is_protected_is_stored_as_three_texts(stated: Protected) -> None:
+    assert list(stated.texts) == list(PARTS)
+    assert Protected.from_texts(**json.loads(json.dumps(stated.texts))) == stated
+
+
+@given(protections())
+def test_each_unit_says_itself_in_words(stated: Protected) -> None:
+    told = [f"each {stated.unit} of"] if not stated.columns else map(repr, stated.columns)
+    assert all(part in str(stated) for part in told)
+
+
+def test_declared_columns_are_stored_with_the_unit() -> None:
+    stated = Protected(COLUMNS, Relation.BLANK_ONE, "clinic v3", ("income", "größe"))
+    assert stated == Protected(COLUMNS, Relation.BLANK_ONE, "clinic v3", ("größe", "income"))
+    assert stated.texts["unit"] == 'declared columns of a row: ["größe", "income"]'
+    assert str(stated) == "the columns 'größe', 'income' of each row of 'clinic v3', blank one"
+
+
+@pytest.mark.parametrize(
+    ("unit", "columns"),
+    [
+        (COLUMNS, ()),
+        (ProtectedUnit.ROW, ("age",)),
+        (COLUMNS, ("age", "age")),
+        (COLUMNS, ("",)),
+        (COLUMNS, "age"),
+        (COLUMNS, (3,)),
+    ],
+)
+def test_columns_are_declared_for_their_unit_alone(unit: ProtectedUnit, columns: Any) -> None:
+    with pytest.raises(InvalidInput, match="columns"):
+        Protected(unit, Relation.BLANK_ONE, "clinic v3", columns)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "row: ",
+        'row: ["age"]',
+        "declared columns of a row",
+        "declared columns of a row: ",
+        "declared columns of a row: []",
+        "declared columns of a row: age",
+        "declared columns of a row: {}",
+        'declared columns of a row: ["b", "a"]',
+        'declared columns of a row: ["a","b"]',
+        "declared columns of a row: " + "[" * 100_000,
+        None,
+        3,
+    ],
+)
+def test_a_unit_is_read_only_as_it_is_written(unit: Any) -> None:
+    with pytest.raises(InvalidInput):
+        Protected.from_texts(unit, "blank one", "clinic v3")
+
+
+def test_every_part_in_which_two_differ_is_named() -> None:
+    row = Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "a")
+    assert not row.difference(row)
+    user = Protected(ProtectedUnit.USER, Relation.BLANK_ONE, "b")
+    assert row.difference(user) == "the unit 'row', not 'user' and the dataset 'a', not 'b'"
+    age = Protected(COLUMNS, Relation.BLANK_ONE, "a", ("age",))
+    assert '["age"]' in age.difference(replace(age, columns=("income",)))
 
 
 # --- as text --------------------------------------------------------------------------------------
@@ -276,7 +373,8 @@ def test_printed_figures_are_short(figure: float, text: str) -> None:
 @given(guarantees())
 def test_the_text_says_whom_and_how(stated: Guarantee) -> None:
     text = str(stated)
-    for part in (stated.unit, stated.relation, repr(stated.dataset), *stated.against):
+    assert f"for {stated.protected}, against" in text
+    for part in (stated.protected.relation, repr(stated.protected.dataset), *stated.against):
         assert part in text
     assert stated.mechanism in text
     assert stated.composition in text

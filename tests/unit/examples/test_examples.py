@@ -39,7 +39,7 @@ def test_a_patient_is_compared_with_private_records(tmp_path: Path) -> None:
     assert noisy.data is not None  # the patient asks about himself; the records stay away
     assert noisy.half_widths is not None
     free = story.over_synthetic.explanation
-    assert free.guarantees[0].dataset == hospital_risk.DATASET
+    assert free.guarantees[0].protected.dataset == hospital_risk.DATASET
     text = hospital_risk.said(story)
     assert "verified offline" in text
     assert "free from now on" in text

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.protecting import row_of
 from tests.unit.training.private.stubs import Known, KnownSource
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.datasets import Dataset
@@ -45,7 +46,7 @@ def read(*people: tuple[Any, ...]) -> TableRecords:
 
 
 def plan(size: int, norm: Any, **changes: Any) -> PipelinePlan:
-    facts = Facts(SCHEMA, {"north": size}, rounds=1, **changes)
+    facts = Facts(SCHEMA, {"north": size}, row_of("v1"), rounds=1, **changes)
     training = dict.fromkeys(
         STAGES, Training(hidden=(4,), clipping_norm=norm, sampling_rate=1.0, epochs=2)
     )

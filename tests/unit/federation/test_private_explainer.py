@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from voile import Relation
+from tests.protecting import about, row_of
 from voile.attribution import FastShap
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Adversary, ProtectedUnit
+from voile.core.guarantee import Adversary, Protected, ProtectedUnit, Relation
 from voile.core.randomness import SEEDED_NOISE, Seeded
 from voile.datasets import ClinicFederation, Dataset, clinic_federation
 from voile.federation import (
@@ -91,7 +91,11 @@ def records(clinic: ClinicFederation) -> dict[str, TableRecords]:
 
 def facts(records: dict[str, TableRecords], **changes: Any) -> Facts:
     (schema, *_) = [r.schema for r in records.values()]
-    settings: dict[str, Any] = {"rounds": ROUNDS, "participations": CAP}
+    settings: dict[str, Any] = {
+        "rounds": ROUNDS,
+        "participations": CAP,
+        "protected": row_of("clinic v1"),
+    }
     sizes = {name: len(found) for name, found in records.items()}
     return Facts(schema, sizes, **(settings | changes))
 
@@ -117,7 +121,7 @@ def run(
     ]
     engine = InProcess(clients, recorder=books, source=Seeded(0))
     held_out = Unprotected(next(iter(records.values())), "generated")
-    found = train_private_explainer(plan, engine, dataset="clinic v1", unprotected=held_out)
+    found = train_private_explainer(plan, engine, unprotected=held_out)
     assert not [error for result in found.results.values() for error in result.errors]
     return found
 
@@ -274,10 +278,9 @@ def test_explanations_of_the_surrogate_carry_the_joint_guarantee(
     (promise,) = found.guarantees
     assert 1.99 < promise.epsilon <= 2.0
     assert promise.delta == 1e-5
-    assert (promise.unit, promise.relation) == (ProtectedUnit.ROW, Relation.BLANK_ONE)
+    assert promise.protected == row_of("clinic v1")
     assert Adversary.SERVER_SEEING_UPDATES in promise.against
     assert promise.computational
-    assert promise.dataset == "clinic v1"
     assert "running time is not observed" in promise.assumptions
     assert "disjoint" in promise.composition
     sums = found.values.sum(axis=1) + found.base_values
@@ -307,7 +310,7 @@ def test_reference_rows_say_where_they_come_from(
     with pytest.raises(Refused, match="nothing can be promised about"):
         trained.of_black_box(rows, rows, origin=trained_on("clinic v1"))
     (plain,) = trained.of_black_box(rows, rows, origin=PUBLIC).guarantees
-    elsewhere = replace(plain, dataset="elsewhere", epsilon=0.5)
+    elsewhere = replace(about(plain, dataset="elsewhere"), epsilon=0.5)
     both = trained.of_black_box(rows, rows, origin=trained_privately(elsewhere)).guarantees
     assert both == (plain, elsewhere)
     here = replace(plain, epsilon=0.5)
@@ -646,12 +649,23 @@ def test_unsound_training_is_refused(changes: dict[str, Any]) -> None:
         Training(**changes)
 
 
+@pytest.mark.parametrize("unit", [ProtectedUnit.USER, ProtectedUnit.CLIENT])
+def test_training_that_clips_rows_promises_nothing_about_others(
+    clinic: ClinicFederation, unit: ProtectedUnit
+) -> None:
+    whole = Protected(unit, Relation.BLANK_ONE, "clinic v1")
+    with pytest.raises(Refused, match=f"clips what each row adds.*each {unit} of 'clinic v1'"):
+        Facts(clinic.schema, {"city": 10}, whole)
+
+
 def test_facts_need_clients_with_sizes(clinic: ClinicFederation) -> None:
     with pytest.raises(InvalidInput, match="at least one client"):
-        Facts(clinic.schema, {})
+        Facts(clinic.schema, {}, row_of("v1"))
     with pytest.raises(InvalidInput, match="declare"):
-        Facts(clinic.schema, {"city": 0})
-    found = Facts(clinic.schema, {"b": 20, "a": 10, "c": 30}, rounds=4, clients_per_round=2)
+        Facts(clinic.schema, {"city": 0}, row_of("v1"))
+    found = Facts(
+        clinic.schema, {"b": 20, "a": 10, "c": 30}, row_of("v1"), rounds=4, clients_per_round=2
+    )
     assert (list(found.sizes), found.participations, found.rows_per_client) == (
         ["a", "b", "c"],
         3,

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.protecting import joined
+
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.storage import Storage, open_storage
 from voile.ledger import (
@@ -35,7 +37,7 @@ def opening(name: str = "clinic", **changes: Any) -> Opening:
         "epsilon": 1.0,
         "delta": 1e-5,
     }
-    return Opening(**(given | changes))
+    return Opening(**joined(given | changes))
 
 
 def charge(account: str = "clinic", event: PrivacyEvent = CHEAP, **changes: Any) -> Charge:
@@ -49,7 +51,7 @@ def charge(account: str = "clinic", event: PrivacyEvent = CHEAP, **changes: Any)
         "caller": "ada",
         "query": hashlib.sha256(account.encode()).digest(),
     }
-    return Charge(**(given | changes))
+    return Charge(**joined(given | changes))
 
 
 class Clock:

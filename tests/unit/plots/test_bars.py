@@ -21,16 +21,14 @@ from matplotlib.figure import Figure
 
 from voile.core.errors import InvalidInput, MissingDependency
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.plots import bar
 from voile.plots.style import LOWERS, RAISES
 
 PROMISE = Guarantee(
     epsilon=0.5,
     delta=1e-6,
-    unit=ProtectedUnit.ROW,
-    relation=Relation.BLANK_ONE,
-    dataset="clinic v3",
+    protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "clinic v3"),
     against=(Adversary.PUBLIC, Adversary.OTHER_CLIENTS),
     computational=False,
     mechanism="Laplace noise on the mean contribution of every feature, exact sampler",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.core.guarantee import Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Schema
 from voile.models import Box, WrappedModel, wrap
 from voile.release import PUBLIC, PrivateBackgroundShapley
@@ -49,8 +49,7 @@ def release(
         settings.pop("wrapped", model(table)),
         background,
         schema=schema(table.ndim, table.shape[0]),
-        dataset="rows 1",
-        relation=relation,
+        protected=Protected(ProtectedUnit.ROW, relation, "rows 1"),
         **{**chosen, **settings},
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.protecting import explained_row_of
 from voile.core.explanation import Explanation
 from voile.core.schema import Categories, Feature, Numbers, Schema
 from voile.release import PUBLIC
@@ -23,7 +24,7 @@ SCHEMA = Schema(
 )
 COMMON: dict[str, Any] = {
     "schema": SCHEMA,
-    "dataset": "people",
+    "protected": explained_row_of("people"),
     "origins": [PUBLIC],
     "model": "digest",
     "name": "itself",

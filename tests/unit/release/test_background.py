@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.contract.releases import MANY, MODEL, PEOPLE, SCHEMA, TRAINED
+from tests.protecting import joined, row_of
 from tests.unit.release.lookup import background, release, without_noise
 from voile.attribution import CONSTANT_WORK, Speed
 from voile.core.errors import InvalidInput, Refused
@@ -36,7 +37,7 @@ def people(**settings: Any) -> PrivateBackgroundShapley:
         "origins": [PUBLIC],
     }
     model, rows = settings.pop("model", MODEL), settings.pop("rows", PEOPLE)
-    return PrivateBackgroundShapley(model, rows, **{**chosen, **settings})
+    return PrivateBackgroundShapley(model, rows, **joined(chosen | settings))
 
 
 # --- The bound ------------------------------------------------------------------------------------
@@ -155,8 +156,7 @@ def test_very_many_rows_are_promised_by_zero_concentrated_composition() -> None:
 def test_a_noise_level_may_be_asked_for_instead_of_an_epsilon() -> None:
     settings: dict[str, Any] = {
         "schema": SCHEMA,
-        "dataset": "people 1",
-        "relation": Relation.BLANK_ONE,
+        "protected": row_of("people 1"),
         "delta": 1e-5,
         "origins": [PUBLIC],
     }
@@ -176,7 +176,8 @@ def test_explained_rows_are_kept_and_the_background_is_not() -> None:
 def test_a_guarantee_of_the_model_is_carried_along_and_what_it_lacks_is_noted() -> None:
     both = people(origins=[TRAINED, trained_on("elsewhere")])
     drawn = both.draw(PEOPLE[:1])
-    assert [promise.dataset for promise in drawn.guarantees] == ["people 1", "training rows"]
+    labels = [promise.protected.dataset for promise in drawn.guarantees]
+    assert labels == ["people 1", "training rows"]
     assert any("'elsewhere'" in str(note) for note in drawn.notes)
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from tests.protecting import row_of
 from tests.unit.release.own_rows import COMMON, SCHEMA, Array, itself, with_its_base
 from voile.attribution import Gradient, IntegratedGradients, Lime
 from voile.core.errors import InvalidInput, Refused
@@ -82,7 +83,7 @@ def test_each_row_pays_one_event_however_many_there_are() -> None:
     assert one.cost(1) == one.cost(1000)
     assert isinstance(one.cost(1), Gaussian)
     assert one.rows_are is RowsAre.RECORD
-    assert one.guarantees(5)[0].unit is ProtectedUnit.EXPLAINED_ROW
+    assert one.guarantees(5)[0].protected.unit is ProtectedUnit.EXPLAINED_ROW
     assert "different rows in parallel" in one.guarantees(5)[0].composition
 
 
@@ -98,7 +99,7 @@ def test_noise_is_calibrated_to_twice_the_bound() -> None:
 @pytest.mark.parametrize("relation", [Relation.BLANK_ONE, Relation.ADD_OR_REMOVE_ONE])
 def test_only_replace_one_is_offered(relation: Relation) -> None:
     with pytest.raises(Refused, match="any row"):
-        release(relation=relation)
+        release(protected=row_of("people", relation))
 
 
 def test_rows_that_trained_the_model_are_refused() -> None:

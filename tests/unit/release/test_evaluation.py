@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.protecting import row_of
 from tests.unit.release.lookup import background, schema, without_noise
 from voile.attribution import Speed
 from voile.core.errors import Refused
@@ -45,7 +46,7 @@ def mixer(seed: int) -> Callable[[Array], Array]:
 
 
 def settings(relation: Relation) -> dict[str, Any]:
-    common = {"dataset": "rows 1", "relation": relation, "origins": [PUBLIC]}
+    common = {"protected": row_of("rows 1", relation), "origins": [PUBLIC]}
     return {**common, "epsilon": 1.0, "delta": 1e-5}
 
 

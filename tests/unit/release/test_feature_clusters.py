@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.protecting import row_of
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.schema import Categories, Feature, Numbers, Schema
@@ -24,8 +25,7 @@ SCHEMA = Schema(
 PRIVATE: dict[str, Any] = {
     "schema": SCHEMA,
     "delta": 1e-5,
-    "relation": Relation.BLANK_ONE,
-    "dataset": "d",
+    "protected": row_of("d"),
 }
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contract.releases import TRAINED
+from tests.protecting import about, joined
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
@@ -27,7 +28,8 @@ def promise(dataset: str, epsilon: float = 1.0, delta: float = 1e-5, **changes: 
         "mechanism": "Gaussian noise",
         "composition": "one release",
     }
-    return Guarantee(epsilon=epsilon, delta=delta, dataset=dataset, **(fields | changes))
+    fields |= {"epsilon": epsilon, "delta": delta, "dataset": dataset} | changes
+    return Guarantee(**joined(fields))
 
 
 def explained(*guarantees: Guarantee, value: float = 0.0, error: float = 1.0) -> Explanation:
@@ -189,8 +191,8 @@ def test_a_shared_model_of_the_silos_own_rows_is_added(label: str) -> None:
     parts = {name: Silo(explained(promise(name), model), 5) for name in ("y", "z")}
     parts["x"] = Silo(explained(promise("x")), 5)
     joint = FederatedAggregate(parts, dataset="all", shared=trained_privately(model))
-    assert [(one.dataset, one.epsilon) for one in joint.guarantees] == [("all", 1.5)]
-    other = replace(model, relation=Relation.REPLACE_ONE)
+    assert [(one.protected.dataset, one.epsilon) for one in joint.guarantees] == [("all", 1.5)]
+    other = about(model, relation=Relation.REPLACE_ONE)
     with pytest.raises(Refused, match="do not add up"):
         FederatedAggregate(
             {"x": Silo(explained(promise("x")), 5)},

@@ -10,9 +10,10 @@ import pytest
 from scipy.stats import binomtest
 
 from tests.contract.releases import MODEL, PEOPLE, SCHEMA, TRAINED
+from tests.protecting import joined, row_of
 from voile.attribution import CONSTANT_WORK, ExactShapley, ShapleyInteractions, Speed
 from voile.core.errors import Refused
-from voile.core.guarantee import Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Schema
 from voile.models import Box, wrap
 from voile.privacy.sensitivity import interaction_background, shapley_background_with_base
@@ -46,7 +47,7 @@ def release(table: Any, background: Any, **changes: Any) -> PrivateInteractions:
         "delta": 1e-5,
         "origins": [PUBLIC],
     }
-    return PrivateInteractions(table_model(table), background, **(settings | changes))
+    return PrivateInteractions(table_model(table), background, **joined(settings | changes))
 
 
 def everything(one: PrivateInteractions, row: Any) -> Any:
@@ -142,8 +143,7 @@ def test_what_no_bound_covers_is_refused() -> None:
             two,
             np.zeros((5, 2)),
             schema=schema_of(2),
-            dataset="d",
-            relation=Relation.BLANK_ONE,
+            protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "d"),
             epsilon=1.0,
             delta=1e-5,
             origins=[PUBLIC],
@@ -160,8 +160,7 @@ def test_null_records_count_as_the_centre_everywhere_but_in_the_full_coalition()
 def test_a_model_trained_on_the_same_rows_is_added() -> None:
     settings: dict[str, Any] = {
         "schema": SCHEMA,
-        "dataset": "training rows",
-        "relation": Relation.BLANK_ONE,
+        "protected": row_of("training rows"),
         "epsilon": 1.0,
         "delta": 1e-5,
     }

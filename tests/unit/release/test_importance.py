@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.contract.releases import MANY, MODEL, PEOPLE, SCHEMA, TRAINED, by_explainer
+from tests.protecting import joined
 from tests.statistical import bounds
 from voile.attribution import ExactShapley
 from voile.core.errors import InvalidInput, Refused
@@ -37,7 +38,7 @@ def importance(source: Any = None, **settings: Any) -> PrivateGlobalImportance:
         "model": "m",
         "name": "exact",
     }
-    return PrivateGlobalImportance(source or by_explainer(), **{**chosen, **settings})
+    return PrivateGlobalImportance(source or by_explainer(), **joined(chosen | settings))
 
 
 # --- Values and bound -----------------------------------------------------------------------------
@@ -277,6 +278,6 @@ def test_means_of_many_records_are_rounded_once() -> None:
 
 def test_the_sensitivity_leaves_room_for_rounding() -> None:
     release = importance()
-    exact = release.importance.sensitivity(10**7, release.relation).value
+    exact = release.importance.sensitivity(10**7, release.protected.relation).value
     # A sum and a division, each rounded once, in two neighbours; relative to a share of 1/n.
     assert release.sensitivity(10**7).value >= exact * (1 + 4 * 2.0**-53 * 10**7)

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from tests.contract.releases import MODEL, PEOPLE, SCHEMA
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Feature, Numbers, Schema
 from voile.models import Box, wrap
 from voile.release import PUBLIC, PrivateBackgroundShapley
@@ -71,8 +71,7 @@ def test_intervals_of_exact_values_hold_as_often_as_they_say() -> None:
         MODEL,
         PEOPLE,
         schema=SCHEMA,
-        dataset="p",
-        relation=Relation.BLANK_ONE,
+        protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "p"),
         epsilon=1.0,
         delta=1e-5,
         origins=[PUBLIC],
@@ -105,8 +104,7 @@ def test_intervals_of_sampled_values_hold_at_least_as_often() -> None:
             parity,
             background,
             schema=schema,
-            dataset="p",
-            relation=Relation.BLANK_ONE,
+            protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "p"),
             epsilon=9.0,
             delta=1e-5,
             origins=[PUBLIC],

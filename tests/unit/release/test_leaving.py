@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.protecting import row_of
 from tests.unit.release.own_rows import COMMON, SCHEMA
 from voile.attribution import ExactShapley
 from voile.core.guarantee import Relation
@@ -37,8 +38,7 @@ def test_a_background_row_is_not_heard(reason: type[BaseException]) -> None:
         leaving(reason),
         ROWS,
         schema=SCHEMA,
-        dataset="d",
-        relation=Relation.REPLACE_ONE,
+        protected=row_of("d", Relation.REPLACE_ONE),
         epsilon=1.0,
         delta=1e-5,
         origins=[PUBLIC],

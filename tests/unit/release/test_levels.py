@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from tests.contract.releases import MODEL, PEOPLE, SCHEMA
+from tests.protecting import row_of
 from voile.attribution import ExactShapley
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import SUMMED
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Feature, Numbers, Schema
 from voile.models import Box, wrap
 from voile.release import (
@@ -33,7 +34,10 @@ from voile.release.levels import NEEDED, stated
 from voile.release.top_features import NAMES_ONLY
 
 PRIVATE = PrivateBackground(
-    PEOPLE, dataset="d", relation=Relation.BLANK_ONE, delta=1e-5, noise_share=0.1
+    PEOPLE,
+    protected=row_of("d"),
+    delta=1e-5,
+    noise_share=0.1,
 )
 CLUSTERS = declared_clusters({"both": ("age", "dose")})
 PLAYERS = {
@@ -100,15 +104,14 @@ def test_clusters_that_cost_something_carry_their_guarantee_forward() -> None:
         schema=SCHEMA,
         epsilon=1.0,
         delta=1e-6,
-        relation=Relation.BLANK_ONE,
-        dataset="others",
+        protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "others"),
         count=2,
     )
     with pytest.raises(Refused, match="nobody was charged"):
         at(Level.AGGREGATE, clusters=paid)
     paid = replace(paid, charge="charge 1")
     promised = at(Level.AGGREGATE, clusters=paid).guarantees(1)
-    assert [guarantee.dataset for guarantee in promised] == ["d", "others"]
+    assert [guarantee.protected.dataset for guarantee in promised] == ["d", "others"]
     assert len(at(Level.DETAILED, clusters=paid).guarantees(1)) == 1
     with pytest.raises(InvalidInput, match="clusters"):
         at(Level.AGGREGATE, clusters=None)
@@ -142,12 +145,12 @@ def test_unknown_words_are_said() -> None:
 @pytest.mark.parametrize("level", Level)
 @pytest.mark.parametrize("relation", [Relation.BLANK_ONE, Relation.REPLACE_ONE])
 def test_epsilon_follows_from_the_noise_level(level: Level, relation: Relation) -> None:
-    background = replace(PRIVATE, relation=relation, noise_share=0.2)
+    background = replace(PRIVATE, protected=row_of("d", relation), noise_share=0.2)
     release = at(level, background)
     assert release.preview().standard_error == pytest.approx(0.2, rel=1e-6)
     said = stated(release)
     assert said.role is NEEDED[level]
-    assert said.unit is ProtectedUnit.ROW
+    assert said.protected == row_of("d", relation)
     assert said.epsilon == release.guarantees(1)[0].epsilon
     assert said.sensitivity.relation is relation
 

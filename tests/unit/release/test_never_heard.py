@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.protecting import row_of
 from voile.attribution import CONSTANT_WORK, ExactShapley, Speed
 from voile.core.guarantee import Relation
 from voile.core.schema import Categories, Feature, Numbers, Schema
@@ -86,8 +87,7 @@ def as_array(records: list[tuple[Any, Any, Any]]) -> Any:
 
 
 CHARGED: dict[str, Any] = {
-    "dataset": "d",
-    "relation": Relation.REPLACE_ONE,
+    "protected": row_of("d", Relation.REPLACE_ONE),
     "epsilon": 1.0,
     "delta": 1e-5,
 }

@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 
 from tests.unit.release.own_rows import SCHEMA, itself
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.privacy import events
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.release import NoisyValues, RowsAre
@@ -23,7 +23,7 @@ def noisy(norm: Norm = Norm.L2, delta: float = 1e-5, **changes: Any) -> NoisyVal
     settings: dict[str, Any] = {
         "epsilon": 1.0,
         "delta": delta,
-        "dataset": "d",
+        "protected": Protected(unit, Relation.REPLACE_ONE, "d"),
         "feature_names": ("a", "b", "c"),
         "name": "values",
         "model": "m",
@@ -108,7 +108,7 @@ def test_values_of_another_source_or_model_are_another_question() -> None:
     complete: dict[str, Any] = {
         "epsilon": 1.0,
         "delta": 1e-5,
-        "dataset": "d",
+        "protected": noisy().protected,
         "feature_names": ("a",),
         "name": "values",
         "model": "m",

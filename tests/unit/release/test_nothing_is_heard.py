@@ -15,8 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.protecting import row_of
 from tests.unit.release.own_rows import COMMON, SCHEMA, nasty
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.models import Box, wrap
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.release import (
@@ -63,8 +64,7 @@ def of_people() -> Callable[[Any], Any]:
         output_width=1.0,
         epsilon=1.0,
         delta=1e-5,
-        relation=Relation.REPLACE_ONE,
-        **COMMON,
+        **COMMON | {"protected": row_of("people", Relation.REPLACE_ONE)},
     ).draw
 
 
@@ -76,7 +76,7 @@ def noisy() -> Callable[[Any], Any]:
         declared,
         epsilon=1.0,
         delta=1e-5,
-        dataset="d",
+        protected=row_of("d", Relation.REPLACE_ONE),
         feature_names=SCHEMA.feature_names,
         name="values",
         model="m",
@@ -91,8 +91,7 @@ def pairs() -> Callable[[Any], Any]:
             model,
             background,
             schema=SCHEMA,
-            dataset="d",
-            relation=Relation.REPLACE_ONE,
+            protected=Protected(ProtectedUnit.ROW, Relation.REPLACE_ONE, "d"),
             epsilon=1.0,
             delta=1e-5,
             origins=[PUBLIC],
@@ -177,8 +176,7 @@ def test_clusters_are_found_whatever_one_row_holds(one: Any) -> None:
         schema=SCHEMA,
         epsilon=1.0,
         delta=1e-5,
-        relation=Relation.REPLACE_ONE,
-        dataset="d",
+        protected=Protected(ProtectedUnit.ROW, Relation.REPLACE_ONE, "d"),
         count=2,
     )
     assert sorted(sum(found.groups.values(), ())) == sorted(SCHEMA.feature_names)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.contract.releases import CASES, TRAINED
+from tests.protecting import about
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Adversary, Guarantee, Relation
+from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
 from voile.release import PUBLIC, Origin, trained_on, trained_privately
 from voile.release.origin import joint_guarantees, origins_digest, refuse_unprotected
 
@@ -53,9 +54,9 @@ def test_origins_that_contradict_themselves_are_said() -> None:
 
 
 def test_separate_origins_add_up_and_other_data_sets_stay_apart() -> None:
-    elsewhere = replace(PROMISE, dataset="elsewhere", epsilon=0.25)
+    elsewhere = replace(about(PROMISE, dataset="elsewhere"), epsilon=0.25)
     added, alone = joint_guarantees([TRAINED, PUBLIC, trained_privately(elsewhere), TRAINED])
-    assert (added.dataset, added.epsilon, added.delta) == ("training rows", 2.0, 2e-6)
+    assert (added.protected.dataset, added.epsilon, added.delta) == ("training rows", 2.0, 2e-6)
     assert "basic composition" in added.composition
     assert alone == elsewhere
 
@@ -76,7 +77,8 @@ def test_adding_up_keeps_the_weaker_statement() -> None:
 @pytest.mark.parametrize(
     ("other", "match"),
     [
-        (replace(PROMISE, relation=Relation.REPLACE_ONE), "do not add up"),
+        (about(PROMISE, relation=Relation.REPLACE_ONE), "do not add up"),
+        (about(PROMISE, unit=ProtectedUnit.USER), "do not add up"),
         (replace(PROMISE, against=(Adversary.OTHER_CLIENTS,)), "nobody in common"),
         (replace(PROMISE, delta=0.9999999), "nothing"),
     ],
@@ -84,6 +86,16 @@ def test_adding_up_keeps_the_weaker_statement() -> None:
 def test_what_does_not_add_up_is_refused(other: object, match: str) -> None:
     with pytest.raises(Refused, match=match):
         joint_guarantees([TRAINED, trained_privately(other)])  # type: ignore[arg-type]
+
+
+def test_guarantees_about_different_columns_do_not_add_up() -> None:
+    unit = ProtectedUnit.COLUMNS
+    age, income = (about(PROMISE, unit=unit, columns=(name,)) for name in ("age", "income"))
+    (twice,) = joint_guarantees([trained_privately(age), trained_privately(age)])
+    assert (twice.epsilon, twice.protected) == (2 * age.epsilon, age.protected)
+    for other in (income, about(age, columns=("age", "income")), PROMISE):
+        with pytest.raises(Refused, match="do not add up: the columns 'age' of each row"):
+            joint_guarantees([trained_privately(age), trained_privately(other)])
 
 
 def test_rows_that_trained_an_artefact_cannot_be_protected_by_noise() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.contract.releases import MODEL, PEOPLE, SCHEMA, TRAINED
 from voile.attribution import Evaluations, ExactShapley, KernelShapley
 from voile.core.errors import Refused
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.models import Box, wrap
 from voile.privacy.mechanisms import Gaussian
 from voile.privacy.sensitivity import Norm, clipped_mean
@@ -74,9 +74,7 @@ def output_perturbed(rows: Any, labels: Any, epsilon: float) -> tuple[Any, Guara
     promise = Guarantee(
         epsilon=epsilon,
         delta=1e-5,
-        unit=ProtectedUnit.ROW,
-        relation=Relation.REPLACE_ONE,
-        dataset="patients 1",
+        protected=Protected(ProtectedUnit.ROW, Relation.REPLACE_ONE, "patients 1"),
         against=(Adversary.PUBLIC,),
         computational=False,
         mechanism="Gaussian noise on a mean of clipped rows",

@@ -68,7 +68,7 @@ def test_a_released_total_helps_less_and_its_noise_is_counted() -> None:
     assert after.standard_errors is not None
     assert after.standard_errors[0, 0, 0] == pytest.approx(expected)
     (joint,) = after.guarantees
-    assert (joint.dataset, joint.epsilon, joint.delta) == ("d", 1.5, 2e-5)
+    assert (joint.protected.dataset, joint.epsilon, joint.delta) == ("d", 1.5, 2e-5)
     assert np.std(after.values[:, :, 0] - TRUTH) == pytest.approx(expected, rel=0.03)
 
 
@@ -144,7 +144,10 @@ def test_what_two_releases_made_carries_the_guarantees_of_both() -> None:
         notes=("of the coarse one",),
     )
     for after in agreeing(fine, coarse):
-        assert {one.dataset: one.epsilon for one in after.guarantees} == {"d": 3.0, "elsewhere": 1}
+        assert {one.protected.dataset: one.epsilon for one in after.guarantees} == {
+            "d": 3.0,
+            "elsewhere": 1,
+        }
         assert {"of the fine one", "of the coarse one", AGREEING} <= set(after.notes)
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from tests.contract.releases import MODEL, SCHEMA
+from tests.protecting import joined
 from voile.attribution import ExactShapley
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Relation
+from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy.accounting.conversion import zcdp_to_epsilon
 from voile.privacy.events import Zcdp
 from voile.privacy.sensitivity import Norm, histogram
@@ -33,7 +34,12 @@ def made(rows: Any = MANY, **settings: Any) -> SyntheticBackground:
         "delta": 1e-5,
         "seed": 0,
     }
-    return synthetic_background(rows, SCHEMA, **{**chosen, **settings})
+    return synthetic_background(rows, SCHEMA, **joined(chosen | settings))
+
+
+def test_histograms_of_rows_promise_nothing_about_users() -> None:
+    with pytest.raises(Refused, match="for the unit 'row'"):
+        made(unit=ProtectedUnit.USER)
 
 
 def test_rows_follow_the_frequencies() -> None:
@@ -51,7 +57,7 @@ def test_guarantee_and_event_say_the_same() -> None:
     assert isinstance(found.event, Zcdp)
     assert found.guarantee.epsilon == zcdp_to_epsilon(found.event.rho, 1e-5) <= 1.0
     assert found.guarantee.epsilon > 0.999
-    assert found.guarantee.relation is Relation.BLANK_ONE
+    assert found.guarantee.protected.relation is Relation.BLANK_ONE
 
 
 @pytest.mark.parametrize("relation", list(Relation))

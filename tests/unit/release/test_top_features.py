@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contract.releases import TRAINED
+from tests.protecting import row_of
 from tests.unit.release.own_rows import COMMON, SCHEMA, Array, itself
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
@@ -31,8 +32,10 @@ def of_people(explainer: Any = itself, **changes: Any) -> PrivateTopFeatures:
         "output_width": 10.0,
         "epsilon": 1.0,
         "delta": 0.0,
-        "relation": Relation.BLANK_ONE,
         **COMMON,
+        "protected": row_of(
+            changes.pop("dataset", "people"), changes.pop("relation", Relation.BLANK_ONE)
+        ),
     }
     return PrivateTopFeatures(explainer, **(settings | changes))
 
@@ -125,8 +128,7 @@ def test_all_choices_together_cost_what_was_stated(k: int, epsilon: float, delta
 
 def test_a_delta_makes_many_choices_cheaper() -> None:
     def each(delta: float) -> float:
-        settings = COMMON | {"schema": _wide(30)}
-        return of_people(_first_of(30), k=20, delta=delta, **settings).epsilon_each
+        return of_people(_first_of(30), k=20, delta=delta, schema=_wide(30)).epsilon_each
 
     assert each(1e-5) > 1.3 * each(0.0)
 
@@ -142,7 +144,7 @@ def test_population_refusals() -> None:
     with pytest.raises(InvalidInput, match="one output"):
         of_people(_two_outputs)
     assert of_people().rows_are is RowsAre.POPULATION
-    assert of_people().guarantees(4)[0].unit is ProtectedUnit.ROW
+    assert of_people().guarantees(4)[0].protected.unit is ProtectedUnit.ROW
 
 
 def test_more_people_make_the_choice_surer() -> None:
@@ -194,7 +196,7 @@ def test_each_row_pays_one_pure_event() -> None:
 
 def test_row_refusals() -> None:
     with pytest.raises(Refused, match="any row"):
-        of_a_row(relation=Relation.BLANK_ONE)
+        of_a_row(protected=row_of("people"))
     with pytest.raises(Refused, match="explained rows"):
         of_a_row(origins=[trained_on("people")])
     for changes in ({"k": 3}, {"k": 0}, {"epsilon": 0.0}):

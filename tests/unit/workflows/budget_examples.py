@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.protecting import joined
 from tests.unit.audit_log.examples import LOG_KEY, ORIGIN, policy
 from tests.unit.ledger.examples import DATASET, KEY, opening
 
@@ -36,7 +37,7 @@ def guarantee(**changes: Any) -> Guarantee:
         "mechanism": "Gaussian",
         "composition": "one release",
     }
-    return Guarantee(**(given | changes))
+    return Guarantee(**joined(given | changes))
 
 
 def request(

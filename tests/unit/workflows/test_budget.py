@@ -36,7 +36,7 @@ from voile.audit_log.log import LEAVES
 from voile.audit_log.merkle import EMPTY_ROOT
 from voile.audit_log.notes import Checkpoint, Note
 from voile.audit_log.witness import PART as WITNESS_PART
-from voile.core.errors import BudgetExceeded, InvalidInput, VerificationFailed, VoileError
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed, VoileError
 from voile.core.guarantee import ProtectedUnit
 from voile.core.storage import Transaction, open_storage
 from voile.ledger import Adaptive, Alert, Children, Planned
@@ -173,7 +173,7 @@ class TestTheWalk:
 
     def test_what_does_not_match_the_account_is_not_answered(self, house: House) -> None:
         wrong = (guarantee(unit=ProtectedUnit.CLIENT),)
-        with pytest.raises(InvalidInput, match="is for unit"):
+        with pytest.raises(Refused, match="is for the unit"):
             house.desk.answer(request(guarantees=wrong), drawn("x"))
         with pytest.raises(InvalidInput, match="without a guarantee"):
             request(guarantees=())
@@ -390,9 +390,7 @@ class TestVerify:
                 round=1,
                 epsilon=headline.epsilon,
                 delta=headline.delta,
-                unit=headline.unit.value,
-                relation=headline.relation.value,
-                dataset=headline.dataset,
+                **headline.protected.texts,
                 event=event_text(EVENT),
                 cost=written(grant.cost),
             )

@@ -60,6 +60,17 @@ def test_open_show_and_the_copy_of_the_checkpoint(run: Any) -> None:
     assert len(run("budget", "show", "log.db", "wards")["accounts"]) == 1
 
 
+def test_declared_columns_are_named_with_the_unit(run: Any) -> None:
+    columns = ("--unit", "declared columns of a row", "--column", "income", "--column", "age")
+    run("budget", "open", "log.db", "columns", *OPEN, *columns)
+    unit = 'declared columns of a row: ["age", "income"]'
+    assert run("budget", "show", "log.db")["accounts"][0]["unit"] == unit
+    assert run("audit", "show", "log.db", "--last", "1")["records"][0]["unit"] == unit
+    assert run("budget", "report", "log.db", "columns")["unit"] == unit
+    run("budget", "open", "log.db", "x", *OPEN, *columns[:2], code=2)
+    run("budget", "open", "log.db", "x", *OPEN, *columns[2:], code=2)
+
+
 def test_refusals_have_exit_code_3_and_bad_input_2(run: Any) -> None:
     run("budget", "open", "log.db", "clinic", *OPEN)
     assert "below it" in run("budget", "open", "log.db", "two", *OPEN, code=3)["error"]["message"]

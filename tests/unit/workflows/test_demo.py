@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 from matplotlib import image
+from tests.protecting import row_of
 
 from voile.audit_log import Policy, verify_receipt
 from voile.audit_log.digests import explanation_bytes
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary
 from voile.workflows import demo
 from voile.workflows.artefact import load_artefact
 from voile.workflows.books import POLICY
@@ -44,7 +45,7 @@ def test_the_patients_explanation_carries_the_joint_guarantee(result: demo.Demo)
     explanation = Explanation.load(result.explanation)
     (guarantee,) = explanation.guarantees
     assert guarantee.epsilon == result.joint.epsilon
-    assert (guarantee.unit, guarantee.relation) == (ProtectedUnit.ROW, Relation.BLANK_ONE)
+    assert guarantee.protected == row_of(demo.NAME)
     assert Adversary.SERVER_SEEING_UPDATES in guarantee.against
     assert guarantee.computational
     assert image.imread(result.picture).shape[1] > 500

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.protecting import row_of
 
 from voile.attribution import FastShap
 from voile.audit_log import Participation, decode_record
@@ -107,7 +108,7 @@ def test_the_guarantee_is_what_the_logged_events_amount_to(artefact: Artefact) -
         assert epsilon == pytest.approx(guarantee.epsilon, rel=1e-6)
     assert guarantee.epsilon <= 3
     assert guarantee.delta == pytest.approx(1e-4)
-    assert guarantee.relation is Relation.BLANK_ONE
+    assert guarantee.protected.relation is Relation.BLANK_ONE
 
 
 def test_every_log_is_signed_and_a_changed_one_is_noticed(
@@ -301,7 +302,7 @@ def test_protected_files_can_be_neither_public_nor_at_two_clients(tmp_path: Path
 
 def test_sizes_are_public_so_add_or_remove_is_refused(job: Job) -> None:
     with pytest.raises(Refused, match="add or remove"):
-        _ = replace(job, relation=Relation.ADD_OR_REMOVE_ONE).plan
+        _ = replace(job, protected=row_of(job.name, Relation.ADD_OR_REMOVE_ONE)).plan
 
 
 def test_nobody_is_called_server(job: Job) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.protecting import row_of
 
 from voile.audit_log import (
     Absence,
@@ -31,7 +32,7 @@ from voile.workflows.budget_verification import Evidence, verify
 from voile.workflows.federation_books import ClientBooks, Promise, ServerBooks, open_account
 
 EVENT: PrivacyEvent = Repeated(PoissonSampled(Gaussian(4.0), 0.1, Relation.BLANK_ONE), 10)
-PROMISE = Promise("study v1", 2.0, 1e-5, Relation.BLANK_ONE)
+PROMISE = Promise(row_of("study v1"), 2.0, 1e-5)
 
 
 @pytest.fixture

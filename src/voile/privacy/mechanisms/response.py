@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.errors import InvalidInput
+from voile.core.guarantee import ProtectedUnit, Relation, check_neighbours
 from voile.privacy import events
 from voile.privacy.mechanisms.parameters import checked_target
 from voile.privacy.mechanisms.preview import ChoicePreview
@@ -167,14 +167,7 @@ def _check_common(mechanism: RandomisedResponse | SubsetSelection) -> None:
         object.__setattr__(mechanism, "relation", Relation(mechanism.relation))
     except ValueError as error:
         raise InvalidInput(f"a unit and a relation must be stated: {error}") from None
-    if (
-        mechanism.unit is ProtectedUnit.EXPLAINED_ROW
-        and mechanism.relation is not Relation.REPLACE_ONE
-    ):
-        raise Refused(
-            "for an explained row any row stands against any other: the relation must be "
-            f"{Relation.REPLACE_ONE!s}, found {mechanism.relation!s}"
-        )
+    check_neighbours(mechanism.unit, mechanism.relation)
 
 
 def _check_set(truth: Collection[int], k: int, items: int) -> frozenset[int]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation, check_neighbours
 
 _Enumeration = TypeVar("_Enumeration", bound=StrEnum)
 
@@ -41,11 +41,7 @@ class Sensitivity:
         object.__setattr__(self, "relation", member(Relation, self.relation))
         if not math.isfinite(self.value) or self.value <= 0:
             raise InvalidInput(f"a sensitivity must be finite and above 0, found {self.value}")
-        if self.unit is ProtectedUnit.EXPLAINED_ROW and self.relation is not Relation.REPLACE_ONE:
-            raise Refused(
-                "for an explained row any row stands against any other: the relation must be "
-                f"{Relation.REPLACE_ONE!s}, found {self.relation!s}"
-            )
+        check_neighbours(self.unit, self.relation)
 
     def __float__(self) -> float:
         return self.value
@@ -79,6 +75,25 @@ class Sensitivity:
         root = math.sqrt(largest_group)
         growth = {Norm.L1: 1.0, Norm.L2: root, Norm.LINF: float(largest_group)}[self.norm]
         return replace(self, value=self.value * growth)
+
+
+class Bounded(Protocol):
+    """Anything that was derived for one unit and relation: a sensitivity, a response."""
+
+    @property
+    def unit(self) -> ProtectedUnit: ...
+
+    @property
+    def relation(self) -> Relation: ...
+
+
+def check_bounds(bounded: Bounded, protected: Protected) -> None:
+    """Refuse a promise about another unit or relation than the bound behind it was derived for."""
+    if (bounded.unit, bounded.relation) != (protected.unit, protected.relation):
+        raise Refused(
+            f"the bound behind this release is for the unit {str(bounded.unit)!r}, "
+            f"{bounded.relation!s}; it can promise nothing about {protected}"
+        )
 
 
 def positive(name: str, number: int) -> int:

@@ -18,7 +18,6 @@ from typing import Any, Final
 from voile.attribution import ExactShapley, KernelShapley
 from voile.attribution.players import Players
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import ProtectedUnit
 from voile.ledger import Account
 from voile.models import digest_of
 from voile.privacy.accounting.conversion import gaussian_epsilon
@@ -94,8 +93,7 @@ def _background(inputs: ExplanationInputs, account: Account) -> Release:
     spec = inputs.spec
     private = PrivateBackground(
         _needed(inputs),
-        dataset=account.dataset,
-        relation=account.relation,
+        protected=account.protected,
         delta=_delta(inputs, account),
         epsilon=spec.epsilon,
         noise_share=NOISE_SHARE if spec.noise is None else spec.noise,
@@ -124,8 +122,7 @@ def _population(inputs: ExplanationInputs, account: Account, rows: int) -> Relea
             output_width=inputs.model.outputs.width(1),
             epsilon=EPSILON_OF_NAMES if spec.epsilon is None else spec.epsilon,
             delta=delta,
-            relation=account.relation,
-            dataset=account.dataset,
+            protected=account.protected,
             origins=inputs.origins,
             model=inputs.model.digest,
             name=name,
@@ -147,11 +144,10 @@ def _importance(inputs: ExplanationInputs, account: Account, rows: int, delta: f
     if epsilon is None:
         share = NOISE_SHARE_OF_IMPORTANCE if spec.noise is None else spec.noise
         noise = share * inputs.model.outputs.width(len(importance.output_names))
-        epsilon = _epsilon(noise, importance.sensitivity(rows, account.relation), delta)
+        epsilon = _epsilon(noise, importance.sensitivity(rows, account.protected.relation), delta)
     return PrivateGlobalImportance(
         importance,
-        dataset=account.dataset,
-        relation=account.relation,
+        protected=account.protected,
         epsilon=epsilon,
         delta=delta,
         origins=inputs.origins,
@@ -166,12 +162,11 @@ def _explained_row(inputs: ExplanationInputs, account: Account) -> Release:
     explainer, name = _explainer(inputs)
     common: dict[str, Any] = {
         "schema": inputs.schema,
-        "dataset": account.dataset,
+        "protected": account.protected,
         "origins": inputs.origins,
         "model": inputs.model.digest,
         "name": name,
         "level": str(spec.level),
-        "relation": account.relation,
     }
     if spec.top is not None:
         epsilon = EPSILON_OF_NAMES if spec.epsilon is None else spec.epsilon
@@ -183,8 +178,8 @@ def _explained_row(inputs: ExplanationInputs, account: Account) -> Release:
         sensitivity = clipped_vector(
             bound=bound,
             norm=Norm.L2,
-            unit=ProtectedUnit.EXPLAINED_ROW,
-            relation=account.relation,
+            unit=account.protected.unit,
+            relation=account.protected.relation,
         )
         epsilon = _epsilon(spec.noise * width, sensitivity, delta)
     return ClippedRelease(explainer, bound=bound, epsilon=epsilon, delta=delta, **common)

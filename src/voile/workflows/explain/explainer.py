@@ -35,7 +35,6 @@ from voile.ledger.replay import About
 from voile.privacy.events import PrivacyEvent
 from voile.release import NOT_CHARGED, Identity, Preview, Release, RowsAre
 from voile.workflows.charging import Answer, Desk, Drawn, Request
-from voile.workflows.explain.account_check import check_account
 from voile.workflows.explain.free import record_call
 from voile.workflows.explain.per_record import (
     Named,
@@ -151,8 +150,7 @@ class Explainer:
             )
         name = self.account
         paying = self.desk.storage.submit(lambda t: self.desk.ledger.account(t, name))
-        speaks = self.release.guarantees(1)[0]
-        check_account(paying, dataset=speaks.dataset, unit=speaks.unit, relation=speaks.relation)
+        paying.check_protects(self.release.guarantees(1)[0].protected)
         if self.release.rows_are is RowsAre.RECORD:
             check_account_of_records(paying)
         object.__setattr__(self, "_paying", paying)
@@ -186,12 +184,12 @@ class Explainer:
         if self._paying is None:
             return self._free(rows)
         if self.release.rows_are is RowsAre.RECORD:
-            named = named_records(identifiers, count, self._paying.dataset)
+            named = named_records(identifiers, count, self._paying.protected.dataset)
             return self._records(rows, named, self._paying, fresh)
         about: About
         if self.release.rows_are is RowsAre.POPULATION:
-            size = public_size(rows, self._paying.relation)
-            about = about_population(population or self._paying.dataset, size)
+            size = public_size(rows, self._paying.protected.relation)
+            about = about_population(population or self._paying.protected.dataset, size)
         else:
             about = about_public(rows, self.notes)
         return self._one_question(rows, count, about, identifiers, self._paying, fresh)
@@ -236,7 +234,7 @@ class Explainer:
         fresh: bool,
     ) -> Explained:
         names = () if identifiers is None else identifiers
-        watched = watched_records(self.desk.key, names, paying.dataset)
+        watched = watched_records(self.desk.key, names, paying.protected.dataset)
         request = replace(self._request(count, paying.name, about), population=watched)
         made: list[Explanation] = []
 

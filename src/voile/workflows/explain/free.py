@@ -53,9 +53,7 @@ def record_call(
         rows_root=tree.root,
         epsilon=first.epsilon if first else None,
         delta=first.delta if first else None,
-        unit=first.unit.value if first else None,
-        relation=first.relation.value if first else None,
-        dataset=first.dataset if first else None,
+        **(first.protected.texts if first else {}),
     )
     index = desk.storage.submit(lambda t: desk.log.append(t, record)).number
     return Answer(b"", "", index, False, nonces), tree

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from voile.core.guarantee import ProtectedUnit
 from voile.core.input_file import damaged
 from voile.core.schema import Schema
 from voile.ledger import Account, PublicInput, Question, RowPart
@@ -24,7 +23,6 @@ from voile.release.contract import parameters
 from voile.release.feature_clusters import CLUSTERS, Clusters, private_clusters
 from voile.release.synthetic import BINS
 from voile.workflows.charging import Desk, Drawn, Request
-from voile.workflows.explain.account_check import check_account
 from voile.workflows.explain.questions import public_size
 
 NAME: Final = "synthetic background"
@@ -56,8 +54,7 @@ def paid_synthetic_background(
     made = synthetic_background(
         records,
         schema,
-        dataset=paying.dataset,
-        relation=paying.relation,
+        protected=paying.protected,
         epsilon=epsilon,
         delta=delta,
         size=size,
@@ -68,7 +65,7 @@ def paid_synthetic_background(
         "delta": delta,
         "size": size,
         "bins": bins,
-        "rows": public_size(records, paying.relation),
+        "rows": public_size(records, paying.protected.relation),
     }
     request = _request(
         paying,
@@ -111,12 +108,11 @@ def paid_clusters(
         schema=schema,
         epsilon=epsilon,
         delta=delta,
-        relation=paying.relation,
-        dataset=paying.dataset,
+        protected=paying.protected,
         count=count,
     )
     assert made.event is not None
-    size = public_size(records, paying.relation)
+    size = public_size(records, paying.protected.relation)
     settings = {"epsilon": epsilon, "delta": delta, "count": count, "rows": size}
     request = _request(
         paying,
@@ -138,11 +134,7 @@ def paid_clusters(
 
 
 def _paying(desk: Desk, name: str) -> Account:
-    account = desk.storage.submit(lambda t: desk.ledger.account(t, name))
-    check_account(
-        account, dataset=account.dataset, unit=ProtectedUnit.ROW, relation=account.relation
-    )
-    return account
+    return desk.storage.submit(lambda t: desk.ledger.account(t, name))
 
 
 def _request(
@@ -155,7 +147,7 @@ def _request(
         explainer=name,
         level=name,
         parameters=parameters(settings),
-        about=PublicInput(f"{name} of {paying.dataset}".encode()),
+        about=PublicInput(f"{name} of {paying.protected.dataset}".encode()),
     )
     return Request(question=question, purpose=name, **release)
 

@@ -221,9 +221,7 @@ def _open(desk: Desk, t: Transaction, account: Account, name: str, caller: str) 
     _check_key(desk.key, t, account)
     opening = Opening(
         name=name,
-        dataset=account.dataset,
-        unit=account.unit,
-        relation=account.relation,
+        protected=account.protected,
         epsilon=account.epsilon,
         delta=account.delta,
         parent=account.name,

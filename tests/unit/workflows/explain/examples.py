@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tests.protecting import explained_row_of
 from tests.unit.ledger.examples import DATASET
 from tests.unit.workflows.budget_examples import House
 
 from voile.attribution import ExactShapley
 from voile.audit_log import Record, decode_record
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Numbers, Schema
 from voile.ledger import Children
 from voile.ledger.tables import BALANCES
@@ -53,9 +54,7 @@ def exact() -> ExactShapley:
 TRAINED = Guarantee(
     epsilon=2.0,
     delta=1e-5,
-    unit=ProtectedUnit.ROW,
-    relation=Relation.BLANK_ONE,
-    dataset="loans 2025",
+    protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "loans 2025"),
     against=(Adversary.PUBLIC,),
     computational=True,
     mechanism="DP-SGD",
@@ -78,7 +77,7 @@ def clipped(**changes: Any) -> ClippedRelease:
         "bound": 0.5,
         "epsilon": 1.0,
         "delta": 1e-6,
-        "dataset": DATASET,
+        "protected": explained_row_of(DATASET),
         "origins": (PUBLIC,),
         "model": "model v3",
         "name": "exact Shapley",

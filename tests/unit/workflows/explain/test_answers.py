@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.protecting import about, explained_row_of
 from tests.unit.ledger.examples import DATASET
 from tests.unit.workflows.budget_examples import RULES, House
 from tests.unit.workflows.explain.examples import (
@@ -46,7 +47,7 @@ from voile.core.errors import (
     UnreadableFile,
     VerificationFailed,
 )
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.ledger import Children, NamedRecord, Planned, ReplayKey
 from voile.ledger.event_text import event_from
 from voile.ledger.tables import ENTRIES
@@ -119,7 +120,7 @@ def test_what_costs_nothing_is_one_record_and_leaves_the_ledger_alone(house: Hou
     assert balances(house) == before
     (record,) = [each for each in records(house) if isinstance(each, PostProcessing)]
     assert (record.rows, record.promise, record.epsilon) == (3, CARRIED, 2.0)
-    assert record.dataset == TRAINED.dataset
+    assert record.dataset == TRAINED.protected.dataset
     assert record.guarantees == guarantees_digest([TRAINED])
     assert explained.charges == ()
     assert not explained.replayed
@@ -177,7 +178,7 @@ def test_two_free_calls_have_different_names_and_nonces(house: House) -> None:
 
 def about_rows(rows_are: RowsAre = RowsAre.PUBLIC) -> Costly:
     """As a release with a private background or population looks to the workflow."""
-    headline = replace(clipped().guarantees(1)[0], unit=ProtectedUnit.ROW)
+    headline = about(clipped().guarantees(1)[0], unit=ProtectedUnit.ROW)
     return Costly(clipped(), rows_are=rows_are, guarantees=lambda _: (headline,))
 
 
@@ -439,7 +440,7 @@ def test_an_account_for_something_else_is_refused(
 
 def test_another_relation_is_refused(house: House) -> None:
     house.open("clinic", relation=Relation.BLANK_ONE)
-    headline = replace(
+    headline = about(
         clipped().guarantees(1)[0], unit=ProtectedUnit.ROW, relation=Relation.REPLACE_ONE
     )
     release = Costly(clipped(), guarantees=lambda rows: (headline,))  # noqa: ARG005
@@ -466,9 +467,7 @@ def test_an_account_that_is_elsewhere_is_not_taken_for_a_record(house: House) ->
     people(house)
     house.open(
         record_account(house, "ada"),
-        unit=ProtectedUnit.USER,
-        dataset=DATASET,
-        relation=Relation.REPLACE_ONE,
+        protected=Protected(ProtectedUnit.USER, Relation.REPLACE_ONE, DATASET),
     )
     with pytest.raises(Refused, match="not below 'people'"):
         asking(house, clipped(), "people")(ROWS[:1], identifiers=["ada"])
@@ -508,13 +507,11 @@ def test_long_names_and_plans_are_refused(house: House) -> None:
     plan = Planned((clipped().cost(1),))
     house.open(
         "plan",
-        dataset="planned",
-        unit=ProtectedUnit.EXPLAINED_ROW,
-        relation=Relation.REPLACE_ONE,
+        protected=explained_row_of("planned"),
         spending=plan,
     )
     with pytest.raises(Refused, match="is a plan"):
-        asking(house, clipped(dataset="planned"), "plan")
+        asking(house, clipped(protected=explained_row_of("planned")), "plan")
 
 
 # --- questions -----------------------------------------------------------------------------------
@@ -567,8 +564,8 @@ def test_ragged_records_and_populations_are_explained(house: House) -> None:
     explain = asking(house, clipped(), "people")
     explain(ROWS[:1], identifiers=["ada"])
     assert len(explain(RAGGED, identifiers=["ada", "bob", "eve"]).explanation) == 3
-    house.open("clinic", relation=Relation.REPLACE_ONE, dataset="clinic", epsilon=3.0)
-    headline = replace(clipped().guarantees(1)[0], unit=ProtectedUnit.ROW, dataset="clinic")
+    house.open("clinic", dataset="clinic", relation=Relation.REPLACE_ONE, epsilon=3.0)
+    headline = about(clipped().guarantees(1)[0], unit=ProtectedUnit.ROW, dataset="clinic")
     release = Costly(clipped(), rows_are=RowsAre.POPULATION, guarantees=lambda _: (headline,))
     assert asking(house, release, "clinic")(RAGGED).charges
 
@@ -578,7 +575,7 @@ def test_the_sizes_of_parts_are_in_the_question(house: House) -> None:
     assert part_sizes(parts) == [("north", 3), ("south", 1)]
     assert part_sizes(ROWS) == part_sizes(RAGGED) == []
     house.open("clinic", relation=Relation.REPLACE_ONE, epsilon=9.0)
-    headline = replace(clipped().guarantees(1)[0], unit=ProtectedUnit.ROW)
+    headline = about(clipped().guarantees(1)[0], unit=ProtectedUnit.ROW)
     release = Costly(clipped(), rows_are=RowsAre.POPULATION, guarantees=lambda _: (headline,))
     release.draw = lambda rows: clipped().draw(ROWS)  # type: ignore[method-assign]  # noqa: ARG005
     explain = asking(house, release, "clinic")
@@ -681,8 +678,7 @@ def test_clusters_that_nobody_paid_for_are_refused() -> None:
     found = private_clusters(
         BACKGROUND,
         schema=SCHEMA,
-        relation=Relation.BLANK_ONE,
-        dataset=DATASET,
+        protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, DATASET),
         **CLUSTERED,  # type: ignore[arg-type]
     )
     aggregate = {"level": Level.AGGREGATE, "declared": found}

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.protecting import explained_row_of, row_of
 from tests.unit.ledger.examples import DATASET
 from tests.unit.workflows.budget_examples import House
 from tests.unit.workflows.explain.examples import (
@@ -33,7 +34,6 @@ from tests.unit.workflows.explain.examples import (
 from voile.attribution import ExactShapley
 from voile.audit_log import canonical_bytes
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Relation
 from voile.models import Box, wrap
 from voile.release import (
     PUBLIC,
@@ -49,9 +49,10 @@ from voile.release import (
 from voile.release.granular import PrivateInteractions
 from voile.workflows.explain import Explained, Explainer
 
-COMMON: dict[str, Any] = {"dataset": DATASET, "origins": (PUBLIC,)}
+COMMON: dict[str, Any] = {"origins": (PUBLIC,)}
 NAMED: dict[str, Any] = {**COMMON, "model": "m", "name": "exact"}
-ROW: dict[str, Any] = {"relation": Relation.BLANK_ONE, "epsilon": 0.2, "delta": 1e-6}
+ROW: dict[str, Any] = {"protected": row_of(DATASET), "epsilon": 0.2, "delta": 1e-6}
+ITSELF: dict[str, Any] = {"protected": explained_row_of(DATASET), "schema": SCHEMA}
 Table = dict[str, list[Any]]
 
 
@@ -98,12 +99,12 @@ def top(table: Table) -> tuple[Release, Any]:
 
 
 def clipped(table: Table) -> tuple[Release, Any]:
-    release = ClippedRelease(exact(), schema=SCHEMA, bound=0.5, epsilon=0.5, delta=1e-6, **NAMED)
-    return release, table
+    own = NAMED | ITSELF
+    return ClippedRelease(exact(), bound=0.5, epsilon=0.5, delta=1e-6, **own), table
 
 
 def top_of_row(table: Table) -> tuple[Release, Any]:
-    return TopFeaturesOfRow(exact(), schema=SCHEMA, k=1, epsilon=0.5, **NAMED), table
+    return TopFeaturesOfRow(exact(), k=1, epsilon=0.5, **NAMED, **ITSELF), table
 
 
 RELEASES = [background, pairs, importance, over_itself, top, clipped, top_of_row]
@@ -136,7 +137,7 @@ def observed(
         warnings.simplefilter("always")
         try:
             release, rows = build(table)
-            account = "clinic" if release.guarantees(1)[0].unit == "row" else "people"
+            account = "clinic" if release.guarantees(1)[0].protected.unit == "row" else "people"
             names = [f"person {n}" for n in range(4)] if rows is table else None
             explained = Explainer(release, house.desk, account)(rows, identifiers=names)
             outcome: Any = outside(explained)

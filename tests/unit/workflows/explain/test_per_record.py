@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.protecting import explained_row_of
 from tests.unit.ledger.examples import DATASET, KEY
 from tests.unit.workflows.budget_examples import House
 from tests.unit.workflows.explain.examples import (
@@ -48,7 +49,7 @@ def top_one(epsilon: float = 1.4) -> Costly:
         schema=SCHEMA,
         k=1,
         epsilon=epsilon,
-        dataset=DATASET,
+        protected=explained_row_of(DATASET),
         origins=(PUBLIC,),
         model="model v3",
         name="exact Shapley",
