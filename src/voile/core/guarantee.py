@@ -153,6 +153,7 @@ class Guarantee:
         composition: how several releases were added up to this figure.
         public_facts: what is treated as public (sizes, schedule, schema).
         assumptions: what must be true besides (silos disjoint, running time not observed).
+        parts: labels of the data sets that `dataset` is put together from, where it is.
     """
 
     epsilon: float
@@ -164,6 +165,7 @@ class Guarantee:
     composition: str
     public_facts: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _figure("epsilon", self.epsilon))
@@ -181,7 +183,7 @@ class Guarantee:
             raise InvalidInput(f"computational must be true or false, found {self.computational!r}")
         for name in ("mechanism", "composition"):
             _stated(name, getattr(self, name))
-        for name in ("public_facts", "assumptions"):
+        for name in ("public_facts", "assumptions", "parts"):
             object.__setattr__(self, name, _texts(name, getattr(self, name)))
 
     def __str__(self) -> str:
@@ -192,14 +194,19 @@ class Guarantee:
             f"{self.mechanism}; {self.composition}"
         )
 
+    @property
+    def labels(self) -> frozenset[str]:
+        """Every data set that it speaks about: two guarantees that share one may share a record."""
+        return frozenset({self.protected.dataset, *self.parts})
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; floats keep every bit."""
+        """Plain values for JSON; floats keep every bit. Without parts there is no such field."""
         plain: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, Protected):
                 plain |= value.texts
-            else:
+            elif field.name != "parts" or value:
                 plain[field.name] = list(map(str, value)) if isinstance(value, tuple) else value
         return plain
 
@@ -209,6 +216,7 @@ class Guarantee:
         if not isinstance(stored, Mapping):
             raise InvalidInput(f"a guarantee is stored as an object, found {type(stored).__name__}")
         known = {field.name for field in fields(cls)} - {"protected"} | set(_FLAT)
+        known -= {"parts"} - set(stored)
         if set(stored) != known:
             missing, unknown = sorted(known - set(stored)), sorted(set(stored) - known)
             raise InvalidInput(

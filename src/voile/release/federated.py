@@ -128,23 +128,23 @@ class FederatedAggregate:
         return tuple(adversary for adversary in Adversary if adversary in common)
 
     @property
+    def _labels(self) -> frozenset[str]:
+        """Every data set that the silos speak about."""
+        return frozenset[str]().union(*(silo.own.labels for silo in self.silos.values()))
+
+    @property
     def _held_together(self) -> tuple[frozenset[str], ...]:
         """Every set of silos that may hold one unit: single ones, overlaps, one data set twice.
 
-        Silos with one data set hold the same units: an overlap with one is an overlap with all.
+        Silos that speak of one data set hold the same units: an overlap with one is an overlap with
+        all. So do those of an aggregate among them, at whatever depth.
         """
-        labels: dict[str, frozenset[str]] = {}
-        for name, silo in self.silos.items():
-            label = silo.own.protected.dataset
-            labels[label] = labels.get(label, frozenset()) | {name}
-        sets = (frozenset({name}) for name in self.silos)
+        sharing = _sharing({name: silo.own.labels for name, silo in self.silos.items()})
         overlaps = (
-            frozenset[str]().union(
-                *(labels[self.silos[name].own.protected.dataset] for name in names)
-            )
-            for names in self.overlaps
+            frozenset[str]().union(*(sharing[name] for name in names)) for names in self.overlaps
         )
-        return tuple(dict.fromkeys([*sets, *labels.values(), *overlaps]))
+        single = (frozenset({name}) for name in self.silos)
+        return tuple(dict.fromkeys([*single, *sharing.values(), *overlaps]))
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -170,16 +170,17 @@ class FederatedAggregate:
             + (", those that may hold one unit added up" if several else ""),
             public_facts=(*_all(g.public_facts for g in own.values()), "sizes of the silos"),
             assumptions=(*_all(g.assumptions for g in own.values()), _who_is_where(several)),
+            parts=tuple(sorted(self._labels - {self.dataset})),
         )
         return with_earlier(promise, self._shared)
 
     @property
     def _shared(self) -> tuple[Guarantee, ...]:
         """What all silos used; made from the rows of one of them, it is about all together."""
-        here = {self.dataset, *(silo.own.protected.dataset for silo in self.silos.values())}
+        here = self._labels | {self.dataset}
         return tuple(
             replace(guarantee, protected=guarantee.protected.in_dataset(self.dataset))
-            if guarantee.protected.dataset in here
+            if guarantee.labels & here
             else guarantee
             for guarantee in self.shared.guarantees
         )
@@ -203,6 +204,19 @@ class FederatedAggregate:
             guarantees=self.guarantees,
             notes=(WEIGHTED, *notes),
         )
+
+
+def _sharing(labels: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """For each silo all that speak of a data set with it, directly or through others.
+
+    Through others, because an aggregate no longer says which of its parts may hold one unit.
+    """
+    groups: dict[frozenset[str], frozenset[str]] = {}
+    for name, own in labels.items():
+        met = [each for each in groups if each & own]
+        names = frozenset({name}).union(*(groups.pop(each) for each in met))
+        groups[own.union(*met)] = names
+    return {name: names for names in groups.values() for name in names}
 
 
 def _joint_errors(

@@ -112,8 +112,8 @@ def refuse_unprotected(dataset: str, origins: Iterable[Origin], *, role: str) ->
 def joint_guarantees(origins: Sequence[Origin]) -> tuple[Guarantee, ...]:
     """What is promised about everything that was computed from these artefacts, and no more.
 
-    Guarantees of separate origins about one data set are added up (basic composition); those of one
-    origin are joint already. Refused if anything is not covered.
+    Guarantees of separate origins about one data set, or about one and a part of it, are added up
+    (basic composition); those of one origin are joint already. Refused if anything is not covered.
     """
     uncovered = frozenset[str]().union(*(origin.unprotected for origin in origins))
     if uncovered:
@@ -121,10 +121,21 @@ def joint_guarantees(origins: Sequence[Origin]) -> tuple[Guarantee, ...]:
             f"nothing can be promised about {sorted(uncovered)}: an artefact was trained on it "
             f"without differential privacy; {_ALTERNATIVES}"
         )
-    by_dataset: dict[str, list[Guarantee]] = {}
-    for guarantee in (g for origin in origins for g in origin.guarantees):
-        by_dataset.setdefault(guarantee.protected.dataset, []).append(guarantee)
-    return tuple(added_up(found) for found in by_dataset.values())
+    return together([guarantee for origin in origins for guarantee in origin.guarantees])
+
+
+def together(guarantees: Sequence[Guarantee]) -> tuple[Guarantee, ...]:
+    """For each data set what all of them say about its records, those of its parts included."""
+    datasets = dict.fromkeys(guarantee.protected.dataset for guarantee in guarantees)
+    return tuple(added_up(_about(dataset, guarantees)) for dataset in datasets)
+
+
+def _about(dataset: str, guarantees: Sequence[Guarantee]) -> list[Guarantee]:
+    """Those about the data set first, then those that share a part with it."""
+    own = [guarantee for guarantee in guarantees if guarantee.protected.dataset == dataset]
+    labels = frozenset[str]().union(*(guarantee.labels for guarantee in own))
+    others = (guarantee for guarantee in guarantees if guarantee.protected.dataset != dataset)
+    return own + [guarantee for guarantee in others if guarantee.labels & labels]
 
 
 def origins_digest(origins: Iterable[Origin]) -> str:
@@ -147,12 +158,13 @@ def origins_digest(origins: Iterable[Origin]) -> str:
 
 
 def added_up(parts: Sequence[Guarantee]) -> Guarantee:
-    """One statement about all of it, by basic composition of guarantees about one data set."""
+    """One statement about the first one's data set, by basic composition."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
-    about = repr(first.protected.dataset)
-    if any(part.protected != first.protected for part in parts):
+    dataset = first.protected.dataset
+    about = repr(dataset)
+    if any(part.protected.in_dataset(dataset) != first.protected for part in parts):
         raise Refused(
             f"guarantees about {about} speak of different units or relations and do not add up: "
             + "; ".join(str(part.protected) for part in parts)
@@ -174,6 +186,7 @@ def added_up(parts: Sequence[Guarantee]) -> Guarantee:
         composition="basic composition: " + " + ".join(part.composition for part in parts),
         public_facts=_all(part.public_facts for part in parts),
         assumptions=_all(part.assumptions for part in parts),
+        parts=_all(part.parts for part in parts if part.protected.dataset == dataset),
     )
 
 

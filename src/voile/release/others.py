@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from voile.core.guarantee import Guarantee
-from voile.release.origin import Origin, added_up, joint_guarantees, trained_privately
+from voile.release.origin import Origin, joint_guarantees, together, trained_privately
 
 
 def carried_forward(origins: Sequence[Origin]) -> tuple[Guarantee, ...]:
@@ -26,11 +26,8 @@ def promised(charged: Guarantee, origins: Sequence[Origin]) -> tuple[Guarantee, 
 
 
 def with_earlier(charged: Guarantee, earlier: Sequence[Guarantee]) -> tuple[Guarantee, ...]:
-    """`charged`, with those of `earlier` that are about its data set added; then the others."""
-    here = charged.protected.dataset
-    same = [guarantee for guarantee in earlier if guarantee.protected.dataset == here]
-    others = [guarantee for guarantee in earlier if guarantee.protected.dataset != here]
-    return added_up([charged, *same]), *others
+    """`charged`, with those of `earlier` that are about its records added; then the others."""
+    return together([charged, *earlier])
 
 
 def not_promised(origins: Sequence[Origin]) -> tuple[str, ...]:

@@ -67,6 +67,7 @@ def guarantees(draw: st.DrawFn) -> Guarantee:
         composition=draw(words),
         public_facts=draw(facts),
         assumptions=draw(facts),
+        parts=draw(facts),
     )
 
 

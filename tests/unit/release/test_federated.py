@@ -17,6 +17,7 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
 from voile.core.randomness import SEEDED_NOISE
 from voile.release import NOT_CHARGED, FederatedAggregate, Silo, trained_privately
+from voile.release.refining import agreeing
 
 
 def promise(dataset: str, epsilon: float = 1.0, delta: float = 1e-5, **changes: Any) -> Guarantee:
@@ -199,3 +200,72 @@ def test_a_shared_model_of_the_silos_own_rows_is_added(label: str) -> None:
             dataset="all",
             shared=trained_privately(other),
         )
+
+
+# --- aggregates of aggregates ---------------------------------------------------------------------
+
+
+def mean_of(dataset: str, *parts: Explanation, **settings: Any) -> Explanation:
+    silos = {f"p{i}": Silo(part, 10) for i, part in enumerate(parts)}
+    return FederatedAggregate(silos, dataset=dataset, **settings).explanation()
+
+
+def test_an_aggregate_remembers_whose_data_its_parts_spoke_about() -> None:
+    north, south = explained(promise("north")), explained(promise("south"))
+    region = mean_of("region", north, south)
+    assert region.guarantees[0].labels == {"region", "north", "south"}
+    assert region.guarantees[0].epsilon == 1.0
+    assert mean_of("all", north, north, south).guarantees[0].epsilon == 2.0
+    nested = mean_of("all", region, north)
+    assert nested.guarantees[0].epsilon == 2.0
+    assert mean_of("more", mean_of("deep", nested), south).guarantees[0].epsilon == 3.0
+    assert mean_of("all", region, explained(promise("west"))).guarantees[0].epsilon == 1.0
+
+
+def test_an_overlap_inside_an_aggregate_still_counts_outside() -> None:
+    north, south = explained(promise("north")), explained(promise("south"))
+    region = mean_of("region", north, south, overlaps=[("p0", "p1")])
+    assert mean_of("all", region, north, south).guarantees[0].epsilon == 4.0
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from([0.5, 1.0])), min_size=2, max_size=5
+    ),
+    st.lists(
+        st.tuples(st.integers(2, 3), st.sampled_from(["r", "s", "a"])), min_size=4, max_size=4
+    ),
+)
+def test_nesting_never_promises_more_than_the_flat_mean(
+    leaves: list[tuple[str, float]], steps: list[tuple[int, str]]
+) -> None:
+    parts = [explained(promise(*leaf)) for leaf in leaves]
+    flat = mean_of("all", *parts).guarantees[0].epsilon
+    for count, name in steps:
+        parts = [*parts[count:], mean_of(name, *parts[:count])]
+    assert mean_of("all", *parts).guarantees[0].epsilon >= flat
+
+
+def test_a_release_of_a_part_is_added_to_the_whole_and_the_whole_to_the_part() -> None:
+    region = mean_of("region", explained(promise("north")), explained(promise("south")))
+    first, second = agreeing(region, explained(promise("north", 0.5)))
+    assert {g.protected.dataset: g.epsilon for g in first.guarantees} == {
+        "region": 1.5,
+        "north": 1.5,
+    }
+    assert {g.protected.dataset: g.epsilon for g in second.guarantees} == {
+        "region": 1.5,
+        "north": 1.5,
+    }
+
+
+def test_a_shared_model_of_a_region_is_about_the_silos_in_it() -> None:
+    model = promise("region", 3.0, parts=("d0", "elsewhere"))
+    both = {
+        name: replace(
+            silo,
+            explanation=replace(silo.explanation, guarantees=(*silo.explanation.guarantees, model)),
+        )
+        for name, silo in silos(1.0, 1.0).items()
+    }
+    assert figures(silos=both, shared=trained_privately(model))[0] == 4.0
