@@ -231,6 +231,12 @@ def check_signers(policy: Policy, log: AuditLog, signers: Sequence[SigningKey]) 
     """Refuse a policy of another log, and keys that it does not list."""
     if policy.origin != log.origin:
         raise InvalidInput(f"the policy is for {policy.origin!r}, the log is {log.origin!r}")
+    foreign = [key.name for key in signers if key.name != log.origin]
+    if foreign:
+        raise InvalidInput(
+            f"the signing key is that of {foreign[0]!r}, the log is {log.origin!r}: name the log's "
+            "own key with --key"
+        )
     unknown = [key.name for key in signers if key.verifier not in policy.log_keys]
     if unknown or not signers:
         raise InvalidInput(

@@ -21,6 +21,10 @@ from voile.ledger import ReplayKey
 from voile.ledger.tables import ANSWERS, ENTRIES, Act, AnswerRow, Entry
 from voile.workflows.nonces import Committing
 
+FOREIGN_KEY: Final = (
+    "none of {count} stored answers opens with this replay key: it is the key of another ledger "
+    "(name the right one with --replay-key), or all of them were exchanged"
+)
 _PAGE: Final = 100
 
 
@@ -37,7 +41,7 @@ class AnswersCheck:
         self, t: Reader, origin: str, terms: Mapping[str, bytes], key: ReplayKey | None
     ) -> None:
         self._t, self._origin, self._terms, self._key = t, origin, terms, key
-        self.charged = self._found = 0
+        self.charged = self._found = self._opened = 0
         self.problems: list[str] = []
 
     def take(self, number: int, record: Release, entry: Entry) -> None:
@@ -57,10 +61,15 @@ class AnswersCheck:
         if not _is_of(kept, entry) or kept.record != number:
             return "the answer kept for it is of another charge"
         self._found += 1
-        return "" if self._is_on_record(kept, record) else "the answer kept is not that on record"
+        if not self._is_on_record(kept, record):
+            return "the answer kept is not that on record"
+        self._opened += 1
+        return ""
 
     def finish(self) -> None:
         """No answer is kept beside those of the charges."""
+        if self._key is not None and self._found and not self._opened:
+            self.problems.insert(0, FOREIGN_KEY.format(count=self._found))
         beside = 0
         try:
             beside = sum(1 for _ in _all_answers(self._t)) - self._found

@@ -22,6 +22,7 @@ Steps 4 to 9 compare ledger and log at one moment; charges go on meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -89,11 +90,13 @@ def verify(
 ) -> Report:
     """Recompute every account from the audit log, and compare.
 
-    Changes nothing in the database; a witness that is asked remembers what it was shown.
+    Changes nothing in the database; a witness that is asked remembers what it was shown. Evidence
+    about another log is bad input (`InvalidInput`), and no sign that anybody changed this one.
 
     Args:
         progress: told now and then how many records were compared, and how many there are.
     """
+    _check_about(log, evidence)
     newest: list[int] = []
     compared: list[Comparison] = []
 
@@ -121,6 +124,21 @@ def verify(
     )
     numbered = enumerate(zip(NAMES, checks, strict=True), start=1)
     return Report(tuple(_step(number, name, check) for number, (name, check) in numbered))
+
+
+def _check_about(log: AuditLog, evidence: Evidence) -> None:
+    """Policy, key and copies are those of this log, whatever else is right or wrong about them."""
+    named = [("the policy", evidence.policy.origin)] if evidence.policy else []
+    named += [("the signing key", evidence.key.name)] if evidence.key else []
+    for name, content in evidence.checkpoints:
+        with suppress(Malformed):  # what cannot be read fails its step
+            named.append((name, Checkpoint.parse(Note.parse(content).text).origin))
+    for name, origin in named:
+        if origin != log.origin:
+            raise InvalidInput(
+                f"{name} is that of {origin!r}, the log is {log.origin!r}: name this log's own "
+                "files (--policy, --key, --checkpoint); nothing was compared"
+            )
 
 
 class _NotCheckable(Exception):

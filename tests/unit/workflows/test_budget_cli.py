@@ -167,7 +167,31 @@ def test_verify_opens_stored_answers_with_the_replay_key(run: Any) -> None:
     assert "1 answers, each the one on record" in [each["detail"] for each in steps]
     steps = run("budget", "verify", "log.db", "--replay-key", "wrong.key", code=4)["steps"]
     assert [s["name"] for s in steps if s["outcome"] == "failed"] == ["answers"]
+    said = [s["detail"] for s in steps if s["name"] == "answers"][0]
+    assert said.startswith("none of 1 stored answers opens with this replay key: it is the key of")
     run("budget", "verify", "log.db", "--replay-key", "no.key", code=2)
+
+
+def test_files_of_another_log_are_no_sign_of_tampering(run: Any) -> None:
+    Path("other").mkdir()
+    there = ("--key", "other/audit.key", "--policy", "other/audit-policy.toml")
+    run("audit", "init", "other/log.db", "--origin", "example.org/other", *there)
+    run("budget", "open", "other/log.db", "clinic", *OPEN, *there)
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    whole = "is that of 'example.org/other', the log is 'example.org/clinic'"
+    said = run("budget", "verify", "log.db", *there, code=2)["error"]["message"]
+    assert f"the policy {whole}" in said
+    said = run("budget", "verify", "log.db", *there[:2], code=2)["error"]["message"]
+    assert f"other/audit.checkpoint {whole}" in said
+
+
+def test_nobody_is_told_to_trust_the_key_of_another_log(run: Any) -> None:
+    Path("other").mkdir()
+    there = ("--key", "other/audit.key", "--policy", "other/audit-policy.toml")
+    run("audit", "init", "other/log.db", "--origin", "example.org/other", *there)
+    said = run("budget", "open", "log.db", "clinic", *OPEN, *there[:2], code=2)["error"]["message"]
+    assert "the signing key is that of 'example.org/other'" in said
+    assert "log_keys" not in said
 
 
 def test_a_ledger_of_the_first_version_is_refused_with_exit_code_3(run: Any) -> None:
