@@ -48,10 +48,19 @@ from voile.federation.history import event_as_text
 from voile.federation.learning import BLACK_BOX, SURROGATE
 from voile.federation.private_explainer import PrivateExplainer, train_private_explainer
 from voile.federation.tables import NetworkModel, TableRecords
+from voile.models import digest_of
 from voile.privacy.accounting import PrivacyLoss
 from voile.training import Plan
 from voile.training import Progress as Steps
-from voile.workflows.artefact import Artefact, Contents, check_place, finish, write_artefact
+from voile.workflows.artefact import (
+    Artefact,
+    Contents,
+    check_place,
+    finish,
+    is_artefact,
+    load_artefact,
+    write_artefact,
+)
 from voile.workflows.artefact_manifest import log_place
 from voile.workflows.books import POLICY, Books, open_books
 from voile.workflows.federation_books import (
@@ -150,7 +159,8 @@ def federate(
     say: Say = lambda _: None,
     at_once: int = 2,
 ) -> Federated:
-    """Run it. A run that was broken off continues where it was, with the same folder.
+    """Run it. A run that was broken off continues where it was, with the same folder. The artefact
+    of a complete one is left as it is: whoever asks again gets the explanations that others hold.
 
     Args:
         job: what to do.
@@ -174,6 +184,10 @@ def federate(
         unprotected = Unprotected(job.held_out, "rows listed as unprotected")
         trained = train_private_explainer(plan, engine, unprotected=unprotected)
         _check_run(trained, promise)
+        written = _finished(job.folder / ARTEFACT, trained)
+        if written is not None:
+            say(f"the run is complete: {written.folder} is left as it is")
+            return Federated(written, trained)
         say("distilling a fast explainer from the surrogate and the schema; no data is touched")
         distilled = trained.distilled(StreamCipher(), plan=job.distillation, progress=steps_seen)
         say("measuring on unprotected rows, signing the logs, writing the artefact")
@@ -252,6 +266,19 @@ def _check_run(trained: PrivateExplainer, promise: Promise) -> None:
                 raise Refused(
                     f"{row.client!r} took part in {stage!r} without a charge to its own account"
                 )
+
+
+def _finished(folder: Path, trained: PrivateExplainer) -> Artefact | None:
+    """The artefact of these very networks, if it was written."""
+    if not is_artefact(folder):
+        return None
+    found, box = load_artefact(folder), trained.black_box
+    if found.has_model and (
+        not isinstance(box, NetworkModel) or found.network.digest != box.digest
+    ):
+        return None
+    same = digest_of(found.surrogate.network) == digest_of(trained.surrogate.network)
+    return found if same else None
 
 
 # --- what goes into the artefact ------------------------------------------------------------------

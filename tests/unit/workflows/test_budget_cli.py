@@ -167,7 +167,7 @@ def test_verify_opens_stored_answers_with_the_replay_key(run: Any) -> None:
     assert "1 answers, each the one on record" in [each["detail"] for each in steps]
     steps = run("budget", "verify", "log.db", "--replay-key", "wrong.key", code=4)["steps"]
     assert [s["name"] for s in steps if s["outcome"] == "failed"] == ["answers"]
-    said = [s["detail"] for s in steps if s["name"] == "answers"][0]
+    said = next(s["detail"] for s in steps if s["name"] == "answers")
     assert said.startswith("none of 1 stored answers opens with this replay key: it is the key of")
     run("budget", "verify", "log.db", "--replay-key", "no.key", code=2)
 

@@ -260,6 +260,20 @@ def test_a_complete_run_is_not_charged_again(job: Job, artefact: Artefact) -> No
     assert len(lines) == 7
 
 
+def test_a_complete_run_changes_nobodys_explanations(artefact: Artefact) -> None:
+    """Not even if the reference rows were drawn from the schema, which a new job draws anew."""
+    kept = [artefact.folder, artefact.folder.parent / workflow.EXAMPLE]
+    before = {path: path.read_bytes() for path in _files(kept)}
+    again = job_from(read_config(artefact.folder.parents[1] / "federation.toml"))
+    assert federate(again).artefact.folder == artefact.folder
+    assert {path: path.read_bytes() for path in _files(kept)} == before
+
+
+def _files(kept: list[Path]) -> list[Path]:
+    found = [path for each in kept for path in (each, *each.rglob("*"))]
+    return sorted(path for path in found if path.is_file())
+
+
 def test_arrays_of_one_promise_are_never_shown_under_another(job: Job, artefact: Artefact) -> None:
     """Not with another epsilon, not if the client's books are gone, nor from stored updates."""
     assert artefact.guarantees[0].epsilon > 2
