@@ -8,7 +8,8 @@ so a stray quote cannot reach its neighbours, and a line break inside a cell is 
 cell that is not UTF-8 is empty. A line that is blank, that has not one cell for each column, or
 whose quotes do not match is a record of empty cells, the null record. Hence changing one record,
 in whatever way, changes one record of what is read, and never how many there are. Only the
-container is told: a file that cannot be read or is too large, and a first line that is no header.
+container is told: a file that cannot be read or is too large, a first line that is no header, and a
+file that does not end with a line end.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ def csv_columns(data: bytes, source: str) -> dict[str, RawColumn]:
 def protected_csv_columns(data: bytes, source: str) -> dict[str, RawColumn]:
     """The columns of a protected file: one record for each line after the header."""
     head, *lines = data.removeprefix(_BOM).split(b"\n")
-    if lines and not lines[-1]:
-        lines.pop()  # after the last line end there is no further record
     header = _header(head, source)
+    # If it could be left out after the last record, a blank one could not be told from none.
+    if not lines or lines.pop():
+        raise InvalidInput(f"{source}: the last line must be ended by LF or CRLF, like all others")
     return _columns(header, (_record(line, len(header)) for line in lines))
 
 

@@ -190,11 +190,23 @@ def test_one_damaged_record_changes_one_record(tmp_path: Path, damage: bytes, en
 
 def test_what_cannot_be_taken_apart_is_the_null_record(tmp_path: Path) -> None:
     lines = [b"n,s", b"1,2,3", b'1,"y', b"", b"1", b"\xff,\xff", b"7,\xff", b"8,y,,"]
-    table = read_protected_table(write(tmp_path, b"\xef\xbb\xbf" + b"\n".join(lines)))
+    table = read_protected_table(write(tmp_path, b"\xef\xbb\xbf" + b"\n".join(lines) + b"\n"))
     assert table["n"].tolist() == ["", "", "", "", "", "7", "8"]
     assert table["s"].tolist() == ["", "", "", "", "", "", "y"]
     assert read_protected_table(write(tmp_path, b"n,s\n"))["n"].tolist() == []
     assert read_protected_table(write(tmp_path, b"n,s\n\n"))["n"].tolist() == [""]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_blanked_last_record_is_still_counted(tmp_path: Path, end: bytes) -> None:
+    """A file without a last line end would have one record fewer: such files are refused."""
+    for last in (b"2", b"", b'"', b"\xff"):
+        assert (
+            len(read_protected_table(write(tmp_path, end.join([b"a", b"1", last, b""])))["a"]) == 2
+        )
+    for file in (b"a", b"a\n1\n2", b"a\n1\n\xff", b"a\r\n1\r\n\r"):
+        with pytest.raises(InvalidInput, match=r"data\.csv: the last line must be ended"):
+            read_protected_table(write(tmp_path, file))
 
 
 @pytest.mark.parametrize(
