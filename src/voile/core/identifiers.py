@@ -6,10 +6,12 @@ empty, a CSV file keeps blanks, two keyboards write the same letter in two ways.
 names a record goes through `canonical_identifier`:
 
 - integers, and floats and decimals that are whole numbers, become the digits of the integer;
-- text is freed of characters that cannot be seen, normalised (Unicode NFC), and its blanks become
-  single ones, none at the ends; what reads `7.0` is the integer 7, as programs write it that had to
-  make room for a missing value;
-- nothing, NaN and the words that programs write for a missing value mean: no identifier;
+- text is freed of characters that cannot be seen (controls, formats, all that Unicode says may be
+  ignored), normalised (Unicode NFC), and its blanks become single ones, none at the ends; what
+  reads `7.0` is the integer 7, as programs write it that had to make room for a missing value, and
+  so is `+7`; `-0` is 0;
+- nothing, NaN and the words that programs write for a missing value, in upper or lower case, mean:
+  no identifier;
 - anything else is refused: a float with a fraction, one so large that digits are lost, a truth
   value, bytes, a date.
 
@@ -34,11 +36,20 @@ LONGEST: Final = 500
 """Characters of an identifier."""
 _MISSING_TYPES: Final = frozenset({"NoneType", "NAType", "NaTType"})
 _MISSING_WORDS: Final = frozenset(
-    {"", "nan", "NaN", "NAN", "None", "null", "NULL", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaT"}
+    {"", "nan", "-nan", "none", "null", "nil", "na", "n/a", "#n/a", "#na", "<na>", "nat"}
 )
-_WHOLE: Final = re.compile(r"(-?[0-9]+)\.0*")
+"""In lower case."""
+_WHOLE: Final = re.compile(r"([+-]?)([0-9]+)(\.0*)?")
 _SCIENTIFIC: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?[eE][+-][0-9]+")
 _UNSEEN: Final = frozenset({"Cc", "Cf"})
+_IGNORABLE: Final = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Unicode's Default_Ignorable_Code_Point, which Python's tables do not tell."""
+_BLANK: Final = re.compile("[\u2800\U0001d159]")
+"""Characters that are no spaces and look like one: the empty Braille cell, the null note head."""
 _TOO_LARGE: Final = 10**LONGEST
 
 
@@ -61,10 +72,12 @@ def canonical_identifier(value: Any) -> str | None:
 
 def _text(value: str) -> str | None:
     seen = "".join(
-        each for each in value if each.isspace() or unicodedata.category(each) not in _UNSEEN
+        each
+        for each in _IGNORABLE.sub("", _BLANK.sub(" ", value))
+        if each.isspace() or unicodedata.category(each) not in _UNSEEN
     )
     text = " ".join(unicodedata.normalize("NFC", seen).split())
-    if text in _MISSING_WORDS:
+    if text.lower() in _MISSING_WORDS:
         return None
     if len(text) > LONGEST:
         raise _refusal(f"found a text of {len(text)} characters, more than {LONGEST}")
@@ -73,7 +86,12 @@ def _text(value: str) -> str | None:
     if _SCIENTIFIC.fullmatch(text):
         raise _refusal("found text that was written as a float, which may have lost digits")
     whole = _WHOLE.fullmatch(text)
-    return text if whole is None else whole[1]
+    return text if whole is None else _signed(whole[1], whole[2])
+
+
+def _signed(sign: str, digits: str) -> str:
+    """Leading zeros count; a plus says nothing, nor a minus before zero."""
+    return f"-{digits}" if sign == "-" and digits.strip("0") else digits
 
 
 def _number(value: Any) -> str | None:

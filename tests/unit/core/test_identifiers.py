@@ -50,6 +50,9 @@ def test_an_integer_is_spelled_by_its_digits(number: int) -> None:
         f" {number}\n",
         f"{number}.0",
         f"{number}.000",
+        f"{number:+}",
+        f"{number:+}.0",
+        *(["-0", "-0.0", "+0", -0.0, Decimal("-0.0")] if number == 0 else []),
     ]
     assert {canonical_identifier(each) for each in spellings} == {str(number)}
 
@@ -95,7 +98,8 @@ def test_a_written_table_opens_no_second_budget(tmp_path: Path) -> None:
     [
         *(None, "", " \t", "\ufeff", "\u200b", float("nan"), np.float32("nan"), pd.NA, pd.NaT),
         *(Decimal("NaN"), Decimal("sNaN")),
-        *("nan", "NaN", "None", "null", "NULL", "<NA>", "NA", "N/A"),
+        *("nan", "NaN", "None", "null", "NULL", "<NA>", "NA", "N/A", "none", "Null", "na", "nAt"),
+        *("\u3164", "\u2800 \u2800", "\ufe0f", "-NaN", "n\u034fil"),
     ],
 )
 def test_nobody_is_named(value: object) -> None:
@@ -125,10 +129,26 @@ def test_what_is_neither_an_integer_nor_text_is_refused(value: object) -> None:
         ("ada lovelace", " ada \u00a0 lovelace\n"),
         ("ada", "a\u200bd\u00ada"),
         ("a\u0301", "a\u200d\u0301"),
+        ("ada lovelace", "ada\u2800lovelace\u2800"),
+        ("+007", "007"),
+        ("-00", "00"),
     ],
 )
 def test_texts_that_look_alike_are_one(one: str, other: str) -> None:
     assert canonical_identifier(one) == canonical_identifier(other) is not None
+
+
+IGNORABLE = [
+    *(0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810)),
+    *(*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0x3164),
+    *(*range(0xFE00, 0xFE10), 0xFEFF, 0xFFA0, *range(0xFFF0, 0xFFFC), 0x1BCA0, 0x1D173),
+    *(0xE0001, 0xE0020, *range(0xE0100, 0xE01F0), 0xE0FFF, 0x00, 0x1B, 0x7F),
+]
+
+
+def test_nothing_unseen_opens_a_second_budget() -> None:
+    spellings = {f"{a}{chr(code)}{b}" for code in IGNORABLE for a, b in (("ada", ""), ("a", "da"))}
+    assert {canonical_identifier(each) for each in spellings} == {"ada"}
 
 
 @pytest.mark.parametrize(("one", "other"), [("Ada", "ada"), ("007", "7"), ("7.5", "7"), ("a", "b")])
