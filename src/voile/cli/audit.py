@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from voile.audit_log import AuditLog, Elsewhere, Policy, RemoteWitness, Report, SigningKey
     from voile.audit_log.publishing import Published
     from voile.core.storage import Storage
+    from voile.workflows.books import Place
 
 app = typer.Typer(
     help="Keep a tamper-evident log, prove what is in it, check proofs, be a witness.",
@@ -28,9 +29,19 @@ app = typer.Typer(
 DatabaseArgument = Annotated[
     str, typer.Argument(metavar="DATABASE", help="A file, or postgresql://... of a server.")
 ]
-KeyOption = Annotated[Path, typer.Option("--key", metavar="FILE", help="The signing key.")]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key", metavar="FILE", help="The signing key; audit.key beside DATABASE if not given."
+    ),
+]
 PolicyOption = Annotated[
-    Path, typer.Option("--policy", metavar="FILE", help="Origin, keys and witnesses to trust.")
+    Path | None,
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        help="Origin, keys and witnesses to trust; audit-policy.toml beside DATABASE if not given.",
+    ),
 ]
 OutOption = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")]
 
@@ -39,8 +50,8 @@ OutOption = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to
 def init(
     database: DatabaseArgument,
     origin: Annotated[str, typer.Option(help="The log's name, best a URL without https://.")],
-    key: KeyOption = Path("audit.key"),
-    policy: PolicyOption = Path("audit-policy.toml"),
+    key: KeyOption = None,
+    policy: PolicyOption = None,
     witness_key: Annotated[
         list[str] | None, typer.Option(metavar="VKEY", help="A witness to trust; repeatable.")
     ] = None,
@@ -58,18 +69,19 @@ def init(
     from voile.core.errors import InvalidInput
     from voile.core.storage import open_storage
 
-    if policy.exists():
-        raise InvalidInput(f"{policy}: exists already; a policy is not overwritten")
+    place = _place(database, key, policy)
+    if place.policy.exists():
+        raise InvalidInput(f"{place.policy}: exists already; a policy is not overwritten")
     with _as_invalid_input("witness-key"):
         witnesses = tuple(VerifierKey.parse(text) for text in witness_key or [])
-    signer = _key(key, origin, KeyKind.LOG)
+    signer = _key(place.signing_key, origin, KeyKind.LOG)
     with _as_invalid_input("policy"):
         rules = Policy(origin, (signer.verifier,), witnesses, threshold, tuple(witness or ()))
     with open_storage(database, [PART]) as storage:
         storage.submit(lambda t: AuditLog.create(t, origin))
-    replace_file(policy, str(rules).encode())
-    said = {"origin": origin, "log_key": str(signer.verifier), "key": str(key)}
-    _say(said | {"policy": str(policy)}, as_json=as_json)
+    replace_file(place.policy, str(rules).encode())
+    said = {"origin": origin, "log_key": str(signer.verifier), "key": str(place.signing_key)}
+    _say(said | {"policy": str(place.policy)}, as_json=as_json)
 
 
 @app.command(epilog="Example: voile audit show log.db --last 5 --check")
@@ -104,8 +116,8 @@ def show(
 @app.command(epilog="Example: voile audit checkpoint log.db --witness https://w1.example/voile")
 def checkpoint(
     database: DatabaseArgument,
-    key: KeyOption = Path("audit.key"),
-    policy: PolicyOption = Path("audit-policy.toml"),
+    key: KeyOption = None,
+    policy: PolicyOption = None,
     witness: Annotated[
         list[str] | None,
         typer.Option(metavar="URL", help="A witness to ask instead of the policy's; repeatable."),
@@ -133,17 +145,18 @@ def checkpoint(
     from voile.core.atomic_file import check_output, replace_file
 
     check_output(out)
-    rules, signer = _policy(policy), SigningKey.load(key)
+    place = _place(database, key, policy)
+    rules, signer = _policy(place.policy), SigningKey.load(place.signing_key)
     seen = _read(out) if out.exists() else None
     asked: dict[str, Any] = {"witnesses": _remote(witness), "seen": seen, "patience": patience}
     with _open(database) as storage:
-        log = _known_log(storage, key, rules)
+        log = _known_log(storage, place.signing_key, rules)
         if rotate_to is None:
             published = publish(storage, log, rules, [signer], **asked)
         else:
             following = _key(rotate_to, log.origin, KeyKind.LOG)
             rules = _with_key(rules, following)
-            replace_file(policy, str(rules).encode())
+            replace_file(place.policy, str(rules).encode())
             published = rotate(storage, log, rules, signer, following, reason, **asked)
     KeptCheckpoint(out, rules).advance(bytes(published.note))
     _say(_facts(published) | {"checkpoint": str(out)}, as_json=as_json)
@@ -156,8 +169,8 @@ def complete(
     receipts: Annotated[
         list[Path], typer.Argument(help="Receipts (of a record or a row) that lack cosignatures.")
     ],
-    key: KeyOption = Path("audit.key"),
-    policy: PolicyOption = Path("audit-policy.toml"),
+    key: KeyOption = None,
+    policy: PolicyOption = None,
     witness: Annotated[
         list[str] | None,
         typer.Option(metavar="URL", help="A witness to ask instead of the policy's; repeatable."),
@@ -172,12 +185,13 @@ def complete(
     from voile.audit_log.publishing import reissue
     from voile.core.atomic_file import check_output, replace_file
 
-    rules, signer = _policy(policy), SigningKey.load(key)
+    place = _place(database, key, policy)
+    rules, signer = _policy(place.policy), SigningKey.load(place.signing_key)
     contents = {path: _read(path) for path in receipts}
     for path in receipts:
         check_output(path)
     with _open(database) as storage:
-        log = _known_log(storage, key, rules)
+        log = _known_log(storage, place.signing_key, rules)
         published = publish(storage, log, rules, [signer], witnesses=_remote(witness))
         for path, content in contents.items():
             with _as_invalid_input(str(path)):
@@ -228,7 +242,9 @@ def verify(
     proof: Annotated[
         Path, typer.Argument(help="A receipt (of a record or a row), or the folder of an export.")
     ],
-    policy: PolicyOption = Path("audit-policy.toml"),
+    policy: Annotated[
+        Path, typer.Option(metavar="FILE", help="Origin, keys and witnesses to trust.")
+    ] = Path("audit-policy.toml"),
     query: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Canonical bytes of what was asked.")
     ] = None,
@@ -283,7 +299,9 @@ def witness(
         list[Path],
         typer.Option(metavar="FILE", help="Policy of a log to watch (its keys); repeatable."),
     ],
-    key: KeyOption = Path("witness.key"),
+    key: Annotated[Path, typer.Option(metavar="FILE", help="The signing key.")] = Path(
+        "witness.key"
+    ),
     name: Annotated[str | None, typer.Option(help="Make a key with this name.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
@@ -338,6 +356,12 @@ def _as_invalid_input(what: str) -> Iterator[None]:
         yield
     except Malformed as error:
         raise InvalidInput(f"{what}: {error}") from error
+
+
+def _place(database: str, key: Path | None, policy: Path | None) -> Place:
+    from voile.workflows.books import usual_place
+
+    return usual_place(database=database, signing_key=key, policy=policy)
 
 
 def _open(database: str) -> Storage:

@@ -31,11 +31,21 @@ DatabaseArgument = Annotated[
 ]
 AccountArgument = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Name of the account.")]
 KeyOption = Annotated[
-    Path,
-    typer.Option("--key", metavar="FILE", help="The log's signing key; the copy lies beside it."),
+    Path | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        help="The log's signing key, the copy lies beside it; audit.key beside DATABASE if not "
+        "given.",
+    ),
 ]
 PolicyOption = Annotated[
-    Path, typer.Option("--policy", metavar="FILE", help="Origin, keys and witnesses to trust.")
+    Path | None,
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        help="Origin, keys and witnesses to trust; audit-policy.toml beside DATABASE if not given.",
+    ),
 ]
 CallerOption = Annotated[str, typer.Option("--by", help="Who does this; written down.")]
 
@@ -74,8 +84,8 @@ def open_(
         list[str] | None, typer.Option(help="Another version with common rows; repeatable.")
     ] = None,
     by: CallerOption = "custodian",
-    key: KeyOption = Path("audit.key"),
-    policy: PolicyOption = Path("audit-policy.toml"),
+    key: KeyOption = None,
+    policy: PolicyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Open an account: the root of a data set, or one below another account."""
@@ -194,8 +204,8 @@ def renew(
     account: AccountArgument,
     reason: Annotated[str, typer.Option(help="Why; written into the audit log.")],
     by: CallerOption = "custodian",
-    key: KeyOption = Path("audit.key"),
-    policy: PolicyOption = Path("audit-policy.toml"),
+    key: KeyOption = None,
+    policy: PolicyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Start a new period for an account and all below it. What was released stays released."""
@@ -216,8 +226,8 @@ def renew(
 @app.command(epilog="Example: voile budget verify log.db --key audit.key")
 def verify(
     database: DatabaseArgument,
-    key: KeyOption = Path("audit.key"),
-    policy: PolicyOption = Path("audit-policy.toml"),
+    key: KeyOption = None,
+    policy: PolicyOption = None,
     checkpoint: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Another copy of a checkpoint; repeatable."),
@@ -239,16 +249,18 @@ def verify(
     """
     from voile.audit_log import AuditLog, RemoteWitness, SigningKey
     from voile.ledger import Ledger, ReplayKey
+    from voile.workflows.books import usual_place
     from voile.workflows.budget_verification import Evidence
     from voile.workflows.budget_verification import verify as check
     from voile.workflows.checkpoints import kept_checkpoint, read_policy
 
-    beside = kept_checkpoint(key)
+    place = usual_place(database=database, signing_key=key, policy=policy)
+    beside = kept_checkpoint(place.signing_key)
     copies = [*(checkpoint or []), *([beside] if beside.exists() else [])]
     evidence = Evidence(
-        policy=read_policy(policy) if policy.exists() else None,
+        policy=read_policy(place.policy) if place.policy.exists() else None,
         checkpoints=tuple((str(path), _read(path)) for path in copies),
-        key=SigningKey.load(key) if witness else None,
+        key=SigningKey.load(place.signing_key) if witness else None,
         witnesses=tuple(RemoteWitness(url) for url in witness or ()),
         replay_key=None if replay_key is None else ReplayKey.load(replay_key),
     )
@@ -281,10 +293,10 @@ def _open(database: str) -> Storage:
     return open_existing(database, PARTS)
 
 
-def _books(database: str, key: Path, policy: Path) -> AbstractContextManager[Books]:
-    from voile.workflows.books import Place, open_books_at
+def _books(database: str, key: Path | None, policy: Path | None) -> AbstractContextManager[Books]:
+    from voile.workflows.books import open_books_at, usual_place
 
-    return open_books_at(Place(database, key, policy, replay_key=Path()))
+    return open_books_at(usual_place(database=database, signing_key=key, policy=policy))
 
 
 def _say_kept(said: dict[str, Any], kept: Kept, *, as_json: bool) -> None:

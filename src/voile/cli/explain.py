@@ -117,13 +117,13 @@ def explain(
         str | None,
         typer.Option(
             metavar="DATABASE",
-            help="With ledger and log: a file, or a URL. This and the next three: by default those "
-            "of the run beside an artefact, else of this folder (log.db, replay.key, audit.key, "
-            "audit-policy.toml).",
+            help="With ledger and log: a file or a URL; log.db of the run beside an artefact, else "
+            "of this folder, if not given. The next three lie beside it (replay.key, audit.key, "
+            "audit-policy.toml), or for a URL in this folder, if not given.",
         ),
     ] = None,
     replay_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Key of questions; made if there is none.")
+        Path | None, typer.Option(metavar="FILE", help="Key of questions; made for a new ledger.")
     ] = None,
     key: Annotated[
         Path | None,
@@ -192,6 +192,7 @@ def explain(
     )
     given = inputs.read_rows(data)
     with open_books_at(place) as books:
+        outputs.check_signing(books.keeper)
         desk = books.desk
         paying = None if account is None else desk.account(account)
         release = build_release(inputs, paying, given.count)

@@ -61,6 +61,7 @@ def print_explained(
             "missing_cosignatures": kept.missing,
             "written": written.files,
             "failed": list(written.failed),
+            "unproved": written.unproved,
         }
         print_json(said | as_plain(explained.explanation))
         return
@@ -75,6 +76,8 @@ def print_explained(
     for what, paths in written.files.items():
         shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
         out.print(f"{what}: {shown}", soft_wrap=True)
+    if written.unproved:
+        out.print(f"receipts: {written.unproved}", soft_wrap=True)
 
 
 def leave(written: Written, kept: Kept, *, as_json: bool) -> None:

@@ -136,6 +136,10 @@ class Ledger:
             return None
         return Settled(found[0], self._tree.node(t, found[0].account).balance.terms, None)
 
+    def holds_answers(self, t: Reader) -> bool:
+        """Whether any question was answered, under whatever key."""
+        return bool(t.scan(ANSWERS, limit=1))
+
     def account(self, t: Reader, name: str) -> Account:
         """What an account promises."""
         return self._tree.node(t, name).account

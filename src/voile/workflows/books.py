@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from voile.audit_log import AuditLog, Policy, SigningKey
-from voile.audit_log.publishing import Published
+from voile.audit_log.publishing import Published, latest_checkpoint
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
 from voile.core.storage import Storage, open_storage
@@ -55,11 +55,12 @@ def usual_place(
     policy: Path | None = None,
     replay_key: Path | None = None,
 ) -> Place:
-    """The usual names in this folder, but for those that are stated.
+    """The usual names beside the database, but for those that are stated.
 
-    For an artefact, in the folder of the run whose books lie there, unless a database is named.
+    Of a server's database, and where none is named, in this folder; for an artefact, in the folder
+    of the run whose books lie there.
     """
-    usual = Place.within(Path())
+    usual = Place.within(_folder_of(database))
     if artefact is not None and database is None:
         plain = artefact.name not in ("", "..")
         beside = Place.within((artefact if plain else artefact.resolve()).parent)
@@ -72,20 +73,36 @@ def usual_place(
     )
 
 
+def _folder_of(database: str | None) -> Path:
+    return Path() if database is None or "://" in database else Path(database).parent
+
+
 @dataclass(frozen=True)
 class Books:
-    """Open books. Where nothing is known of who signs the log, there is no keeper."""
+    """Open books. Where nothing is known of who signs the log, there is no keeper.
+
+    Args:
+        answers_stored: there are answers under the key of questions, so it is never made anew.
+    """
 
     place: Place
     storage: Storage
     ledger: Ledger
     log: AuditLog
     keeper: Keeper | None
+    answers_stored: bool = False
 
     @cached_property
     def key(self) -> ReplayKey:
-        """The key of questions; made if there is none."""
-        return _replay_key(self.place.replay_key)
+        """The key of questions; made if there is none and none was used."""
+        path = self.place.replay_key
+        if self.answers_stored and not path.exists():
+            raise InvalidInput(
+                f"{path}: the replay key of this ledger is not here; under a new one everything "
+                "that was asked before would be charged again: put it there, or name it with "
+                "--replay-key"
+            )
+        return _replay_key(path)
 
     @property
     def desk(self) -> Desk:
@@ -127,7 +144,6 @@ def open_books(folder: Path, origin: str) -> Iterator[Books]:
     folder.mkdir(parents=True, exist_ok=True)
     place = Place.within(folder)
     signer = _signing_key(place.signing_key, origin)
-    _replay_key(place.replay_key)
     if signer.verifier.name != origin:
         raise InvalidInput(
             f"{folder}: these are the books of {signer.verifier.name!r}, not {origin!r}"
@@ -136,7 +152,9 @@ def open_books(folder: Path, origin: str) -> Iterator[Books]:
         replace_file(place.policy, str(Policy(origin, (signer.verifier,))).encode())
     with open_storage(place.database, (*PARTS, ROUNDS_PART)) as storage:
         _make_log(storage, origin)
-        yield _opened(storage, place)
+        books = _opened(storage, place)
+        _ = books.key  # made with the rest
+        yield books
 
 
 @contextmanager
@@ -149,11 +167,17 @@ def open_books_at(place: Place) -> Iterator[Books]:
 def _opened(storage: Storage, place: Place) -> Books:
     """Keys and policy are read, and the log is compared with the copy, before anything is done."""
     keeper = Keeper.of(place.signing_key, place.policy)
-    log = storage.submit(AuditLog.open)
+    log, ledger = storage.submit(AuditLog.open), Ledger()
     if keeper is not None:
         log = keeper.knows(log)
         storage.submit(log.check)
-    return Books(place, storage, Ledger(), log, keeper)
+    elif latest_checkpoint(storage) is not None:
+        raise InvalidInput(
+            f"{place.policy}: the log has signed checkpoints, and the policy that says by whom is "
+            "not here; without it a database that was set back would be charged from: name it with "
+            "--policy"
+        )
+    return Books(place, storage, ledger, log, keeper, storage.look(ledger.holds_answers))
 
 
 def _make_log(storage: Storage, origin: str) -> None:

@@ -26,6 +26,11 @@ def kept_checkpoint(key: Path) -> Path:
 
 def read_policy(path: Path) -> Policy:
     """The policy in this file; `InvalidInput` if it is none."""
+    if not path.exists():
+        raise InvalidInput(
+            f"{path}: there is no policy here, which says whose signatures to trust: name it with "
+            "--policy"
+        )
     try:
         return Policy.parse(read_file(path, LARGEST_TEXT).decode("utf-8", errors="replace"))
     except Malformed as error:

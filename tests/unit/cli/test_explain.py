@@ -15,6 +15,9 @@ import pytest
 from tests.unit.workflows.explain.examples import SCHEMA, TRAINED, model
 
 from voile import Explanation, cli
+from voile.audit_log import AuditLog
+from voile.core.storage import open_storage
+from voile.workflows.charging import PARTS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -113,6 +116,58 @@ def test_each_row_of_a_free_call_gets_a_proof(run: Any) -> None:
     own = ("audit", "verify", "proofs/0.row-proof", "--answer")
     assert run(*own, "proofs/0.voile")["verified"]
     assert not run(*own, "proofs/1.voile", code=4)["verified"]
+
+
+def test_keys_and_policy_lie_beside_the_database_that_is_named(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From another folder the same question is the same question, under the same kept copy."""
+    Path("elsewhere").mkdir()
+    shutil.copy("log.db", "old.db")
+    first = run(*asked("applicants.csv", *BACKGROUND))
+    monkeypatch.chdir("elsewhere")
+    words = [
+        f"../{word}" if Path("..", word).is_file() else word
+        for word in asked("applicants.csv", *BACKGROUND)
+    ]
+    again = run(*words, "--database", "../log.db", "--output", "e.voile")
+    assert again["replayed"]
+    assert again["charges"] == first["charges"]
+    assert again["written"]["receipts"] == ["e.tlog-proof"]
+    assert not Path("replay.key").exists()
+    assert run("budget", "verify", "../log.db")["steps"][1]["outcome"] == "checked"
+    for backup in Path("..").glob("log.db*"):
+        backup.unlink()
+    shutil.copy("../old.db", "../log.db")
+    said = run(*words, "--database", "../log.db", code=4)
+    assert "set back" in said["error"]["message"]
+
+
+def test_a_replay_key_is_never_made_anew(run: Any) -> None:
+    run(*asked("applicants.csv", *BACKGROUND))
+    Path("replay.key").rename("kept.key")
+    said = run(*asked("applicants.csv", *BACKGROUND), code=2)["error"]["message"]
+    assert said.startswith("replay.key: the replay key of this ledger is not here")
+    assert not Path("replay.key").exists()
+    assert run(*asked("applicants.csv", *BACKGROUND), "--replay-key", "kept.key")["replayed"]
+
+
+def test_a_signed_log_needs_its_policy(run: Any) -> None:
+    for name in ("audit-policy.toml", "audit.checkpoint"):
+        Path(name).rename(f"kept-{name}")
+    said = run(*asked("applicants.csv", *BACKGROUND), code=2)["error"]["message"]
+    assert said.startswith("audit-policy.toml: the log has signed checkpoints")
+    assert run("budget", "show", "log.db")["accounts"][0]["consumed"] == 0
+
+
+def test_where_nobody_signs_no_receipt_is_promised(run: Any) -> None:
+    with open_storage("unsigned.db", PARTS) as storage:
+        storage.submit(lambda t: AuditLog.create(t, "example.org/unsigned"))
+    nobody = ("--database", "unsigned.db", "--policy", "none.toml", "--key", "none.key")
+    said = run(*asked("applicants.csv", *FREE), *nobody, "--receipt", "e.tlog-proof", code=2)
+    assert "nothing says who signs this log" in said["error"]["message"]
+    said = run(*asked("applicants.csv", *FREE), *nobody, "--output", "e.voile")
+    assert said["unproved"].startswith("none written, because no checkpoint was signed")
 
 
 def test_protected_background_is_charged_and_replayed(run: Any) -> None:

@@ -9,16 +9,22 @@ from pathlib import Path
 from voile.core.atomic_file import check_output, check_output_folder
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
+from voile.workflows.checkpoints import Keeper
 from voile.workflows.explain import files
 from voile.workflows.explain.explainer import Explained, Explainer
 
 
 @dataclass(frozen=True)
 class Written:
-    """What was written, by what it is, and what could not be."""
+    """What was written, by what it is, and what could not be.
+
+    Args:
+        unproved: why no receipt was written, where one belongs to what was asked for.
+    """
 
     files: dict[str, list[str]]
     failed: tuple[str, ...] = ()
+    unproved: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,14 @@ class Outputs:
         if self.row_receipts is not None:
             check_output_folder(self.row_receipts)
 
+    def check_signing(self, keeper: Keeper | None) -> None:
+        """Refuse proofs where nobody signs: they could never be written."""
+        if keeper is None and (self.receipt is not None or self.row_receipts is not None):
+            raise InvalidInput(
+                "a receipt rests on a signed checkpoint, and nothing says who signs this log: name "
+                "its policy with --policy, or leave out --receipt and --row-receipts"
+            )
+
     def write(self, asking: Explainer, explained: Explained, *, signed: bool) -> Written:
         """Write what can be written; a file that fails stops no other one.
 
@@ -74,7 +88,14 @@ class Outputs:
                 done[what] = [str(path) for path in write()]
             except Exception as error:  # the answer is paid for: nothing may keep it from leaving
                 failed.append(f"{what}: {error}")
-        return Written(done, tuple(failed))
+        return Written(done, tuple(failed), self._unwritten(explained) if not signed else "")
+
+    def _unwritten(self, explained: Explained) -> str:
+        """Why there is no proof, if one was to be expected."""
+        if self.proof is None and self.row_receipts is None:
+            return ""
+        later = "ask again once one is" if explained.charges else "sign first, then ask again"
+        return f"none written, because no checkpoint was signed here; {later}"
 
     def _writers(
         self, asking: Explainer, explained: Explained, signed: bool
