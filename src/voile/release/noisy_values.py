@@ -18,6 +18,7 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.explanation_checks import distinct_names
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit
+from voile.core.schema.cells import read_numbers
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import Gaussian, Laplace
 from voile.privacy.mechanisms.parameters import checked_target
@@ -156,16 +157,25 @@ class NoisyValues:
         )
 
     def _read(self, given: Any) -> NDArray[np.float64]:
-        array = np.asarray(given.values if isinstance(given, Explanation) else given)
-        if array.dtype.kind not in "fiu" or array.ndim not in (2, 3):
+        array = _array(given.values if isinstance(given, Explanation) else given)
+        if array.ndim not in (2, 3):
             raise InvalidInput(
                 "expected an explanation, or numbers of shape (rows, features[, outputs]), found "
-                f"{array.dtype} {array.shape}"
+                f"the shape {array.shape}"
             )
-        values = array.astype(np.float64).reshape(*array.shape[:2], math.prod(array.shape[2:]))
+        numbers = read_numbers(array.ravel()).values  # each by itself: what is none becomes 0
+        values = numbers.reshape(*array.shape[:2], math.prod(array.shape[2:]))
         wanted = (len(self.feature_names), len(self.output_names))
         if not len(values) or values.shape[1:] != wanted:
             raise InvalidInput(
                 f"expected at least one row of (features, outputs) = {wanted}, found {array.shape}"
             )
         return np.clip(np.where(np.isfinite(values), values, 0.0), -_LARGEST, _LARGEST)
+
+
+def _array(given: Any) -> NDArray[Any]:
+    """The cells as they are: a list is given no common type."""
+    try:
+        return np.asarray(given, dtype=None if hasattr(given, "__array__") else object)
+    except ValueError:
+        return np.empty((), dtype=object)

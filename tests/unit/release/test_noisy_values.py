@@ -73,6 +73,13 @@ def test_values_that_are_no_numbers_count_as_nothing_and_never_raise() -> None:
     assert noisy().draw(bad).shape == (2, 3, 1)
 
 
+@pytest.mark.parametrize("cell", [None, "x", b"\xff", 10**400, 1j, [1], object(), True])
+def test_one_value_of_a_list_never_raises(cell: Any) -> None:
+    values = [[0.5, 0.25, 0.0], [cell, 0.5, 0.25]]
+    assert noisy().draw(values).shape == (2, 3, 1)
+    assert noisy().draw(np.array(values, dtype=object)).shape == (2, 3, 1)
+
+
 def test_for_an_explained_row_the_declaration_is_about_one_row() -> None:
     one = noisy(unit=ProtectedUnit.EXPLAINED_ROW)
     assert one.cost(1) == one.cost(7)
@@ -88,7 +95,9 @@ def test_for_an_explained_row_the_declaration_is_about_one_row() -> None:
         )
 
 
-@pytest.mark.parametrize("wrong", ["text", np.zeros(3), np.zeros((0, 3)), np.zeros((2, 4))])
+@pytest.mark.parametrize(
+    "wrong", ["text", [[1.0], 2.0], np.zeros(3), np.zeros((0, 3)), np.zeros((2, 4))]
+)
 def test_wrong_shapes_are_said(wrong: Any) -> None:
     with pytest.raises(InvalidInput):
         noisy().draw(wrong)
