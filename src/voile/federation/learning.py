@@ -22,7 +22,7 @@ from voile.core.optional import optional
 from voile.core.schema import Rows, Schema
 from voile.federation.arrays import Arrays
 from voile.federation.tables import NetworkModel, Outlook, TableRecords
-from voile.models import Model, Outputs, RowWise, row_wise
+from voile.models import Model, Outputs, known_model
 from voile.release.output_sets import Unfailing
 from voile.release.quiet import quietly
 from voile.training import Batch, Loss, divergence, perceptron, uniform_sizes, with_arrays
@@ -180,9 +180,10 @@ class Imitate:
         is known not to, it is asked about one row at a time.
         """
         assert self.model is not None
-        box = Unfailing(self.model.predict, self.answers)
+        known = known_model(self.model)
+        box = Unfailing((known or self.model).predict, self.answers)
         with quietly():
-            if row_wise(self.model) is RowWise.KNOWN:
+            if known is not None:
                 return box(rows.copy())
             return np.concatenate([box(row[np.newaxis].copy()) for row in rows])
 

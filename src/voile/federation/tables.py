@@ -7,7 +7,7 @@ client and tell nothing about anybody's rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from voile.datasets import Dataset
 from voile.federation.arrays import Arrays
 from voile.models import Box, Model, Outputs, OutputSet, Simplex, digest_of
 from voile.models.inspection import layers
-from voile.models.wrapped import InspectedForward
+from voile.models.wrapped import Forward, InspectedForward
 from voile.training import Head, Sigmoid, Softmax, arrays_of, with_arrays
 
 if TYPE_CHECKING:
@@ -199,7 +199,8 @@ class NetworkModel:
 
     def predict(self, rows: Rows) -> Outputs:
         """Outputs of rows, (n, outputs)."""
-        columns = Encoding.around_defaults(self.schema).tensor(rows)
+        encoded = Encoding.around_defaults(self.schema).tensor(rows)
+        columns = encoded.to(next(self.network.parameters()).dtype)
         return self.outlook.outputs.clamp(self.of_columns(columns).numpy().astype(np.float64))[0]
 
 
@@ -212,5 +213,8 @@ class OfNetworkModel(InspectedForward):
     def __call__(self, rows: Rows) -> Outputs:
         return self.model.predict(rows)
 
-    def is_row_wise(self) -> bool:
-        return layers.is_row_wise(self.model.network)
+    def steady(self) -> Forward | None:
+        """In double precision, behind the same encoding."""
+        if not layers.is_row_wise(self.model.network):
+            return None
+        return OfNetworkModel(replace(self.model, network=layers.doubled(self.model.network)))

@@ -25,7 +25,7 @@ from voile.models.digests import digest_of
 from voile.models.loading import load_file, load_model
 from voile.models.outputs import Box, Outputs, OutputSet, Simplex, Unbounded
 from voile.models.protocol import CoalitionModel, DifferentiableModel, Model, Presence, Rows
-from voile.models.row_wise import RowWise, row_wise
+from voile.models.row_wise import RowWise, known_model, row_wise
 from voile.models.wrapped import Diagnostics, WrappedModel
 from voile.models.wrapping import wrap
 
@@ -44,6 +44,7 @@ __all__ = [
     "Unbounded",
     "WrappedModel",
     "digest_of",
+    "known_model",
     "load_file",
     "load_model",
     "row_wise",

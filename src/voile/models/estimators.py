@@ -13,7 +13,7 @@ from voile.models.digests import digest_of
 from voile.models.inspection import estimators
 from voile.models.outputs import OutputSet, Simplex, Unbounded
 from voile.models.protocol import Rows
-from voile.models.wrapped import InspectedForward, WrappedModel
+from voile.models.wrapped import Forward, InspectedForward, WrappedModel
 
 
 def is_estimator(source: Any) -> bool:
@@ -53,8 +53,8 @@ class OfEstimator(InspectedForward):
             return np.asarray(predict(frame(self.schema.table(rows))[names]))
         return np.asarray(predict(frame(rows, columns=names, copy=False)))
 
-    def is_row_wise(self) -> bool:
-        return estimators.is_row_wise(self.source)
+    def steady(self) -> Forward | None:
+        return self if estimators.is_row_wise(self.source, self.method) else None
 
 
 def wrap_estimator(source: Any) -> WrappedModel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,7 +13,7 @@ from voile.core.optional import optional
 from voile.models.digests import digest_of
 from voile.models.inspection import layers
 from voile.models.protocol import Rows
-from voile.models.wrapped import InspectedForward, WrappedModel
+from voile.models.wrapped import Forward, InspectedForward, WrappedModel
 
 
 def is_network(source: Any) -> bool:
@@ -30,15 +29,33 @@ class OfNetwork(InspectedForward):
     """What a module says, given rows as a tensor of its own kind."""
 
     source: Any
-    tensor: Callable[[Rows], Any]
+    dtype: Any
+    device: Any
+
+    @classmethod
+    def of(cls, source: Any) -> OfNetwork:
+        first = next(iter(source.parameters()), None)
+        if first is None:
+            return cls(source, optional("torch", extra="torch").float32, "cpu")
+        return cls(source, first.dtype, first.device)
 
     def __call__(self, rows: Rows) -> Any:
         _refuse_training(self.source)
         with optional("torch", extra="torch").inference_mode():
             return self.source(self.tensor(rows)).cpu().numpy()
 
-    def is_row_wise(self) -> bool:
-        return layers.is_row_wise(self.source)
+    def tensor(self, rows: Rows) -> Any:
+        torch = optional("torch", extra="torch")
+        narrow = np.float32 if self.dtype == torch.float32 else np.float64
+        # `astype` copies, so the module cannot write into the caller's rows.
+        return torch.from_numpy(rows.astype(narrow)).to(self.device, self.dtype)
+
+    def steady(self) -> Forward | None:
+        """In double precision: in single, products differ by too much from place to place."""
+        if not layers.is_row_wise(self.source):
+            return None
+        double = optional("torch", extra="torch").float64
+        return OfNetwork(layers.doubled(self.source), double, self.device)
 
 
 def wrap_network(source: Any) -> WrappedModel:
@@ -47,27 +64,18 @@ def wrap_network(source: Any) -> WrappedModel:
     Switching it off here would change somebody else's object.
     """
     torch = optional("torch", extra="torch")
-    first = next(iter(source.parameters()), None)
-    dtype, device = (torch.float32, "cpu") if first is None else (first.dtype, first.device)
-
-    narrow = np.float32 if dtype == torch.float32 else np.float64
-    at_home = str(device) == "cpu" and dtype in (torch.float32, torch.float64)
-
-    def tensor(rows: Rows) -> Any:
-        # `astype` copies, so the module cannot write into the caller's rows.
-        found = torch.from_numpy(rows.astype(narrow))
-        return found if at_home else found.to(device, dtype)
+    forward = OfNetwork.of(source)
 
     @lru_cache(maxsize=4)
     def weights(shape: tuple[int, ...], kind: Any, output: int) -> Any:
         """One for the output asked for, zero for the others; of each row."""
-        chosen = torch.zeros(shape, dtype=kind, device=device)
+        chosen = torch.zeros(shape, dtype=kind, device=forward.device)
         (chosen if len(shape) == 1 else chosen[:, output]).fill_(1.0)
         return chosen
 
     def backward(rows: Rows, output: int) -> Any:
         _refuse_training(source)
-        inputs = tensor(rows).requires_grad_(True)
+        inputs = forward.tensor(rows).requires_grad_(True)
         answers = source(inputs)
         # Rows do not influence each other, so one pass back holds each row's own gradient.
         chosen = weights(tuple(answers.shape), answers.dtype, output)
@@ -75,7 +83,7 @@ def wrap_network(source: Any) -> WrappedModel:
         return found.cpu().numpy()
 
     return WrappedModel(
-        forward=OfNetwork(source, tensor),
+        forward=forward,
         backward=backward,
         identity=lambda: _identity(source),
         source=source,

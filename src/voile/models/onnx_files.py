@@ -15,7 +15,7 @@ from voile.core.optional import optional
 from voile.models.inspection import graphs
 from voile.models.outputs import OutputSet, Simplex, Unbounded
 from voile.models.protocol import Rows
-from voile.models.wrapped import InspectedForward, WrappedModel
+from voile.models.wrapped import Forward, InspectedForward, WrappedModel
 
 _TYPES = {
     "tensor(float)": np.float32,
@@ -71,8 +71,9 @@ class OfSession(InspectedForward):
         (found,) = self.session.run([self.answer], {self.given: rows}, self.options)
         return found
 
-    def is_row_wise(self) -> bool:
-        return self.content is not None and graphs.is_row_wise(self.content, self.answer)
+    def steady(self) -> Forward | None:
+        known = self.content is not None and graphs.is_row_wise(self.content, self.answer)
+        return self if known else None
 
 
 def wrap_session(session: Any, content: bytes | None = None) -> WrappedModel:

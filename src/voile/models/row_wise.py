@@ -7,16 +7,19 @@ trying. So it is either *known* from what it is made of, from lists of exact typ
 are looked at (`voile.models.inspection`); or *declared* by whoever wraps it, which guarantees name
 among their assumptions; or neither, and then nobody hands it two protected rows in one call.
 
-Known is meant up to rounding: matrix products round differently in another place of a batch. That
-is what the slack in sensitivities is for (docs/decisions/0051-slack-for-rounding.md).
+Matrix products round differently in another place of a batch, and a step behind one (a label, a
+tree) makes a jump of that. So known means steady as well: a row's place changes its answer by the
+rounding of double precision alone, far below the slack in sensitivities
+(docs/decisions/0051-slack-for-rounding.md). Networks in single precision are asked in double.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 
 from voile.models.protocol import Model
-from voile.models.wrapped import WrappedModel, is_known
+from voile.models.wrapped import WrappedModel, steady
 
 
 class RowWise(StrEnum):
@@ -28,8 +31,15 @@ class RowWise(StrEnum):
 
 def row_wise(model: Model) -> RowWise | None:
     """Why rows may be handed to `model` together; None: there is no reason to think so."""
+    if known_model(model) is not None:
+        return RowWise.KNOWN
+    declared = type(model) is WrappedModel and model.treats_rows_independently
+    return RowWise.DECLARED if declared else None
+
+
+def known_model(model: Model) -> WrappedModel | None:
+    """The model to hand rows to together, if it is known: itself, or it in double precision."""
     if type(model) is not WrappedModel:
         return None
-    if is_known(model.forward):
-        return RowWise.KNOWN
-    return RowWise.DECLARED if model.treats_rows_independently else None
+    forward = steady(model.forward)
+    return None if forward is None else replace(model, forward=forward)

@@ -49,9 +49,10 @@ def wrap(
         schema: for an estimator fitted on raw values: rows are turned back into a DataFrame of
             them (category names instead of positions) before they are handed over.
         treats_rows_independently: declares that the answer for a row depends on no other row of its
-            batch. Only for models that voile does not know to be so (`voile.models.row_wise`): over
-            protected rows those are slow, because they get one of them in a call. Guarantees name
-            the declaration among their assumptions; one that is seen to be false is refused.
+            batch, but for rounding of at most 2⁻²⁰ of the range of outputs. Only for models that
+            voile does not know to be so (`voile.models.row_wise`): over protected rows those are
+            slow, because they get one of them in a call. Guarantees name the declaration among
+            their assumptions; one that is seen to be false is refused.
     """
     wrapped = _dispatch(model)
     if schema is not None:

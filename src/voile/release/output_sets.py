@@ -26,6 +26,7 @@ from voile.models import (
     Simplex,
     Unbounded,
     WrappedModel,
+    known_model,
     row_wise,
     wrap,
 )
@@ -36,22 +37,23 @@ from voile.release.quiet import or_none
 
 SAME_ANSWER: Final = 2.0**-20
 """How far, as a share of the width of the output set, an answer may depend on the other rows of a
-batch: libraries of linear algebra round differently in another place. Networks in single precision
-stay within 2⁻²³ or so."""
+batch: libraries of linear algebra round differently in another place. Known models are asked in
+double precision and jump nowhere behind a sum: they stay far below."""
 STEADY: Final = (
     "the model answers the same input alike, up to 2^-20 of the width of its outputs, wherever it "
     "stands in a batch"
 )
 DECLARED_ROW_WISE: Final = (
-    "the model treats the rows of a batch independently: declared by whoever wrapped it, not known"
+    "the model treats the rows of a batch independently, and rounds alike up to 2^-20 of the width "
+    "of its outputs: declared by whoever wrapped it, not known"
 )
 FORGETFUL: Final = (
     "the model remembers nothing between calls: the same call gets the same answer, up to 2^-20 of "
     "the width of its outputs"
 )
 SLOW: Final = (
-    "the model is not known to treat rows independently, so it gets one background row in a call: "
-    "slower, and the same otherwise (voile.models.row_wise)"
+    "the model is not known to treat rows independently and to round alike, so it gets one "
+    "background row in a call: slower, and the same otherwise (voile.models.row_wise)"
 )
 PROBES: Final = 64
 
@@ -103,9 +105,8 @@ class BoundedModel:
                 "wrap(model, outputs=Box(lower, upper))"
             )
         count = wrapped.made_total().predict(schema.null_row[np.newaxis].copy()).shape[1]
-        guarded = replace(
-            wrapped, forward=Unfailing(wrapped.forward, count), backward=None, total=True
-        )
+        asked = known_model(wrapped) or wrapped
+        guarded = replace(asked, forward=Unfailing(asked.forward, count), backward=None, total=True)
         bounded = cls(guarded, count, declared_set(wrapped.outputs, count), row_wise(wrapped))
         if bounded.row_wise is RowWise.DECLARED:
             bounded._refuse_contradiction(schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from sklearn.linear_model import LogisticRegression
 
@@ -23,8 +24,8 @@ def test_another_forward_function_takes_nothing_over() -> None:
     assert row_wise(replace(known, forward=lambda rows: rows)) is None
 
     class Sly(type(known.forward)):  # type: ignore[misc]
-        def is_row_wise(self) -> bool:
-            return True
+        def steady(self) -> Any:
+            return self
 
     assert row_wise(replace(known, forward=Sly(FITTED, "predict", None))) is None
 

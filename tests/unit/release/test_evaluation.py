@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.linear_model import RidgeClassifier
 
 from tests.protecting import row_of
 from tests.unit.release.lookup import background, schema, without_noise
 from voile.attribution import Speed
 from voile.core.errors import Refused
 from voile.core.guarantee import Relation
+from voile.core.schema import Feature, Numbers, Schema
 from voile.models import Box, wrap
 from voile.release import (
     PUBLIC,
@@ -73,6 +75,34 @@ def test_no_mixing_model_moves_values_beyond_the_bound(players: int, relation: R
     """Random functions of whole batches; together they move values by several times the bound."""
     worst = max(gap(mixer(seed), players, relation, [3.0, 3.0, 1.0]) for seed in range(60))
     assert 0.5 < worst <= 1
+
+
+# A scalar product of 0 but for rounding, whose sign changes with the number of rows beside it.
+WEIGHTS = np.array([0.6, -0.3, 0.4, 0.4, -0.9, 0.2, -0.2, -0.8, -0.2, 0.0, 0.9, -0.1])
+ON_THE_EDGE = np.array([7.0, 1, 7, 1, 7, 5, 9, 3, 3, 5, 4, 6])
+
+
+def test_rounding_does_not_carry_a_record_into_the_labels_of_others() -> None:
+    """Together, replacing one record turned the label of all: values moved by 1.0, not by 0.117."""
+    fitted = RidgeClassifier().fit(np.eye(12), np.arange(12) % 2)
+    fitted.coef_, fitted.intercept_ = WEIGHTS[np.newaxis], np.zeros(1)
+    twelve = Schema("twelve", tuple(Feature(f"f{i}", Numbers(0.0, 10.0)) for i in range(12)))
+    explained, one = ON_THE_EDGE.copy(), np.tile(ON_THE_EDGE, (16, 1))
+    explained[0], other = 2.0, one.copy()
+    other[0, 0] = 8.0
+    groups = {"first": ["f0"], "rest": [f"f{i}" for i in range(1, 12)]}
+    both = [
+        PrivateBackgroundShapley(
+            wrap(fitted, outputs=Box(0, 1)),
+            rows,
+            schema=twelve,
+            groups=groups,
+            **settings(Relation.REPLACE_ONE),
+        )
+        for rows in (one, other)
+    ]
+    first, second = (release.games.joint(explained[np.newaxis]) for release in both)
+    assert np.linalg.norm(first - second) <= both[0].sensitivity.value
 
 
 def test_every_game_is_worth_the_same_when_all_players_are_in() -> None:

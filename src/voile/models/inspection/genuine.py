@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
 
 def is_of(package: str, kind: type) -> bool:
     """Whether `package` has this very class under the name that it bears."""
@@ -25,4 +27,16 @@ def is_listed(kind: type, listed: Mapping[str, Iterable[str]]) -> bool:
     return any(
         kind.__name__ in names and getattr(sys.modules.get(module), kind.__name__, None) is kind
         for module, names in listed.items()
+    )
+
+
+def is_numpys(function: object) -> bool:
+    """Whether this is a function of numpy's or scipy's that takes each number by itself.
+
+    Anybody can make a `ufunc` of a function of their own (`numpy.frompyfunc`).
+    """
+    name = getattr(function, "__name__", "")
+    homes = (sys.modules.get("numpy"), sys.modules.get("scipy.special"))
+    return isinstance(function, np.ufunc) and any(
+        getattr(home, name, None) is function for home in homes
     )

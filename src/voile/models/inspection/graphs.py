@@ -1,8 +1,8 @@
 """ONNX graphs in which each row of the input has its own way to the output.
 
-What becomes of the input is followed from node to node, by a rule for each listed operator
-(`voile.models.inspection.operators`). Where a node has none, or its rule is not sure, the graph is
-not known. Only what leads to the answer is followed.
+What becomes of the input is followed from node to node, by a rule for each listed operator: for its
+axes in `voile.models.inspection.operators`, for its numbers in `.rounding`. Where a node has none,
+or its rule is not sure, the graph is not known. Only what leads to the answer is followed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from voile.core.optional import optional
-from voile.models.inspection.operators import RULES, Batch, Fixed, Node, Value, sure
+from voile.models.inspection.operators import Batch, Fixed, Node, Value
+from voile.models.inspection.rounding import DOUBLE, RULES
+from voile.models.inspection.unsure import sure
 
 
 def is_row_wise(content: bytes, answer: str) -> bool:
@@ -55,6 +57,8 @@ def _domain(name: str) -> str:
 
 
 def _input(entry: Any) -> Batch:
-    axes = entry.type.tensor_type.shape.dim
+    given = entry.type.tensor_type
+    axes = given.shape.dim
     sure(None, len(axes) == 2 and not axes[0].HasField("dim_value"))
-    return Batch((axes[1].dim_value if axes[1].HasField("dim_value") else None,))
+    width = axes[1].dim_value if axes[1].HasField("dim_value") else None
+    return Batch((width,), double=given.elem_type == DOUBLE)

@@ -1,10 +1,10 @@
 """What operators of ONNX do to a batch: a rule for each that is known.
 
 `Batch` is a tensor whose first axis is the batch and whose slices depend on one row each, `Fixed`
-does not depend on the rows at all. A rule says what an operator makes of them, from its axes and
-attributes, and refuses what it does not know: a batch where something fixed belongs, an axis that
-is the batch, an output beside the first. Where all inputs are fixed there is no batch, and no rule
-fits.
+does not depend on the rows at all. A rule says what an operator makes of their shapes, from its
+axes and attributes, and refuses what it does not know: a batch where something fixed belongs, an
+axis that is the batch, an output beside the first. Where all inputs are fixed there is no batch,
+and no rule fits. What becomes of rounding is told in `voile.models.inspection.rounding`.
 """
 
 from __future__ import annotations
@@ -12,22 +12,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-T = TypeVar("T")
-
-
-class Unsure(Exception):
-    """No rule says that rows stay apart."""
+from voile.models.inspection.unsure import Unsure, sure
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A tensor of shape (rows, *rest); sizes that are not known are None."""
+    """A tensor of shape (rows, *rest); sizes that are not known are None.
+
+    Args:
+        rest: its shape, without the batch.
+        exact: whether a row has the same numbers wherever it stands in a batch.
+        double: whether it is known to be in double precision.
+    """
 
     rest: tuple[int | None, ...]
+    exact: bool = True
+    double: bool = False
 
     @property
     def rank(self) -> int:
@@ -73,13 +77,6 @@ class Node:
     output: int
 
 
-def sure(found: T, holds: bool) -> T:
-    """`found`, if the condition holds that it rests on."""
-    if not holds:
-        raise Unsure
-    return found
-
-
 def _batch(value: Value | None) -> Batch:
     if not isinstance(value, Batch):
         raise Unsure
@@ -92,14 +89,14 @@ def _fixed(value: Value | None) -> Fixed:
     return value
 
 
-def _each(node: Node, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
+def each(node: Node, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
     """Number by number; further inputs are single numbers, such as bounds."""
     for other in taken[1:]:
         sure(None, other is None or math.prod(_fixed(other).shape) == 1)
     return _batch(taken[0])
 
 
-def _joined(node: Node, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
+def joined(node: Node, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
     """Number by number, after shapes were aligned at their ends and axes of length 1 stretched."""
     batches = [value for value in taken if isinstance(value, Batch)]
     rank = batches[0].rank
@@ -123,13 +120,13 @@ def _stretched(sizes: tuple[int | None, ...]) -> int | None:
     return 1 if not wide else wide.pop() if len(wide) == 1 else None
 
 
-def _matmul(node: Node, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
+def matmul(node: Node, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
     left, right = _batch(taken[0]), _fixed(taken[1])
     sure(None, left.rank >= 2 and len(right.shape) == 2)
     return Batch((*left.rest[:-1], right.shape[1]))
 
 
-def _gemm(node: Node, taken: Sequence[Value | None]) -> Value:
+def gemm(node: Node, taken: Sequence[Value | None]) -> Value:
     left, right = _batch(taken[0]), _fixed(taken[1])
     sure(None, left.rank == 2 and not node.attributes.get("transA", 0))
     width = right.shape[0 if node.attributes.get("transB", 0) else 1]
@@ -139,7 +136,7 @@ def _gemm(node: Node, taken: Sequence[Value | None]) -> Value:
     return Batch((width,))
 
 
-def _axis(default: int | None) -> Rule:
+def along(default: int | None) -> Rule:
     """Along one axis that is not the batch; None: the last, or all from the second on before 13."""
 
     def rule(node: Node, taken: Sequence[Value | None]) -> Value:
@@ -161,7 +158,7 @@ def _axes_of(node: Node, taken: Sequence[Value | None]) -> list[int]:
     return _fixed(taken[1]).numbers
 
 
-def _reduced(node: Node, taken: Sequence[Value | None]) -> Value:
+def reduced(node: Node, taken: Sequence[Value | None]) -> Value:
     found = _batch(taken[0])
     axes = {found.inside(axis) for axis in _axes_of(node, taken)}
     sure(None, bool(axes))  # none given: over everything
@@ -170,12 +167,12 @@ def _reduced(node: Node, taken: Sequence[Value | None]) -> Value:
     return Batch(tuple(size for p, size in enumerate(found.rest, 1) if p not in axes))
 
 
-def _largest(node: Node, taken: Sequence[Value | None]) -> Value:
+def largest(node: Node, taken: Sequence[Value | None]) -> Value:
     axis = [node.attributes.get("axis", 0)]
-    return _reduced(replace(node, attributes={**node.attributes, "axes": axis}), taken)
+    return reduced(replace(node, attributes={**node.attributes, "axes": axis}), taken)
 
 
-def _concatenated(node: Node, taken: Sequence[Value | None]) -> Value:
+def concatenated(node: Node, taken: Sequence[Value | None]) -> Value:
     parts = [_batch(value) for value in taken]
     axis = parts[0].inside(node.attributes["axis"])
     sure(None, all(part.rank == parts[0].rank for part in parts))
@@ -184,7 +181,7 @@ def _concatenated(node: Node, taken: Sequence[Value | None]) -> Value:
     return Batch((*parts[0].rest[: axis - 1], whole, *parts[0].rest[axis:]))
 
 
-def _reshaped(node: Node, taken: Sequence[Value | None]) -> Value:
+def reshaped(node: Node, taken: Sequence[Value | None]) -> Value:
     """The batch stays in front: it is kept by name (0), or what is left (−1) can only be it."""
     found, (first, *others) = _batch(taken[0]), _fixed(taken[1]).numbers
     kept = first == 0 and not node.attributes.get("allowzero", 0)
@@ -197,21 +194,21 @@ def _reshaped(node: Node, taken: Sequence[Value | None]) -> Value:
     return sure(Batch(rest), first == -1 and whole and math.prod(before) == product)
 
 
-def _flattened(node: Node, taken: Sequence[Value | None]) -> Value:
+def flattened(node: Node, taken: Sequence[Value | None]) -> Value:
     found = _batch(taken[0])
     sure(None, node.attributes.get("axis", 1) == 1)
     sizes = [size for size in found.rest if size is not None]
     return Batch((math.prod(sizes) if len(sizes) == len(found.rest) else None,))
 
 
-def _transposed(node: Node, taken: Sequence[Value | None]) -> Value:
+def transposed(node: Node, taken: Sequence[Value | None]) -> Value:
     found = _batch(taken[0])
     order = list(node.attributes.get("perm", range(found.rank)[::-1]))
     sure(None, order[0] == 0)
     return Batch(tuple(found.rest[place - 1] for place in order[1:]))
 
 
-def _unsqueezed(node: Node, taken: Sequence[Value | None]) -> Value:
+def unsqueezed(node: Node, taken: Sequence[Value | None]) -> Value:
     found, axes = _batch(taken[0]), _axes_of(node, taken)
     rest: list[int | None] = list(found.rest)
     wider = Batch((None,) * (len(rest) + len(axes)))
@@ -220,20 +217,20 @@ def _unsqueezed(node: Node, taken: Sequence[Value | None]) -> Value:
     return Batch(tuple(rest))
 
 
-def _squeezed(node: Node, taken: Sequence[Value | None]) -> Value:
+def squeezed(node: Node, taken: Sequence[Value | None]) -> Value:
     found = _batch(taken[0])
     gone = {found.inside(axis) for axis in _axes_of(node, taken)}
     return Batch(tuple(size for place, size in enumerate(found.rest, 1) if place not in gone))
 
 
-def _sliced(node: Node, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
+def sliced(node: Node, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
     """Starts, ends, axes, steps as inputs; without axes it begins with the batch."""
     found, limits = _batch(taken[0]), [_fixed(value) for value in taken[1:]]
     cut = {found.inside(axis) for axis in limits[2].numbers}
     return Batch(tuple(None if place in cut else s for place, s in enumerate(found.rest, 1)))
 
 
-def _gathered(node: Node, taken: Sequence[Value | None]) -> Value:
+def gathered(node: Node, taken: Sequence[Value | None]) -> Value:
     """Some places of an axis; or, from a fixed table, the lines that each row names."""
     axis = node.attributes.get("axis", 0)
     data, places = taken[0], taken[1]
@@ -246,14 +243,14 @@ def _gathered(node: Node, taken: Sequence[Value | None]) -> Value:
     return Batch((*found.rest[: place - 1], *_fixed(places).shape, *found.rest[place:]))
 
 
-def _extracted(node: Node, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
+def extracted(node: Node, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
     """Some places of the last axis."""
     found = _batch(taken[0])
     sure(None, found.rank >= 2)
     return Batch((*found.rest[:-1], math.prod(_fixed(taken[1]).shape)))
 
 
-def _normalised(node: Node, taken: Sequence[Value | None]) -> Value:
+def normalised(node: Node, taken: Sequence[Value | None]) -> Value:
     """With the mean and variance of training, not of the batch; channels are the second axis."""
     found = _batch(taken[0])
     for other in taken[1:]:
@@ -263,70 +260,18 @@ def _normalised(node: Node, taken: Sequence[Value | None]) -> Value:
     return sure(found, inference and found.rank >= 2)
 
 
-def _kept(node: Node, taken: Sequence[Value | None]) -> Batch:  # noqa: ARG001
+def kept(node: Node, taken: Sequence[Value | None]) -> Batch:  # noqa: ARG001
     """Takes (rows, features) and gives them back."""
     found = _batch(taken[0])
     return sure(found, found.rank == 2 and len(taken) == 1)
 
 
-def _regressed(node: Node, taken: Sequence[Value | None]) -> Value:
-    _kept(node, taken)
+def regressed(node: Node, taken: Sequence[Value | None]) -> Value:
+    kept(node, taken)
     return Batch((None,))
 
 
-def _classified(node: Node, taken: Sequence[Value | None]) -> Value:
+def classified(node: Node, taken: Sequence[Value | None]) -> Value:
     """Labels, of shape (rows,), and scores."""
-    _kept(node, taken)
+    kept(node, taken)
     return Batch((None,)) if node.output == 1 else Batch(())
-
-
-def _one_output(rule: Rule) -> Rule:
-    def checked(node: Node, taken: Sequence[Value | None]) -> Value:
-        return sure(rule, node.output == 0)(node, taken)
-
-    return checked
-
-
-def _listed(rule: Rule, names: str, domain: str = "") -> dict[tuple[str, str], Rule]:
-    return {(domain, name): _one_output(rule) for name in names.split()}
-
-
-_ML: Final = "ai.onnx.ml"
-RULES: Final[Mapping[tuple[str, str], Rule]] = {
-    **_listed(
-        _each,
-        "Abs Cast Ceil Celu Clip Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity IsInf IsNaN "
-        "LeakyRelu Log Mish Neg Not Reciprocal Relu Round Selu Sigmoid Sign Softplus Softsign Sqrt "
-        "Tanh ThresholdedRelu",
-    ),
-    **_listed(
-        _joined,
-        "Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mod Mul Or PRelu "
-        "Pow Sub Sum Where Xor",
-    ),
-    **_listed(_axis(None), "Hardmax LogSoftmax Softmax"),
-    **_listed(_axis(-1), "LayerNormalization LpNormalization"),
-    **_listed(
-        _reduced,
-        "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
-        "ReduceSum ReduceSumSquare",
-    ),
-    **_listed(_largest, "ArgMax ArgMin"),
-    **_listed(_matmul, "MatMul"),
-    **_listed(_gemm, "Gemm"),
-    **_listed(_concatenated, "Concat"),
-    **_listed(_reshaped, "Reshape"),
-    **_listed(_flattened, "Flatten"),
-    **_listed(_transposed, "Transpose"),
-    **_listed(_unsqueezed, "Unsqueeze"),
-    **_listed(_squeezed, "Squeeze"),
-    **_listed(_sliced, "Slice"),
-    **_listed(_gathered, "Gather"),
-    **_listed(_normalised, "BatchNormalization"),
-    **_listed(_extracted, "ArrayFeatureExtractor", _ML),
-    **_listed(_kept, "Binarizer Imputer Normalizer Scaler", _ML),
-    **_listed(_regressed, "LinearRegressor SVMRegressor TreeEnsembleRegressor", _ML),
-    (_ML, "LinearClassifier"): _classified,
-    (_ML, "SVMClassifier"): _classified,
-    (_ML, "TreeEnsembleClassifier"): _classified,
-}

@@ -14,6 +14,7 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.decomposition import NMF, PCA
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
+    AdaBoostClassifier,
     BaggingClassifier,
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
@@ -24,14 +25,30 @@ from sklearn.ensemble import (
 from sklearn.feature_selection import SelectKBest
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessClassifier
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import (
+    LinearRegression,
+    LogisticRegression,
+    Perceptron,
+    Ridge,
+    RidgeClassifier,
+    SGDClassifier,
+)
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer, SplineTransformer, StandardScaler
-from sklearn.svm import SVC
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    Normalizer,
+    OneHotEncoder,
+    QuantileTransformer,
+    StandardScaler,
+)
+from sklearn.svm import SVC, SVR, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from voile.models import RowWise, row_wise, wrap
@@ -71,24 +88,27 @@ class Derived(LogisticRegression):  # type: ignore[misc]
 logistic = LogisticRegression()
 KNOWN = [
     logistic,
-    KNeighborsClassifier(3),
     GaussianNB(),
-    SVC(),
     MLPClassifier((4,), max_iter=3),
     DummyClassifier(strategy="prior"),
     RandomForestClassifier(3, n_jobs=2),
     GradientBoostingClassifier(n_estimators=2),
-    GradientBoostingClassifier(n_estimators=2, init=GaussianNB()),
+    AdaBoostClassifier(n_estimators=2),
     HistGradientBoostingClassifier(max_iter=2),
     GaussianProcessClassifier(),
     make_pipeline(StandardScaler(), Normalizer(), PCA(2), logistic),
-    make_pipeline(SplineTransformer(), SelectKBest(k=2), logistic),
+    make_pipeline(QuantileTransformer(n_quantiles=9), SelectKBest(k=2), logistic),
+    make_pipeline(SimpleImputer(), StandardScaler(), RandomForestClassifier(3)),
+    make_pipeline(KBinsDiscretizer(3), DecisionTreeClassifier()),
+    make_pipeline(PCA(2), SGDClassifier(loss="log_loss")),
     make_pipeline(FunctionTransformer(np.sqrt), FunctionTransformer(), logistic),
     make_pipeline(FeatureUnion([("a", PCA(1)), ("b", StandardScaler())]), logistic),
     make_pipeline(ColumnTransformer([("a", StandardScaler(), [0, 1])]), logistic),
     CalibratedClassifierCV(GaussianNB(), cv=2),
-    CalibratedClassifierCV(GaussianNB(), method="isotonic", cv=2),
+    CalibratedClassifierCV(LinearSVC(), cv=2),
+    CalibratedClassifierCV(SVC(), cv=2),
     VotingClassifier([("a", logistic), ("b", GaussianNB())], voting="soft"),
+    OneVsRestClassifier(logistic),
     StackingClassifier([("a", GaussianNB()), ("b", DecisionTreeClassifier())], cv=2),
     BaggingClassifier(DecisionTreeClassifier(), n_estimators=2),
     GridSearchCV(logistic, {"C": [0.1, 1.0]}, cv=2, scoring="roc_auc"),
@@ -118,6 +138,56 @@ UNKNOWN = [
 ]
 
 
+# Rounding decides which side of a step such a row falls on, or has seven digits only.
+UNSTEADY = [
+    RidgeClassifier(),
+    LinearSVC(),
+    Perceptron(),
+    SVC(),
+    SGDClassifier(loss="modified_huber"),
+    KNeighborsClassifier(3),
+    NearestCentroid(),
+    make_pipeline(StandardScaler(), RidgeClassifier()),
+    make_pipeline(PCA(2), RandomForestClassifier(3)),
+    make_pipeline(PCA(2), KBinsDiscretizer(3), logistic),
+    make_pipeline(PCA(2), FunctionTransformer(np.sign), logistic),
+    make_pipeline(PCA(2), Normalizer(), logistic),
+    make_pipeline(FeatureUnion([("a", StandardScaler()), ("b", PCA(1))]), DecisionTreeClassifier()),
+    make_pipeline(OneHotEncoder(handle_unknown="ignore", dtype=np.float32), logistic),
+    CalibratedClassifierCV(GaussianNB(), method="isotonic", cv=2),
+    CalibratedClassifierCV(GaussianNB(), method="temperature", cv=2),
+    VotingClassifier([("a", logistic), ("b", GaussianNB())]),
+    StackingClassifier([("a", GaussianNB())], final_estimator=DecisionTreeClassifier(), cv=2),
+    BaggingClassifier(Perceptron(), n_estimators=2),
+    AdaBoostClassifier(logistic, n_estimators=2),
+    GradientBoostingClassifier(n_estimators=2, init=GaussianNB()),
+    GridSearchCV(RidgeClassifier(), {"alpha": [1.0]}, cv=2),
+    TransformedTargetRegressor(Ridge(), func=np.exp, inverse_func=np.rint, check_inverse=False),
+]
+
+
+class Kernel:
+    """A class that computes when it is called."""
+
+    def __new__(cls, a: Any, b: Any) -> Any:
+        return a @ b.T + 5 * a.max()
+
+
+class Number(np.float64):
+    """A number that computes when it is called."""
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        return a @ b.T + 5 * a.max()
+
+
+BATCH_SEEN = np.frompyfunc(lambda number: float(number), 1, 1)
+SOMEBODYS = [
+    SVR(kernel=Kernel),
+    make_pipeline(FunctionTransformer(BATCH_SEEN), LinearRegression()),
+    TransformedTargetRegressor(Ridge(), func=np.exp, inverse_func=BATCH_SEEN, check_inverse=False),
+]
+
+
 def fitted(estimator: Any) -> Any:
     return estimator.fit(ROWS, LABELS)
 
@@ -137,6 +207,25 @@ def test_estimators_of_scikit_learn_are_known_and_treat_rows_one_by_one(estimato
 @pytest.mark.filterwarnings("ignore")
 def test_what_anybody_else_wrote_is_not_known(estimator: Any) -> None:
     assert row_wise(wrap(fitted(estimator))) is None
+
+
+@pytest.mark.parametrize("estimator", UNSTEADY, ids=lambda one: type(one).__name__)
+@pytest.mark.filterwarnings("ignore")
+def test_a_step_behind_a_sum_is_not_known(estimator: Any) -> None:
+    assert row_wise(wrap(fitted(estimator))) is None
+
+
+@pytest.mark.parametrize("estimator", SOMEBODYS, ids=lambda one: type(one).__name__)
+def test_classes_and_functions_of_somebodys_own_are_not_known(estimator: Any) -> None:
+    model = wrap(estimator.fit(ROWS, LABELS.astype(float)), digest="somebody's")
+    assert row_wise(model) is None
+
+
+def test_a_number_of_somebodys_own_is_not_known() -> None:
+    regressor = SVR().fit(ROWS, LABELS)
+    assert row_wise(wrap(regressor)) is RowWise.KNOWN
+    regressor.kernel = Number(1.0)
+    assert row_wise(wrap(regressor, digest="number")) is None
 
 
 def test_frozen_estimators_are_what_they_hold() -> None:
