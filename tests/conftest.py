@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 import uuid
 import warnings
@@ -13,6 +14,9 @@ import matplotlib as mpl
 import pytest
 
 mpl.use("Agg")
+# A shell starts background jobs deaf to Ctrl-C, and what they start inherits that. Commands that
+# tests interrupt must hear it, wherever the tests were started.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -561,6 +561,7 @@ def test_interrupting_a_loaded_witness_is_clean(tmp_path: Path) -> None:
             said += process.stdout.readline()
         url = json.loads(said)["url"]
         with ExitStack() as stack:
+            stack.callback(process.kill)  # whatever fails here, nothing is left behind
             idle = [stack.enter_context(connected(url)) for _ in range(20)]
             stop = stack.enter_context(asking_for_ever(url, small))
             time.sleep(0.2 + 0.1 * number)
