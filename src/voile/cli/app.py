@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+import warnings
 from typing import Annotated
 
 import click
@@ -78,6 +79,7 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a plain terminal shows what it can
+    plain, warnings.formatwarning = warnings.formatwarning, _warning
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -85,7 +87,14 @@ def main(arguments: list[str] | None = None) -> None:
         # The reader has gone; what is still buffered must not be written on the way out.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.BROKEN_PIPE
+    finally:
+        warnings.formatwarning = plain
     sys.exit(code)
+
+
+def _warning(message: Warning | str, *_: object, **__: object) -> str:
+    """What is said, without a path into somebody's library."""
+    return f"voile: warning: {message}\n"
 
 
 def _run(arguments: list[str]) -> int:

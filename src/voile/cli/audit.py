@@ -284,6 +284,8 @@ def verify(
             answer=None if answer is None else _answer(answer),
             elsewhere=elsewhere,
         )
+    if not report.verified and answer is not None and not proof.is_dir():
+        _check_pair(proof, answer)
     if as_json:
         print_json({"verified": report.verified, **asdict(report)})
     else:
@@ -453,6 +455,12 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 def _answer(path: Path) -> bytes:
     """Canonical bytes of a saved explanation; any other file is taken as canonical bytes."""
+    from voile.core.errors import InvalidInput
+
+    if path.suffix.lower() in (".json", ".parquet"):
+        raise InvalidInput(
+            f"{path}: a copy of the numbers; a receipt commits to the explanation saved as .voile"
+        )
     content = _read(path)
     if not content.startswith(b"PK"):
         return content
@@ -460,6 +468,21 @@ def _answer(path: Path) -> bytes:
     from voile.audit_log import explanation_bytes
 
     return explanation_bytes(Explanation.load(path))
+
+
+def _check_pair(proof: Path, answer: Path) -> None:
+    """Whether somebody took the explanation of all rows for that of one: no receipt is forged."""
+    from voile import Explanation
+    from voile.core.errors import InvalidInput
+
+    own = proof.with_suffix(".voile")
+    if answer.suffix != ".voile" or not own.exists() or own.samefile(answer):
+        return
+    rows, expected = len(Explanation.load(answer)), len(Explanation.load(own))
+    if rows > expected == 1:
+        raise InvalidInput(
+            f"{answer}: an explanation of {rows} rows, the receipt is for one: use --answer {own}"
+        )
 
 
 def _row(path: Path) -> bytes:

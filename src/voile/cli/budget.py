@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -195,7 +196,12 @@ def forecast(
     event = None if noise is None else Gaussian(noise)
     with _open(database) as storage:
         found = storage.look(lambda t: look_ahead(Ledger(), t, account, event, window=3600 * hours))
-    _say(asdict(found), as_json=as_json)
+    said = asdict(found)
+    if not as_json and found.exhausted_at is not None:
+        said["exhausted_at"] = (
+            f"{datetime.fromtimestamp(found.exhausted_at, UTC):%Y-%m-%d %H:%M} UTC"
+        )
+    _say(said, as_json=as_json)
 
 
 @app.command(epilog="Example: voile budget renew log.db clinic --reason 'new cohort, approved'")

@@ -84,7 +84,13 @@ def explain(
             "protected.",
         ),
     ] = None,
-    top: Annotated[int | None, typer.Option(help="Name this many features only.")] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            help="Name this many features of each row: of a population or a protected row only "
+            "these are released, else only these are shown."
+        ),
+    ] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="Of one release; follows from --noise if not given.")
     ] = None,
@@ -205,5 +211,5 @@ def explain(
         explained = asking(given.rows, identifiers=given.identifiers, fresh=fresh)
         kept = books.keep()
         written = outputs.write(asking, explained, signed=kept.published is not None)
-    print_explained(explained, top, written, kept, as_json=as_json)
+    print_explained(explained, top, written, kept, place.policy, as_json=as_json)
     leave(written, kept, as_json=as_json)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -47,7 +49,13 @@ def print_preview(preview: Preview, rows: int, *, as_json: bool) -> None:
 
 
 def print_explained(
-    explained: Explained, top: int | None, written: Written, kept: Kept, *, as_json: bool
+    explained: Explained,
+    top: int | None,
+    written: Written,
+    kept: Kept,
+    policy: Path,
+    *,
+    as_json: bool,
 ) -> None:
     """What could not be written is printed instead, to the last digit."""
     from voile.workflows.explain.files import as_plain
@@ -63,7 +71,7 @@ def print_explained(
             "failed": list(written.failed),
             "unproved": written.unproved,
         }
-        print_json(said | as_plain(explained.explanation))
+        print_json(said | _top_names(explained.explanation, top) | as_plain(explained.explanation))
         return
     out, explanation = console(), explained.explanation
     out.print(_table(explanation, top))
@@ -78,6 +86,31 @@ def print_explained(
         out.print(f"{what}: {shown}", soft_wrap=True)
     if written.unproved:
         out.print(f"receipts: {written.unproved}", soft_wrap=True)
+    for receipt, answer in _proofs(written):
+        words = ["voile", "audit", "verify", receipt, "--answer", answer, "--policy", str(policy)]
+        out.print(f"check it with: {shlex.join(words)}", soft_wrap=True)
+
+
+def _top_names(explanation: Explanation, top: int | None) -> dict[str, list[list[str]]]:
+    if top is None:
+        return {}
+    names = explanation.feature_names
+    return {"top": [[names[place] for place in row] for row in _named(explanation, top)]}
+
+
+def _proofs(written: Written) -> list[tuple[str, str]]:
+    """Of each kind of receipt the first, with the file that it is about."""
+    found = []
+    for what in ("receipts", "row receipts"):
+        receipts = written.files.get(what, [])
+        beside = [str(Path(receipt).with_suffix(".voile")) for receipt in receipts[:1]]
+        saved = written.files.get("saved", []) if what == "receipts" and len(receipts) == 1 else []
+        found += [
+            (receipts[0], answer)
+            for answer in (saved or beside)[:1]
+            if Path(answer).suffix == ".voile" and Path(answer).exists()
+        ]
+    return found
 
 
 def leave(written: Written, kept: Kept, *, as_json: bool) -> None:
@@ -105,20 +138,22 @@ def _table(explanation: Explanation, top: int | None) -> Table:
     import numpy as np
     from rich.table import Table
 
-    rows, features, outputs = explanation.shape
+    rows, _, outputs = explanation.shape
     wide = rows * outputs <= _MOST_COLUMNS
     heads = (
         [_head(explanation, row, output) for row in range(rows) for output in range(outputs)]
         if wide
         else [f"mean |value| of {rows} rows: {name}" for name in explanation.output_names]
     )
+    named = _named(explanation, top)
     strength = np.abs(explanation.values).mean(axis=(0, 2))
-    shown = np.argsort(-strength, kind="stable")[: top or features]
     table = Table("feature", *heads, title="Explanation")
-    for place in shown:
+    for place in np.argsort(-strength, kind="stable"):
+        if not any(place in row for row in named):
+            continue
         cells = (
             [
-                _cell(explanation, row, place, output)
+                _cell(explanation, row, place, output) if place in named[row] else ""
                 for row in range(rows)
                 for output in range(outputs)
             ]
@@ -127,6 +162,17 @@ def _table(explanation: Explanation, top: int | None) -> Table:
         )
         table.add_row(explanation.feature_names[place], *cells)
     return table
+
+
+def _named(explanation: Explanation, top: int | None) -> list[list[int]]:
+    """The features of each row that are named, strongest first; one without a share is not."""
+    import numpy as np
+
+    strength = np.abs(explanation.values).mean(axis=2)
+    order = np.argsort(-strength, axis=1, kind="stable")[:, :top]
+    if top is None:
+        return [row.tolist() for row in order]
+    return [[int(n) for n in row if strength[at, n] > 0] for at, row in enumerate(order)]
 
 
 def _head(explanation: Explanation, row: int, output: int) -> str:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import io
 import pickletools
+import sys
 import zipfile
-from importlib import import_module
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module, invalidate_caches
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +42,8 @@ _WAY_OUT: Final = (
 def load_model(reference: str) -> Any:
     """What `reference` names: the path of an ONNX file, or an object in an importable module.
 
-    Importing a module runs it, too; but it is code that was installed as code.
+    Importing a module runs it, too; but it is code that was written as code. It is looked for in
+    the current folder first.
     """
     module, colon, name = reference.partition(":")
     if colon and not Path(reference).exists() and module.replace(".", "").isidentifier():
@@ -60,7 +64,8 @@ def load_file(path: Path) -> WrappedModel:
 
 def _imported(module: str, name: str) -> Any:
     try:
-        found: Any = import_module(module)
+        with _this_folder_first():
+            found: Any = import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
@@ -70,6 +75,18 @@ def _imported(module: str, name: str) -> Any:
             raise InvalidInput(f"the module {module!r} has no object {name!r}")
         found = getattr(found, part)
     return found
+
+
+@contextmanager
+def _this_folder_first() -> Iterator[None]:
+    """As `python -m` looks for modules; an installed command does not."""
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
 
 
 def _pickle_inside(path: Path) -> str | None:

@@ -277,3 +277,13 @@ def test_interrupt(schema: Path) -> None:
         process.wait(timeout=60)
         out, err = process.communicate()
     assert (process.returncode, out, err) == (130, b"", b"")
+
+
+def test_a_warning_names_no_file_of_a_library() -> None:
+    script = (
+        "import sys, warnings; from voile import cli; from voile.cli import app; "
+        "app._run = lambda _: warnings.warn('weak promise') or 0; cli.main([])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stderr == "voile: warning: weak promise\n"

@@ -16,6 +16,7 @@ from tests.unit.workflows.explain.examples import SCHEMA, TRAINED, model
 
 from voile import Explanation, cli
 from voile.audit_log import AuditLog
+from voile.cli import explain_output
 from voile.core.storage import open_storage
 from voile.workflows.charging import PARTS
 
@@ -168,6 +169,71 @@ def test_where_nobody_signs_no_receipt_is_promised(run: Any) -> None:
     assert "nothing says who signs this log" in said["error"]["message"]
     said = run(*asked("applicants.csv", *FREE), *nobody, "--output", "e.voile")
     assert said["unproved"].startswith("none written, because no checkpoint was signed")
+
+
+def test_top_names_the_features_of_each_row(run: Any) -> None:
+    people = "id,income,debt,employed\n" + "".join(f"p{n},{n},9,yes\n" for n in range(4))
+    Path("four.csv").write_text(people)
+    told = run(*asked("four.csv", *ROW, "--top", "1"))
+    named = {name for row in told["top"] for name in row}
+    assert all(len(row) == 1 for row in told["top"])
+    text = run(*asked("four.csv", *ROW, "--top", "1"), as_json=False)
+    assert named == {name for name in ("income", "debt", "employed") if f"\u2502 {name}" in text}
+    said = run(*asked("four.csv", *ROW, "--top", "0"), code=2)["error"]["message"]
+    assert "top" in said
+    assert "greater than or equal to 1" in said
+
+
+def test_each_row_shows_its_own_top_features() -> None:
+    values = np.array([[3.0, 1.0, 0.0], [0.0, 1.0, 2.0]])
+    whole = Explanation(values=values, base_values=np.zeros(1), feature_names=("a", "b", "c"))
+    assert explain_output._named(whole, 1) == [[0], [2]]
+    assert explain_output._named(whole, 3) == [[0, 1], [2, 1]]
+    table = explain_output._table(whole, 1)
+    assert [list(column.cells) for column in table.columns] == [["a", "c"], ["+3", ""], ["", "+2"]]
+
+
+def test_what_is_not_there_is_said_first(run: Any) -> None:
+    for name in ("output/artefact", "model.onnx"):
+        said = run("explain", name, "applicants.csv", code=2)["error"]["message"]
+        assert said.startswith(f"{name}: there is no such model or artefact")
+    run(*asked("applicants.csv", *FREE), "--output", "e.voile")
+    Path("audit-policy.toml").rename("policy.toml")
+    said = run("audit", "verify", "e.tlog-proof", code=2)["error"]["message"]
+    assert said.startswith("audit-policy.toml: there is no policy here")
+    assert "--policy" in said
+    Path("empty.csv").write_text("id,income,debt,employed\n")
+    said = run(*asked("empty.csv", *FREE), code=2)["error"]["message"]
+    assert said == "empty.csv: expected at least one row, found none"
+    said = run(*asked("applicants.csv", *FREE, "--id-column", "name"), code=2)["error"]["message"]
+    assert said == "applicants.csv: there is no column 'name' with identifiers"
+
+
+def test_the_command_that_checks_a_receipt_is_printed_and_works(run: Any) -> None:
+    commands = []
+    for more in (FREE, ROW, (*FREE, "--row-receipts", "proofs")):
+        said = run(*asked("applicants.csv", *more), "--output", "e.voile", as_json=False)
+        lines = [line for line in said.splitlines() if line.startswith("check it with: ")]
+        assert lines
+        commands += [line.removeprefix("check it with: voile ").split() for line in lines]
+        for line in lines:
+            assert run(*line.removeprefix("check it with: voile ").split())["verified"]
+    assert ["audit", "verify", "e.receipts/0.tlog-proof", "--answer", "e.receipts/0.voile"] in [
+        command[:5] for command in commands
+    ]
+
+
+def test_a_receipt_with_the_wrong_file_does_not_look_forged(run: Any) -> None:
+    run(*asked("applicants.csv", *ROW), "--output", "e.voile")
+    own = ("audit", "verify", "e.receipts/0.tlog-proof", "--answer")
+    said = run(*own, "e.voile", code=2)["error"]["message"]
+    assert said.endswith(
+        "an explanation of 2 rows, the receipt is for one: use --answer e.receipts/0.voile"
+    )
+    run(*own, "e.receipts/1.voile", code=4)
+    Path("e.json").write_text("{}")
+    said = run(*own, "e.json", code=2)["error"]["message"]
+    assert "saved as .voile" in said
 
 
 def test_protected_background_is_charged_and_replayed(run: Any) -> None:

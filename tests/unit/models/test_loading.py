@@ -137,3 +137,13 @@ def test_onnxruntime_prints_nothing_about_a_row(form: str, tmp_path: Path) -> No
         [sys.executable, "-c", _TELLS, str(path), form], capture_output=True, text=True, timeout=120
     )
     assert (run.stdout, run.stderr) == ("failed\n", "")
+
+
+def test_a_module_of_the_current_folder_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_scoring_model.py").write_text("ANSWER = 42\n")
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+    assert load_model("my_scoring_model:ANSWER") == 42
+    assert sys.path == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,8 @@ def test_forecast_and_renewal(run: Any) -> None:
     ahead = run("budget", "forecast", "log.db", "clinic", "--noise", "40")
     assert ahead["more"] > 0
     assert ahead["exhausted_at"] is not None
+    said = run("budget", "forecast", "log.db", "clinic", as_json=False)
+    assert re.search(r"exhausted at: +\d{4}-\d\d-\d\d \d\d:\d\d UTC", said)
     renewed = run("budget", "renew", "log.db", "clinic", "--reason", "a new cohort")
     assert renewed["period"] == 1
     spend(content="row 2")

@@ -138,7 +138,10 @@ class ExplanationInputs:
         """
         self.spec.check_apart(source)
         protected = self.spec.protect.of_data
-        return _rows(source, self.schema, self.spec.id_column, protected=protected)
+        read = _rows(source, self.schema, self.spec.id_column, protected=protected)
+        if read.count == 0:
+            raise InvalidInput(f"{source}: expected at least one row, found none")
+        return read
 
     @property
     def _public_background(self) -> Any:
@@ -173,6 +176,11 @@ def load_inputs(
 def find_artefact(model: str) -> Artefact | None:
     """The artefact that a model's name stands for, if it is one."""
     if not Path(model).is_dir():
+        if not Path(model).exists() and ":" not in model:
+            raise InvalidInput(
+                f"{model}: there is no such model or artefact here (a folder of `voile federate`, "
+                "an ONNX file, or package.module:object)"
+            )
         return None
     from voile.workflows.artefact import is_artefact, load_artefact
 
@@ -244,7 +252,7 @@ def _background(spec: ExplanationSpec, schema: Schema, artefact: Artefact | None
 
 def _rows(source: str, schema: Schema, id_column: str | None, *, protected: bool) -> GivenRows:
     table = (read_protected_table if protected else read_table)(source)
-    features, identifiers = _features(table, schema, source), _identifiers(table, id_column)
+    features, identifiers = _features(table, schema, source), _identifiers(table, id_column, source)
     if protected:
         return GivenRows(features, identifiers)
     read = public_rows(features, schema, source=source)
@@ -262,11 +270,11 @@ def _features(table: dict[str, Any], schema: Schema, source: str) -> dict[str, A
     return {name: table[name] for name in schema.feature_names}
 
 
-def _identifiers(table: dict[str, Any], column: str | None) -> list[Any] | None:
+def _identifiers(table: dict[str, Any], column: str | None, source: str) -> list[Any] | None:
     if column is None:
         return None
     if column not in table:
-        raise InvalidInput(f"there is no column {column!r} with identifiers")
+        raise InvalidInput(f"{source}: there is no column {column!r} with identifiers")
     return list(table[column])
 
 

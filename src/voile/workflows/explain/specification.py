@@ -49,7 +49,8 @@ class ExplanationSpec(BaseModel):
         level, role: see `voile.release.levels`.
         clusters: JSON of groups of features for the level aggregate, declared without looking at
             protected data.
-        top: name this many features only.
+        top: name this many features of each row: of a population or a protected row only these
+            are released; else only these are shown.
         epsilon, delta: of one release (for protected records, of each row).
         noise: instead of epsilon, the noise's standard deviation as a share of the output's width.
         bound: length that an explained row's vector is clipped to; half of the output's width if it
@@ -73,7 +74,7 @@ class ExplanationSpec(BaseModel):
     level: Level = Level.DETAILED
     role: Role = Role.ANALYST
     clusters: Path | None = None
-    top: int | None = None
+    top: Annotated[int | None, Field(ge=1)] = None
     epsilon: float | None = None
     delta: float | None = None
     noise: float | None = None
