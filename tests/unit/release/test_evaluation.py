@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.linear_model import RidgeClassifier
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import LinearRegression, RidgeClassifier
 
 from tests.protecting import row_of
 from tests.unit.release.lookup import background, schema, without_noise
@@ -19,7 +21,7 @@ from voile.attribution import Speed
 from voile.core.errors import Refused
 from voile.core.guarantee import Relation
 from voile.core.schema import Feature, Numbers, Schema
-from voile.models import Box, wrap
+from voile.models import Box, RowWise, row_wise, wrap
 from voile.release import (
     PUBLIC,
     OverItself,
@@ -170,6 +172,20 @@ def test_progress_is_told_as_ever() -> None:
     )
     one.draw(np.array([[0.0, 1.0, 2.0], [0.0, 0.0, 0.0]]))
     assert told == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_a_known_model_that_is_all_but_a_step_is_asked_pair_by_pair() -> None:
+    """It passes through points side by side: weights of 10⁹ cancel each other on every row."""
+    draw = np.random.default_rng(0)
+    points = np.repeat(draw.uniform(0, 3, (100, 3)), 2, axis=0)
+    points[::2] += 1e-6
+    wanted = points[:, 0] / 3 + 0.1 * draw.random(200)
+    steep = GaussianProcessRegressor(RBF(10.0), optimizer=None).fit(points, wanted)
+    flat = LinearRegression().fit(points, wanted)
+    for fitted, expected in ((steep, None), (flat, RowWise.KNOWN)):
+        model = wrap(fitted, outputs=Box(0, 1))
+        assert row_wise(model) is RowWise.KNOWN
+        assert BoundedModel.of(model, schema(3)).row_wise is expected
 
 
 # --- Declarations ---------------------------------------------------------------------------------

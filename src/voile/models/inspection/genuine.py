@@ -37,6 +37,8 @@ def is_numpys(function: object) -> bool:
     """
     name = getattr(function, "__name__", "")
     homes = (sys.modules.get("numpy"), sys.modules.get("scipy.special"))
-    return isinstance(function, np.ufunc) and any(
-        getattr(home, name, None) is function for home in homes
+    return (
+        isinstance(function, np.ufunc)
+        and function.signature is None
+        and any(getattr(home, name, None) is function for home in homes)
     )
