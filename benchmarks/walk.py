@@ -51,6 +51,7 @@ class Walk:
     """What ran, and who stood in between."""
 
     root: str
+    work: tuple[CodeType, ...]
     functions: set[CodeType] = field(default_factory=set)
     wrappers: set[type] = field(default_factory=set)
 
@@ -60,7 +61,7 @@ class Walk:
         code = frame.f_code
         if code.co_filename.startswith(self.root):
             self.functions.add(code)
-        if code is risk.__code__ or code.co_name in ("randomise", "charge"):
+        if code in self.work or code.co_name == "randomise":
             self._look_up(frame)
 
     def _look_up(self, frame: FrameType | None) -> None:
@@ -96,8 +97,10 @@ def run() -> None:
 
 def traced() -> Walk:
     import voile
+    from voile.ledger import Ledger
 
-    walk = Walk(str(Path(voile.__file__).parent))
+    work = (risk.__code__, Ledger.charge.__code__)
+    walk = Walk(str(Path(voile.__file__).parent), work)
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         _prepare()
         _command("explain", *_arguments("first.csv"))

@@ -33,10 +33,9 @@ from voile.models import Box, WrappedModel, wrap
 from voile.privacy.mechanisms import Gaussian
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.release import PUBLIC, Origin, PostProcessed, trained_privately
-from voile.workflows.books import POLICY, Books, open_books
 from voile.workflows.budget import open_budget
-from voile.workflows.charging import Drawn, Request
-from voile.workflows.explain import Explained, Explainer
+from voile.workflows.custody import POLICY, open_custody
+from voile.workflows.explain import Drawn, Explained, ReleaseService, Request
 from voile.workflows.explain.files import write_receipts
 
 SCHEMA = Schema.loads("""
@@ -100,8 +99,9 @@ class Story:
 
 def main(folder: Path) -> Story:
     """The whole story; everything it writes goes into `folder`."""
-    with open_books(folder / "books", "example.org/bank") as books:
-        model, origin = train_privately(books)
+    with open_custody(folder / "books", "example.org/bank") as custody:
+        service = ReleaseService(custody)
+        model, origin = train_privately(service)
         reference = public_reference()
         release = PostProcessed(
             ExactShapley(model, reference, schema=SCHEMA),
@@ -109,11 +109,10 @@ def main(folder: Path) -> Story:
             model=model.digest,
             name="exact Shapley values",
         )
-        explain = Explainer(release, books.desk, caller="loan desk", purpose="refused loan")
-        explained = explain(APPLICANT)
-        books.publish()
-        write_receipts(explain, explained, folder / "receipt.tlog-proof")  # for its owner only
-        (folder / POLICY).write_text(str(books.policy), encoding="utf-8")
+        explained = service.answer(release, APPLICANT, caller="loan desk", purpose="refused loan")
+        custody.publish()
+        write_receipts(service, explained, folder / "receipt.tlog-proof")  # for its owner only
+        (folder / POLICY).write_text(str(custody.policy), encoding="utf-8")
     explained.explanation.save(folder / "explanation.voile")
     checked = check_offline(folder)
     text = letter(explained.explanation)
@@ -126,7 +125,7 @@ def main(folder: Path) -> Story:
 # --- training with differential privacy -----------------------------------------------------------
 
 
-def train_privately(books: Books) -> tuple[WrappedModel, Origin]:
+def train_privately(service: ReleaseService) -> tuple[WrappedModel, Origin]:
     """Logistic regression with noise on its weights, paid for and on record.
 
     Why the noise suffices: with encoded rows of length at most 1, the loss of one customer pulls
@@ -139,7 +138,8 @@ def train_privately(books: Books) -> tuple[WrappedModel, Origin]:
         epsilon=2.0,
         delta=1e-5,
     )
-    open_budget(books.storage, books.ledger, books.log, account, caller="custodian")
+    custody = service.custody
+    open_budget(custody.storage, custody.ledger, custody.log, account, caller="custodian")
     bound = Sensitivity(
         value=2 / (CUSTOMERS * PENALTY) * (1 + 1e-3),  # the solver stops a little before the end
         norm=Norm.L2,
@@ -176,7 +176,7 @@ def train_privately(books: Books) -> tuple[WrappedModel, Origin]:
         caller="custodian",
         part=RowPart.TRAINING,
     )
-    answer = books.desk.answer(request, lambda: Drawn(noise.randomise(fitted()).tobytes()))
+    answer = service.answer_request(request, lambda: Drawn(noise.randomise(fitted()).tobytes()))
     weights = np.frombuffer(answer.content)
     return as_model(weights), trained_privately(promise)
 

@@ -17,7 +17,9 @@ those, and the explanation says so.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +42,9 @@ from voile.release import (
     TopFeaturesOfRow,
     trained_on,
 )
-from voile.workflows.books import Books, open_books
 from voile.workflows.budget import open_budget
-from voile.workflows.explain import Explained, Explainer
+from voile.workflows.custody import Custody, open_custody
+from voile.workflows.explain import Explained, ReleaseService, RowsToExplain
 from voile.workflows.explain.files import write_receipts
 
 SCHEMA = Schema.loads("""
@@ -110,33 +112,40 @@ def main(folder: Path) -> Story:
     }
     names = TopFeaturesOfRow(explainer, k=2, epsilon=2.0, **settings)
     vector = ClippedRelease(explainer, bound=0.5, epsilon=2.0, delta=1e-6, **settings)
-    with open_books(folder / "books", "example.org/card-bank") as books:
-        open_account(books)
-        alert = Explainer(names, books.desk, "customers", caller="shop 12", purpose="fraud alert")
-        named = alert(PAYMENT, identifiers=[CUSTOMER])
-        again = alert(PAYMENT, identifiers=[CUSTOMER])
+    with open_custody(folder / "books", "example.org/card-bank") as custody:
+        open_account(custody)
+        service = ReleaseService(custody)
+        alert = partial(
+            service.answer,
+            names,
+            RowsToExplain(PAYMENT, identifiers=[CUSTOMER]),
+            payer="customers",
+            caller="shop 12",
+            purpose="fraud alert",
+        )
+        named, again = alert(), alert()
         refused = curious_shop(alert)
-        books.publish()
-        (receipt,) = write_receipts(alert, named, folder / "receipt.tlog-proof")
+        custody.publish()
+        (receipt,) = write_receipts(service, named, folder / "receipt.tlog-proof")
         checked = verify_receipt(
-            receipt.read_bytes(), books.policy, answer=explanation_bytes(named.explanation)
+            receipt.read_bytes(), custody.policy, answer=explanation_bytes(named.explanation)
         )
     picture = folder / "alert.png"
     plots.bar(named.explanation).savefig(picture, dpi=150)
     return Story(named, again, vector.preview(), refused, checked, picture)
 
 
-def curious_shop(alert: Explainer) -> str:
+def curious_shop(alert: Callable[..., Explained]) -> str:
     """Fresh noise again and again would average out; the customer's account ends that."""
     try:
         for _ in range(10):
-            alert(PAYMENT, identifiers=[CUSTOMER], fresh=True)
+            alert(fresh=True)
     except BudgetExceeded as refused:
         return str(refused)
     raise AssertionError("ten answers fitted")
 
 
-def open_account(books: Books) -> None:
+def open_account(custody: Custody) -> None:
     """Each customer's alerts add up; those of different customers do not.
 
     Randomised response has no delta of its own; such answers are counted best at one high Rényi
@@ -150,7 +159,7 @@ def open_account(books: Books) -> None:
         spending=Adaptive((20.0,)),
         children=Children.PARALLEL,
     )
-    open_budget(books.storage, books.ledger, books.log, account, caller="custodian")
+    open_budget(custody.storage, custody.ledger, custody.log, account, caller="custodian")
 
 
 def fraud_model() -> WrappedModel:

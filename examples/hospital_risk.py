@@ -36,9 +36,9 @@ from voile.release import (
     PrivateBackgroundShapley,
     PrivateGlobalImportance,
 )
-from voile.workflows.books import Books, open_books
 from voile.workflows.budget import open_budget
-from voile.workflows.explain import Explained, Explainer, paid_synthetic_background
+from voile.workflows.custody import Custody, open_custody
+from voile.workflows.explain import Explained, ReleaseService, paid_synthetic_background
 
 DATASET = "harbour hospital 2026"
 CLINIC = clinic_federation(400, seed=3)
@@ -66,37 +66,37 @@ class Story:
 
 def main(folder: Path) -> Story:
     """The whole story; everything it writes goes into `folder`."""
-    with open_books(folder / "books", "example.org/harbour-hospital") as books:
-        open_account(books)
-        over_records = explain_over_records(books)
-        explainers = (over_records, explain_over_synthetic(books), explain_importance(books))
-        one, free, importance = (
-            explainers[0](PATIENT),
-            explainers[1](PATIENT),
-            explainers[2](RECORDS),
+    with open_custody(folder / "books", "example.org/harbour-hospital") as custody:
+        open_account(custody)
+        service = ReleaseService(custody)
+        ward: Any = {"caller": "ward 3", "purpose": "discharge talk"}
+        private = over_records()
+        one = service.answer(private, PATIENT, payer="harbour", **ward)
+        free = service.answer(over_synthetic(service), PATIENT, **ward)
+        importance = service.answer(
+            importances(), RECORDS, payer="harbour", caller="quality office", purpose="report"
         )
-        books.publish()
+        custody.publish()
         checked = tuple(
-            check_offline(asked, explained, books.policy)
-            for asked, explained in zip(explainers, (one, free, importance), strict=True)
+            check_offline(service, explained, custody.policy)
+            for explained in (one, free, importance)
         )
-        left = books.storage.submit(lambda t: remaining(books.ledger, t, "harbour"))
+        left = custody.storage.submit(lambda t: remaining(custody.ledger, t, "harbour"))
     pictures = (
         drawn(one.explanation, folder / "over-records.png"),
         drawn(importance.explanation, folder / "importance.png"),
     )
-    preview = over_records.preview()
-    return Story(preview, one, free, importance, 1 - left.share, checked, pictures)
+    return Story(service.preview(private), one, free, importance, 1 - left.share, checked, pictures)
 
 
-def open_account(books: Books) -> None:
+def open_account(custody: Custody) -> None:
     account = Opening(
         name="harbour",
         protected=PATIENTS,
         epsilon=3.0,
         delta=1e-5,
     )
-    open_budget(books.storage, books.ledger, books.log, account, caller="custodian")
+    open_budget(custody.storage, custody.ledger, custody.log, account, caller="custodian")
 
 
 def risk() -> WrappedModel:
@@ -104,29 +104,27 @@ def risk() -> WrappedModel:
     return wrap(CLINIC.risk, outputs=Box(0, 1), output_names=("readmission",), digest=RULE)
 
 
-def explain_over_records(books: Books) -> Explainer:
-    release = PrivateBackgroundShapley(
+def over_records() -> PrivateBackgroundShapley:
+    return PrivateBackgroundShapley(
         risk(), RECORDS, schema=CLINIC.schema, epsilon=0.5, origins=(PUBLIC,), **RULES
     )
-    return Explainer(release, books.desk, "harbour", caller="ward 3", purpose="discharge talk")
 
 
-def explain_over_synthetic(books: Books) -> Explainer:
+def over_synthetic(service: ReleaseService) -> PostProcessed:
     made = paid_synthetic_background(
-        books.desk, "harbour", RECORDS, CLINIC.schema, epsilon=1.0, delta=1e-6, size=100
+        service, "harbour", RECORDS, CLINIC.schema, epsilon=1.0, delta=1e-6, size=100
     )
-    release = PostProcessed(
+    return PostProcessed(
         ExactShapley(risk(), made.rows, schema=CLINIC.schema),
         [PUBLIC, made.origin],
         model=RULE,
         name="exact Shapley values over synthetic rows",
     )
-    return Explainer(release, books.desk, caller="ward 3", purpose="discharge talk")
 
 
-def explain_importance(books: Books) -> Explainer:
+def importances() -> PrivateGlobalImportance:
     explainer = ExactShapley(risk(), CLINIC.reference[:20], schema=CLINIC.schema)
-    release = PrivateGlobalImportance(
+    return PrivateGlobalImportance(
         ByExplainer(explainer, Box(0, 1), CLINIC.schema),
         epsilon=0.5,
         origins=(PUBLIC,),
@@ -134,11 +132,10 @@ def explain_importance(books: Books) -> Explainer:
         name="exact Shapley values over 20 public rows",
         **RULES,
     )
-    return Explainer(release, books.desk, "harbour", caller="quality office", purpose="report")
 
 
-def check_offline(asked: Explainer, explained: Explained, policy: Policy) -> Report:
-    (receipt,) = asked.receipts(explained)
+def check_offline(service: ReleaseService, explained: Explained, policy: Policy) -> Report:
+    (receipt,) = service.receipts(explained)
     return verify_receipt(bytes(receipt), policy, answer=explanation_bytes(explained.explanation))
 
 

@@ -24,7 +24,7 @@ from voile.federation import (
     digest_of_arrays,
 )
 from voile.privacy.events import PrivacyEvent
-from voile.workflows.books import open_books
+from voile.workflows.custody import open_custody
 from voile.workflows.federation_books import ClientBooks, Promise, open_account
 
 CAP = 2
@@ -40,7 +40,7 @@ def in_memory(folder: Path) -> Iterator[ParticipationGuard]:  # noqa: ARG001
 
 @contextmanager
 def ledger_and_log(folder: Path) -> Iterator[ParticipationGuard]:
-    with open_books(folder, "north.example/log") as books:
+    with open_custody(folder, "north.example/log") as books:
         open_account(books, "north", PROMISE, [EVENT] * CAP)
         yield ClientBooks(books, "north", PROMISE)
 
@@ -68,7 +68,7 @@ def participation(number: int = 1, event: PrivacyEvent = EVENT, stage: str = "pu
 
 @dataclass
 class Watched:
-    """Books that tell the order in which they are asked."""
+    """Custody that tell the order in which they are asked."""
 
     inner: Any
     told: list[str]

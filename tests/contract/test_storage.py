@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -32,6 +35,8 @@ from voile.core.storage import (
     group_commit,
     storage_on,
 )
+from voile.core.storage.grouped import grouped_writes
+from voile.core.storage.memory import MemoryDatabase, MemorySession
 
 
 @dataclass(frozen=True)
@@ -189,8 +194,114 @@ class TestSeveralRecords:
         assert caught.value.key == ("b", 1)
         assert storage.submit(lambda t: t.get(ITEMS, "a", 1)) == item("a")
 
+    def test_several_are_added_at_once_or_none(self, storage: Storage) -> None:
+        storage.submit(lambda t: t.insert_all(ITEMS, [item("b"), item("a")]))
+        assert all_items(storage) == [item("a"), item("b")]
+        for added in (
+            [item("c"), item("b", weight=9.0)],  # there before
+            [item("c"), item("d"), item("d", weight=9.0)],  # twice among them
+        ):
+            with pytest.raises(DuplicateRecord) as caught:
+                storage.submit(lambda t, added=added: t.insert_all(ITEMS, added))  # type: ignore[misc]
+            assert caught.value.key == (added[-1].name, 1)
+            assert all_items(storage) == [item("a"), item("b")]
+
     def test_no_record_is_none(self, storage: Storage) -> None:
         storage.submit(lambda t: t.replace_all(ITEMS, []))
+        storage.submit(lambda t: t.insert_all(ITEMS, []))
+
+
+NAMES = ("a", "b", "c")
+
+
+def told_by_acts(t: Transaction, draw: random.Random) -> list[object]:
+    """Reads and writes as commands make them, many of them about the same few records."""
+    # What was read is known to be there, or not.
+    told: list[object] = []
+    for name, number in itertools.product(NAMES, range(3)):
+        found: Item | None = t.get(ITEMS, name, number)
+        told.append(found)
+    for _ in range(30):
+        name, number = draw.choice(NAMES), draw.randrange(3)
+        record = Item(name, number, draw.random(), b"")
+        reading: dict[str, Any] = {
+            "after": draw.choice((None, number)),
+            "limit": draw.choice((None, 1, 2)),
+            "descending": draw.random() < 0.5,
+        }
+        choices: list[Callable[[], object]] = [
+            partial(t.insert, ITEMS, record),
+            partial(t.replace, ITEMS, record),
+            partial(t.insert_all, ITEMS, [record]),
+            partial(t.replace_all, ITEMS, [record]),
+            partial(t.get, ITEMS, name, number),
+            partial(t.scan, ITEMS, name, **reading),
+            partial(t.scan, ITEMS, limit=4),
+            partial(t.scan, ITEMS, after=name),
+        ]
+        try:
+            told.append(draw.choice(choices)())
+        except (DuplicateRecord, MissingRecord) as error:
+            told.append(type(error))
+    return told
+
+
+class TestGroupedWrites:
+    """Whoever reads and writes cannot tell it from the transaction, nor can anybody afterwards."""
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_all_of_it_is_as_if_written_at_once(self, storage: Storage, seed: int) -> None:
+        def grouped(t: Transaction, draw: random.Random) -> list[object]:
+            with grouped_writes(t) as g:
+                return told_by_acts(g, draw)
+
+        one, other = random.Random(seed), random.Random(seed)
+        with storage_on(MemorySession(MemoryDatabase()), [PART]) as plain:
+            for _ in range(4):
+                expected = plain.submit(lambda t: told_by_acts(t, one))
+                assert storage.submit(lambda t: grouped(t, other)) == expected
+                assert all_items(storage) == all_items(plain)
+
+    def test_what_was_not_read_is_told_at_the_end_and_nothing_is_kept(
+        self, storage: Storage
+    ) -> None:
+        storage.submit(add(item("a")))
+        for act, error in (
+            (lambda t: t.insert(ITEMS, item("a", weight=2.0)), DuplicateRecord),
+            (lambda t: t.replace(ITEMS, item("x")), MissingRecord),
+        ):
+
+            def command(t: Transaction, act: Any = act) -> None:
+                with grouped_writes(t) as g:
+                    g.insert(TOTALS, Total("n", 1))
+                    act(g)
+
+            with pytest.raises(error):
+                storage.submit(command)
+        assert all_items(storage) == [item("a")]
+        assert storage.submit(lambda t: t.get(TOTALS, "n")) is None
+
+    def test_nothing_is_written_if_something_is_raised(self, storage: Storage) -> None:
+        def command(t: Transaction) -> None:
+            with suppress(ValueError), grouped_writes(t) as g:
+                g.insert(TOTALS, Total("n", 1))
+                raise ValueError
+
+        storage.submit(command)
+        assert storage.submit(lambda t: t.get(TOTALS, "n")) is None
+
+    def test_memory_is_gone_when_the_table_is_written(self, storage: Storage) -> None:
+        def command(t: Transaction) -> None:
+            with grouped_writes(t) as g:
+                g.memory[TOTALS.name] = 1
+                g.insert(TOTALS, Total("n", 1))
+                assert TOTALS.name not in g.memory
+                g.memory[TOTALS.name] = 2
+                g.replace(TOTALS, Total("n", 2))
+                assert TOTALS.name not in g.memory
+
+        storage.submit(command)
+        assert storage.submit(lambda t: t.get(TOTALS, "n")) == Total("n", 2)
 
 
 class TestReadingAgain:

@@ -32,7 +32,7 @@ from voile.audit_log import PostProcessing, Release
 from voile.core.explanation import Explanation
 from voile.core.storage import Command
 from voile.ledger.tables import ANSWERS
-from voile.workflows.explain import Explained, Explainer
+from voile.workflows.explain import Explained, ReleaseService, RowsToExplain
 
 RECORD = clipped()
 FREE = free()
@@ -83,9 +83,13 @@ def ask(place: str, folder: Path, way: str, stop: str = "") -> Callable[[int], N
                 return found
 
         inner: Any = FREE if way == "free" else RECORD
-        desk = replace(house.desk, storage=pausing)  # type: ignore[arg-type]
-        explain = Explainer(Drawn(inner), desk, None if way == "free" else "people")
-        explained = explain(ROWS[:1], identifiers=["ada"])
+        custody = replace(house.custody, storage=pausing)  # type: ignore[arg-type]
+        explained = ReleaseService(custody).answer(
+            Drawn(inner),
+            RowsToExplain(ROWS[:1], identifiers=["ada"]),
+            payer=None if way == "free" else "people",
+            caller="explainer",
+        )
         os.write(pipe, f"left {explained.records[0]}\n".encode())
 
     return work

@@ -38,7 +38,7 @@ from voile.ledger.measures import fits
 from voile.ledger.tables import ANSWERS, ENTRIES, Entry
 from voile.privacy.accounting import ZeroConcentratedFilter
 from voile.privacy.events import Gaussian
-from voile.workflows.charging import PARTS, Desk
+from voile.workflows.custody import PARTS
 
 PLACES = ["sqlite", pytest.param("postgres", marks=pytest.mark.real)]
 EVENT = Gaussian(20.0)
@@ -64,7 +64,7 @@ def answer_for_ever(place: str, folder: Path, name: str) -> Callable[[int], None
         while True:
             content = f"{name}/{number}"
             account = ("north", "south")[number % 2]
-            answer = house.desk.answer(request(content, account=account), drawn(content))
+            answer = house.service.answer_request(request(content, account=account), drawn(content))
             said = {"asked": content, "charge": answer.charge, "answer": answer.content.decode()}
             os.write(pipe, json.dumps(said).encode() + b"\n")
             number += 1
@@ -115,7 +115,7 @@ def check_books(
     assert report.verified, report.failed
     rows = house.storage.submit(lambda t: t.scan(ANSWERS))
     stored = {f"{row.root}#{row.number}": row for row in rows}
-    contents = house.storage.submit(lambda t: house.desk.log.records(t, limit=10**6))
+    contents = house.storage.submit(lambda t: house.custody.log.records(t, limit=10**6))
     records = [decode_record(content) for content in contents]
     logged = Counter(record.charge for record in records if isinstance(record, Release))
     assert set(logged.values()) <= {1}
@@ -144,7 +144,9 @@ def test_two_processes_that_ask_at_once_pay_once_and_get_one_answer(
             while time.monotonic() < start:
                 time.sleep(0.001)
             for number in range(40):
-                answer = mine.desk.answer(request(str(number)), drawn(f"{name} {number}"))
+                answer = mine.service.answer_request(
+                    request(str(number)), drawn(f"{name} {number}")
+                )
                 os.write(pipe, f"{number}|{answer.charge}|{answer.content.decode()}\n".encode())
 
         return work
@@ -167,7 +169,7 @@ def test_many_threads_that_ask_at_once_pay_once(tmp_path: Path) -> None:
 
     def ask(number: int) -> None:
         gate.wait()
-        heard.append(house.desk.answer(request(), drawn(str(number))).content)
+        heard.append(house.service.answer_request(request(), drawn(str(number))).content)
 
     workers = [threading.Thread(target=ask, args=(n,)) for n in range(16)]
     for worker in workers:
@@ -427,7 +429,6 @@ def test_a_lost_connection_charges_nothing_twice(postgres_url: str) -> None:
 
 def test_a_storage_without_a_ledger_in_it_is_a_fault(tmp_path: Path) -> None:
     house = House.create(str(tmp_path / "a.db"), tmp_path)
-    assert isinstance(house.desk, Desk)
     assert [part.name for part in PARTS] == ["ledger", "audit log"]
     with open_storage(tmp_path / "b.db", []) as storage, pytest.raises(StorageFault):
         storage.submit(lambda t: Ledger().open(t, opening(), caller="x"))

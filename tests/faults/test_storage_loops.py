@@ -38,7 +38,7 @@ def create(place: str, folder: Path, epsilon: float) -> None:
 
 def ask(house: House, content: str, pipe: int) -> None:
     """One answer that leaves the house, and is told only then."""
-    house.desk.answer(request(content), drawn(content))
+    house.service.answer_request(request(content), drawn(content))
     tell(pipe, content)
 
 

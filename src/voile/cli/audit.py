@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from voile.audit_log import AuditLog, Elsewhere, Policy, RemoteWitness, Report, SigningKey
     from voile.audit_log.publishing import Published
     from voile.core.storage import Storage
-    from voile.workflows.books import Place
+    from voile.workflows.custody import Place
 
 app = typer.Typer(
     help="Keep a tamper-evident log, prove what is in it, check proofs, be a witness.",
@@ -361,7 +361,7 @@ def _as_invalid_input(what: str) -> Iterator[None]:
 
 
 def _place(database: str, key: Path | None, policy: Path | None) -> Place:
-    from voile.workflows.books import usual_place
+    from voile.workflows.custody import usual_place
 
     return usual_place(database=database, signing_key=key, policy=policy)
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from voile.core.storage import Reader, Storage
     from voile.ledger import Node
     from voile.privacy.events import PrivacyEvent
-    from voile.workflows.books import Books
     from voile.workflows.checkpoints import Kept
+    from voile.workflows.custody import Custody
 
 app = typer.Typer(
     help="Open privacy budgets, look at them, renew them, check them against the audit log.",
@@ -108,9 +108,9 @@ def open_(
         children=Children.PARALLEL if parallel else Children.SEQUENTIAL,
         shares_rows_with=tuple(shares_rows_with or ()),
     )
-    with _books(database, key, policy) as books:
-        done = open_budget(books.storage, books.ledger, books.log, asked, caller=by)
-        kept = books.keep()
+    with _books(database, key, policy) as custody:
+        done = open_budget(custody.storage, custody.ledger, custody.log, asked, caller=by)
+        kept = custody.keep()
     said = {"opened": account, "composition": done.account.composition, "entry": done.entry}
     _say_kept(said, kept, as_json=as_json)
 
@@ -124,8 +124,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """List accounts as a tree: what they promise, what is used, how risky that is."""
-    from voile.ledger import Ledger, Risk
-    from voile.ledger.tree import share_of
+    from voile.ledger import Ledger, Risk, share_of
 
     ledger = Ledger()
 
@@ -218,12 +217,12 @@ def renew(
     from voile.ledger import budget_report
     from voile.workflows.budget import renew_budget
 
-    with _books(database, key, policy) as books:
+    with _books(database, key, policy) as custody:
         done = renew_budget(
-            books.storage, books.ledger, books.log, account, reason=reason, caller=by
+            custody.storage, custody.ledger, custody.log, account, reason=reason, caller=by
         )
-        life = books.storage.look(lambda t: budget_report(books.ledger, t, account)).lifetime
-        kept = books.keep()
+        life = custody.storage.look(lambda t: budget_report(custody.ledger, t, account)).lifetime
+        kept = custody.keep()
     said = {"renewed": account, "period": done.period, "entry": done.entry}
     said |= {"lifetime_epsilon": life.epsilon, "lifetime_promised": life.promised_epsilon}
     _say_kept(said, kept, as_json=as_json)
@@ -255,10 +254,10 @@ def verify(
     """
     from voile.audit_log import AuditLog, RemoteWitness, SigningKey
     from voile.ledger import Ledger, ReplayKey
-    from voile.workflows.books import usual_place
     from voile.workflows.budget_verification import Evidence
     from voile.workflows.budget_verification import verify as check
     from voile.workflows.checkpoints import kept_checkpoint, read_policy
+    from voile.workflows.custody import usual_place
 
     place = usual_place(database=database, signing_key=key, policy=policy)
     beside = kept_checkpoint(place.signing_key)
@@ -294,15 +293,15 @@ def _compared(done: int, size: int) -> None:
 
 def _open(database: str) -> Storage:
     from voile.core.storage.opening import open_existing
-    from voile.workflows.charging import PARTS
+    from voile.workflows.custody import PARTS
 
     return open_existing(database, PARTS)
 
 
-def _books(database: str, key: Path | None, policy: Path | None) -> AbstractContextManager[Books]:
-    from voile.workflows.books import open_books_at, usual_place
+def _books(database: str, key: Path | None, policy: Path | None) -> AbstractContextManager[Custody]:
+    from voile.workflows.custody import open_custody_at, usual_place
 
-    return open_books_at(usual_place(database=database, signing_key=key, policy=policy))
+    return open_custody_at(usual_place(database=database, signing_key=key, policy=policy))
 
 
 def _say_kept(said: dict[str, Any], kept: Kept, *, as_json: bool) -> None:

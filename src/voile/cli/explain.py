@@ -159,8 +159,8 @@ def explain(
     Says whose rows are protected first. Explanations of a model that was trained with differential
     privacy protect its training rows at no cost (--protect training). Anything else is charged.
     """
-    from voile.workflows.books import open_books_at, usual_place
-    from voile.workflows.explain import Explainer, ExplanationSpec, build_release, load_inputs
+    from voile.workflows.custody import open_custody_at, usual_place
+    from voile.workflows.explain import ExplanationSpec, ReleaseService, build_release, load_inputs
     from voile.workflows.explain.inputs import find_artefact
     from voile.workflows.explain.outputs import Outputs
 
@@ -197,19 +197,20 @@ def explain(
         folder, database=database, signing_key=key, policy=policy, replay_key=replay_key
     )
     given = inputs.read_rows(data)
-    with open_books_at(place) as books:
-        outputs.check_signing(books.keeper)
-        desk = books.desk
-        paying = None if account is None else desk.account(account)
+    with open_custody_at(place) as custody:
+        outputs.check_signing(custody.keeper)
+        service = ReleaseService(custody)
+        paying = None if account is None else custody.account(account)
         release = build_release(inputs, paying, given.count)
-        asking = Explainer(
-            release, desk, account, caller=by, purpose=purpose, notes=(*inputs.notes, *given.notes)
-        )
         if preview:
-            print_preview(asking.preview(given.count), given.count, as_json=as_json)
+            print_preview(
+                service.preview(release, given, payer=account), given.count, as_json=as_json
+            )
             return
-        explained = asking(given.rows, identifiers=given.identifiers, fresh=fresh)
-        kept = books.keep()
-        written = outputs.write(asking, explained, signed=kept.published is not None)
+        explained = service.answer(
+            release, given, payer=account, caller=by, purpose=purpose, fresh=fresh
+        )
+        kept = custody.keep()
+        written = outputs.write(service, explained, signed=kept.published is not None)
     print_explained(explained, top, written, kept, place.policy, as_json=as_json)
     leave(written, kept, as_json=as_json)

@@ -6,16 +6,22 @@ A tour, by what you want to do:
   parent that is `Children.SEQUENTIAL` or `Children.PARALLEL`; `Ledger.open`, `Ledger.renew`
 - spend it: `Charge`, `Ledger.charge`; with the answer and its replay, `Ledger.settle`
 - recognise a question: `Question`, `NamedRecord`, `PublicInput`, `ReplayKey`
-- look ahead: `remaining`, `would_cost`, `how_many`, `forecast`
+- look ahead: `remaining`, `would_cost`, `how_many`, `forecast`; for accounts that are opened when
+  they are first charged (`like_parent`), `check_fits`
 - decide how much to spend on the next answer: `voile.ledger.allocation`
 - see it: `budget_report`, `watch` (custodian only)
-- check it: `check_journal` recomputes every balance
+- check it: `check_journal` recomputes every balance; `voile.ledger.journal` reads what was written
+
+Workflows and commands import from here and from few rooms besides: `allocation`, `event_text` and
+`measures` (costs as the log states them), `history`, `journal`, `recomputing`. The others are
+private, the tables first of all; `make lint` sees to it.
 
 Everything works inside a transaction of the caller's storage, opened with `PART`, so that a charge,
-its answer and its record in the audit log commit together (`voile.workflows.charging` does that).
+its answer and its record in the audit log commit together (`voile.workflows.explain` does that).
 """
 
 from voile.ledger.accounts import (
+    LONGEST_NAME,
     Account,
     Adaptive,
     Children,
@@ -29,25 +35,29 @@ from voile.ledger.charging import Charge, Grant
 from voile.ledger.ledger import Ledger, Settled
 from voile.ledger.measures import Measure
 from voile.ledger.opening import Done
+from voile.ledger.prospective import check_fits, child_of, like_parent
 from voile.ledger.reading import (
     Forecast,
     Remaining,
     WouldCost,
     forecast,
     how_many,
+    recent_charges,
     remaining,
     would_cost,
 )
 from voile.ledger.recomputing import check_journal
-from voile.ledger.replay import Asked, NamedRecord, PublicInput, Question, ReplayKey
+from voile.ledger.replay import About, Asked, NamedRecord, PublicInput, Question, ReplayKey
 from voile.ledger.report import BudgetReport, budget_report
 from voile.ledger.tables import PART
-from voile.ledger.tree import Node
+from voile.ledger.tree import Node, share_of
 from voile.ledger.watch import Finding, watch
 
 __all__ = [
+    "LONGEST_NAME",
     "PART",
     "THRESHOLDS",
+    "About",
     "Account",
     "Adaptive",
     "Alert",
@@ -75,10 +85,15 @@ __all__ = [
     "Spending",
     "WouldCost",
     "budget_report",
+    "check_fits",
     "check_journal",
+    "child_of",
     "forecast",
     "how_many",
+    "like_parent",
+    "recent_charges",
     "remaining",
+    "share_of",
     "watch",
     "would_cost",
 ]

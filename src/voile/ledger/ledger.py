@@ -14,7 +14,7 @@ from voile.ledger.accounts import Account, Opening
 from voile.ledger.charging import Charge, Grant, apply_charge
 from voile.ledger.opening import Done, open_account, renew
 from voile.ledger.replay import Asked
-from voile.ledger.tables import ANSWERS, AnswerRow
+from voile.ledger.tables import ANSWERS, CHILDREN, ENTRIES, AnswerRow
 from voile.ledger.tree import Node, Tree
 
 NOT_RECORDED: Final = -1
@@ -143,6 +143,25 @@ class Ledger:
     def account(self, t: Reader, name: str) -> Account:
         """What an account promises."""
         return self._tree.node(t, name).account
+
+    def is_open(self, t: Reader, name: str) -> bool:
+        """Whether there is an account of this name."""
+        return self._tree.has(t, name)
+
+    def children(
+        self, t: Reader, parent: str, *, after: str = "", limit: int | None = None
+    ) -> list[str]:
+        """Names of the accounts directly below an account, in order, beyond a name."""
+        return [row.child for row in t.scan(CHILDREN, parent, after=after, limit=limit)]
+
+    def paid(self, t: Reader, charge: str) -> Settled:
+        """The stored answer that a charge paid for; `InvalidInput` if there is none."""
+        root, _, number = charge.rpartition("#")
+        entry = t.get(ENTRIES, root, int(number)) if number.isdecimal() else None
+        found = None if entry is None else t.get(ANSWERS, entry.query, entry.number)
+        if entry is None or found is None or found.root != root:
+            raise InvalidInput(f"there is no charge {charge!r} with a stored answer")
+        return Settled(found, self._tree.node(t, found.account).balance.terms, None)
 
     def node(self, t: Reader, name: str) -> Node:
         """An account with its running sums."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,8 +18,9 @@ from voile.ledger.accounts import Account
 from voile.ledger.balances import Standing, charged
 from voile.ledger.charging import charge_name
 from voile.ledger.event_text import event_from, parts_of
+from voile.ledger.journal import entries_of
 from voile.ledger.measures import Measure, Sums, unpacked
-from voile.ledger.tables import ALERTS, CHILDREN, ENTRIES, PLAN_PARTS, Act, Entry
+from voile.ledger.tables import ALERTS, CHILDREN, PLAN_PARTS, Act, Entry
 from voile.ledger.tree import Node
 
 _PAGE: Final = 1000
@@ -195,14 +196,6 @@ def forgotten_alerts(t: Reader, nodes: Iterable[Node]) -> list[str]:
     ]
 
 
-def entries_of(t: Reader, root: str) -> Iterator[Entry]:
-    """The journal of a tree, a page at a time."""
-    after: int | None = None
-    while page := t.scan(ENTRIES, root, after=after, limit=_PAGE):
-        yield from page
-        after = page[-1].number
-
-
 def differences(t: Reader, nodes: Iterable[Node], found: Recomputation) -> list[str]:
     """Where stored balances are not what the acts make them; empty if all agree."""
     stored = {node.account.name: node for node in nodes}
@@ -233,7 +226,6 @@ __all__ = [
     "check_journal",
     "cost_of",
     "differences",
-    "entries_of",
     "forgotten_alerts",
     "misplaced",
     "movement_of",

@@ -12,9 +12,9 @@ from typing import Any, Final
 from voile.core.storage import Reader
 from voile.ledger.alerts import Risk
 from voile.ledger.history import History, Point
+from voile.ledger.journal import entries_of
 from voile.ledger.ledger import Ledger
 from voile.ledger.reading import Forecast, Remaining, epsilon_spent, forecast, remaining
-from voile.ledger.recomputing import entries_of
 from voile.ledger.report_schema import FORMAT
 from voile.ledger.tables import ALERTS
 from voile.ledger.tree import Node, share_of

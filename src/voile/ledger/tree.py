@@ -58,6 +58,10 @@ class Tree:
             known[name] = node
         return node
 
+    def has(self, t: Reader, name: str) -> bool:
+        """Whether there is an account of this name."""
+        return name in _kept(t) or t.get(BALANCES, name) is not None
+
     def _read(self, t: Reader, name: str) -> Node:
         balance = t.get(BALANCES, name)
         if balance is None:

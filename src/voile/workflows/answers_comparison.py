@@ -18,14 +18,13 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.storage import Reader
 from voile.ledger import ReplayKey
-from voile.ledger.tables import ANSWERS, ENTRIES, Act, AnswerRow, Entry
+from voile.ledger.journal import Act, AnswerRow, Entry, all_answers, answer_of, entry_at
 from voile.workflows.nonces import Committing
 
 FOREIGN_KEY: Final = (
     "none of {count} stored answers opens with this replay key: it is the key of another ledger "
     "(name the right one with --replay-key), or all of them were exchanged"
 )
-_PAGE: Final = 100
 
 
 class AnswersCheck:
@@ -55,7 +54,7 @@ class AnswersCheck:
             self.problems.append(f"{record.charge}: {problem}")
 
     def _problem(self, number: int, record: Release, entry: Entry) -> str:
-        kept = self._t.get(ANSWERS, entry.query, entry.number)
+        kept = answer_of(self._t, entry)
         if kept is None:
             return "charged, but its answer is not kept"
         if not _is_of(kept, entry) or kept.record != number:
@@ -72,7 +71,7 @@ class AnswersCheck:
             self.problems.insert(0, FOREIGN_KEY.format(count=self._found))
         beside = 0
         try:
-            beside = sum(1 for _ in _all_answers(self._t)) - self._found
+            beside = sum(1 for _ in all_answers(self._t)) - self._found
             strays = [_never_charged(each) for each in self._strays()] if beside else []
         except InvalidInput as error:
             strays = [f"the stored answers cannot be read: {error}"]
@@ -82,8 +81,8 @@ class AnswersCheck:
 
     def _strays(self) -> Iterator[AnswerRow]:
         """A question and a number name at most one answer and, with the tree, one charge."""
-        for kept in _all_answers(self._t):
-            entry = self._t.get(ENTRIES, kept.root, kept.number)
+        for kept in all_answers(self._t):
+            entry = entry_at(self._t, kept.root, kept.number)
             if entry is None or not _is_of(kept, entry):
                 yield kept
 
@@ -108,14 +107,3 @@ def _is_of(kept: AnswerRow, entry: Entry) -> bool:
 
 def _never_charged(kept: AnswerRow) -> str:
     return f"{kept.root}#{kept.number}: an answer is kept that was never charged"
-
-
-def _all_answers(t: Reader) -> Iterator[AnswerRow]:
-    """A page at a time, also within one question that was answered many times."""
-    page = t.scan(ANSWERS, limit=_PAGE)
-    while page:
-        yield from page
-        query, number = page[-1].query, page[-1].number
-        page = t.scan(ANSWERS, query, after=number, limit=_PAGE) or t.scan(
-            ANSWERS, after=query, limit=_PAGE
-        )

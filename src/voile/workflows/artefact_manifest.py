@@ -20,7 +20,7 @@ from voile.core.atomic_file import replace_file
 from voile.core.errors import UnreadableFile, VerificationFailed
 from voile.core.input_file import read_file, read_json
 from voile.federation.files import file_stem
-from voile.workflows.books import POLICY
+from voile.workflows.custody import POLICY
 
 FORMAT: Final = "voile artefact"
 VERSION: Final = 1

@@ -21,8 +21,8 @@ from voile.audit_log import (
 from voile.core.errors import InvalidInput
 from voile.core.storage import Reader
 from voile.ledger import Ledger, Measure, Node, ReplayKey
-from voile.ledger.charging import charge_name
 from voile.ledger.event_text import event_for_log, event_from
+from voile.ledger.journal import Act, Entry, charge_name, entries_of
 from voile.ledger.measures import Sums, fits, read
 from voile.ledger.recomputing import (
     JournalCheck,
@@ -30,11 +30,9 @@ from voile.ledger.recomputing import (
     Recomputation,
     cost_of,
     differences,
-    entries_of,
     forgotten_alerts,
     misplaced,
 )
-from voile.ledger.tables import Act, Entry
 from voile.workflows.answers_comparison import AnswersCheck
 
 _Act: TypeAlias = BudgetOpened | BudgetRenewed | Release | Participation

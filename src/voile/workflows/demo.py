@@ -46,8 +46,8 @@ from voile.models import Box, Model, wrap
 from voile.release import PostProcessed
 from voile.training import Plan, with_arrays
 from voile.workflows.artefact import Artefact
-from voile.workflows.books import open_books
-from voile.workflows.explain import Explainer
+from voile.workflows.custody import open_custody
+from voile.workflows.explain import ReleaseService
 from voile.workflows.explain.files import RECEIPT, draw
 from voile.workflows.federate import (
     NOT_FOR_RELEASE,
@@ -249,12 +249,12 @@ def _one_patient(artefact: Artefact, output: Path, rows: Rows) -> tuple[Path, Pa
     name = "interventional Shapley values"
     release = PostProcessed(explainer, [artefact.origin], model.digest, name)
     write_example(artefact.schema, patient, output / PATIENTS)
-    with open_books(output, server_origin(artefact.name)) as books:
-        asking = Explainer(release, books.desk, subject=artefact.name)
-        explained = asking(patient)
-        books.publish()
-        (receipt,) = asking.receipts(explained)
-        entry, policy = explained.entries[0], books.policy
+    with open_custody(output, server_origin(artefact.name)) as custody:
+        service = ReleaseService(custody)
+        explained = service.answer(release, patient, caller="explainer", subject=artefact.name)
+        custody.publish()
+        (receipt,) = service.receipts(explained)
+        entry, policy = explained.entries[0], custody.policy
     found = verify_receipt(bytes(receipt), policy, query=entry.question, answer=entry.answer)
     if found.failed is not None:
         raise VerificationFailed(f"{found.failed.name}: {found.failed.detail}")

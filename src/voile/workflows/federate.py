@@ -62,7 +62,7 @@ from voile.workflows.artefact import (
     write_artefact,
 )
 from voile.workflows.artefact_manifest import log_place
-from voile.workflows.books import POLICY, Books, open_books
+from voile.workflows.custody import POLICY, Custody, open_custody
 from voile.workflows.federation_books import (
     ClientBooks,
     Promise,
@@ -177,7 +177,7 @@ def federate(
     promise = Promise(job.protected, job.epsilon, job.delta)
     with ExitStack() as stack:
         own = {name: stack.enter_context(_client_books(job, name)) for name in sorted(job.clients)}
-        server = stack.enter_context(open_books(job.folder, server_origin(job.name)))
+        server = stack.enter_context(open_custody(job.folder, server_origin(job.name)))
         for name, books in own.items():
             open_account(books, name, promise, plan.participation_events)
         engine = _engine(job, plan, promise, own, server, rounds_seen, at_once)
@@ -201,7 +201,7 @@ def federate(
 
 def _client_books(job: Job, name: str) -> Any:
     folder = job.folder / CLIENTS / file_stem(name)
-    return open_books(folder, f"{_host(job.name)}/{file_stem(name)}")
+    return open_custody(folder, f"{_host(job.name)}/{file_stem(name)}")
 
 
 def server_origin(name: str) -> str:
@@ -218,8 +218,8 @@ def _engine(
     job: Job,
     plan: PipelinePlan,
     promise: Promise,
-    own: Mapping[str, Books],
-    server: Books,
+    own: Mapping[str, Custody],
+    server: Custody,
     seen: Progress | None,
     at_once: int,
 ) -> InProcess:
@@ -366,7 +366,7 @@ def _figures(job: Job, trained: PrivateExplainer, explainer: Any) -> dict[str, A
     }
 
 
-def _export_logs(books: Mapping[str, Books], folder: Path, say: Say) -> dict[str, str]:
+def _export_logs(books: Mapping[str, Custody], folder: Path, say: Say) -> dict[str, str]:
     """Sign and export all logs; where each lies, relative to the artefact."""
     placed = {}
     for party, each in books.items():

@@ -20,13 +20,12 @@ from voile.core.errors import BudgetExceeded, Refused
 from voile.core.guarantee import Protected
 from voile.core.storage import Transaction
 from voile.federation import Booking, Participation, RoundReport
-from voile.ledger import Charge, Opening, Planned, RowPart
+from voile.ledger import Charge, Opening, Planned, RowPart, recent_charges
 from voile.ledger.event_text import event_for_log, event_text
 from voile.ledger.measures import written
-from voile.ledger.reading import recent_charges
 from voile.privacy.events import PrivacyEvent
-from voile.workflows.books import Books
 from voile.workflows.budget import opened_record
+from voile.workflows.custody import Custody
 from voile.workflows.federation_rounds import WrittenRound, is_written, last_hash, remember
 
 _LONGEST_REASON = 300
@@ -46,7 +45,7 @@ class Promise:
 
 
 def open_account(
-    books: Books, client: str, promise: Promise, planned: Sequence[PrivacyEvent]
+    books: Custody, client: str, promise: Promise, planned: Sequence[PrivacyEvent]
 ) -> None:
     """Open a client's account for a plan of participations, unless it is open already.
 
@@ -106,7 +105,7 @@ class ClientBooks:
     update that was paid for from other books is not taken for one of these.
     """
 
-    books: Books
+    books: Custody
     client: str
     promise: Promise
 
@@ -185,7 +184,7 @@ class ClientBooks:
 class ServerBooks:
     """The books of the server: one record a round, and one for each client that fell out."""
 
-    books: Books
+    books: Custody
     promise: Promise
 
     def after_round(self, report: RoundReport) -> None:

@@ -23,8 +23,8 @@ from voile.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
 from voile.core.atomic_file import replace_file
 from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.workflows.artefact import REPORT, Artefact
-from voile.workflows.books import POLICY
 from voile.workflows.checkpoints import read_policy
+from voile.workflows.custody import POLICY
 from voile.workflows.federate import outcomes
 
 if TYPE_CHECKING:

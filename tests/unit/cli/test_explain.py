@@ -18,7 +18,7 @@ from voile import Explanation, cli
 from voile.audit_log import AuditLog
 from voile.cli import explain_output
 from voile.core.storage import open_storage
-from voile.workflows.charging import PARTS
+from voile.workflows.custody import PARTS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

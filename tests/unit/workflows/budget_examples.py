@@ -1,4 +1,4 @@
-"""What the tests of the budget workflows share: a desk with ledger, log and keys."""
+"""What the tests of the budget workflows share: a service with ledger, log and keys."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from voile.ledger import Alert, Ledger, PublicInput, Question
 from voile.privacy.events import Gaussian, PrivacyEvent
 from voile.workflows.budget import open_budget, renew_budget
 from voile.workflows.budget_verification import Evidence, verify
-from voile.workflows.charging import PARTS, Answer, Desk, Drawn, Request
 from voile.workflows.checkpoints import Keeper, kept_checkpoint
+from voile.workflows.custody import PARTS, Custody, Place
+from voile.workflows.explain import Answer, Drawn, ReleaseService, Request
 
 RULES: Policy = policy(0)
 EVENT = Gaussian(20.0)
@@ -73,14 +74,18 @@ def drawn(content: str) -> Callable[[], Drawn]:
 
 @dataclass(frozen=True)
 class House:
-    """A desk, and the folder with its keys."""
+    """A service, and the folder with its keys."""
 
-    desk: Desk
+    service: ReleaseService
     folder: Path
 
     @property
+    def custody(self) -> Custody:
+        return self.service.custody
+
+    @property
     def storage(self) -> Storage:
-        return self.desk.storage
+        return self.custody.storage
 
     @property
     def key(self) -> Path:
@@ -92,35 +97,39 @@ class House:
     ) -> House:
         storage = open_storage(place, PARTS)
         log = storage.submit(lambda t: AuditLog.create(t, ORIGIN))
-        house = cls(Desk(storage, Ledger(), log, KEY, on_alert), folder)
-        if not house.key.exists():
-            LOG_KEY.save(house.key)
+        where = Place.within(folder)
+        house = cls(ReleaseService(Custody(where, storage, Ledger(), log), on_alert), folder)
+        for key, path in ((LOG_KEY, where.signing_key), (KEY, where.replay_key)):
+            if not path.exists():
+                key.save(path)
         return house
 
     @classmethod
     def reopen(cls, place: str, folder: Path) -> House:
         storage = open_storage(place, PARTS)
         log = storage.submit(AuditLog.open)
-        return cls(Desk(storage, Ledger(), log, KEY), folder)
+        custody = Custody(Place.within(folder), storage, Ledger(), log)
+        return cls(ReleaseService(custody), folder)
 
     def open(self, name: str = "clinic", **changes: Any) -> None:
-        desk = self.desk
-        open_budget(desk.storage, desk.ledger, desk.log, opening(name, **changes), caller="x")
+        kept = self.custody
+        open_budget(kept.storage, kept.ledger, kept.log, opening(name, **changes), caller="x")
 
     def renew(self, name: str) -> None:
-        desk = self.desk
-        renew_budget(desk.storage, desk.ledger, desk.log, name, reason="why", caller="x")
+        kept = self.custody
+        renew_budget(kept.storage, kept.ledger, kept.log, name, reason="why", caller="x")
 
     def answer(self, content: str = "row 1", **changes: Any) -> Answer:
         fresh = changes.pop("fresh", False)
-        return self.desk.answer(request(content, **changes), drawn(f"noisy {content}"), fresh=fresh)
+        asked, answer = request(content, **changes), drawn(f"noisy {content}")
+        return self.service.answer_request(asked, answer, fresh=fresh)
 
     def keep(self) -> None:
-        Keeper(RULES, kept_checkpoint(self.key), LOG_KEY).publish(self.storage, self.desk.log)
+        Keeper(RULES, kept_checkpoint(self.key), LOG_KEY).publish(self.storage, self.custody.log)
 
     def verify(self) -> Report:
         copy = kept_checkpoint(self.key)
         kept = ((copy.name, copy.read_bytes()),) if copy.exists() else ()
-        desk = self.desk
-        evidence = Evidence(RULES, kept, replay_key=desk.key)
-        return verify(desk.storage, desk.ledger, desk.log, evidence)
+        own = self.custody
+        evidence = Evidence(RULES, kept, replay_key=own.key)
+        return verify(own.storage, own.ledger, own.log, evidence)

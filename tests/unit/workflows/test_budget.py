@@ -15,6 +15,7 @@ import pytest
 from tests.unit.audit_log.examples import LOG_KEY, ORIGIN, WITNESS_KEYS, policy
 from tests.unit.ledger.examples import DATASET
 from tests.unit.workflows.budget_examples import EVENT, RULES, House, drawn, guarantee, request
+from tests.unit.workflows.explain.examples import ROWS, free
 
 from voile.audit_log import (
     BudgetOpened,
@@ -46,8 +47,9 @@ from voile.ledger.measures import written
 from voile.ledger.tables import ANSWERS, BALANCES, ENTRIES, AnswerRow
 from voile.privacy.events import Composed, Gaussian, Laplace, Repeated, Zcdp
 from voile.workflows.budget_verification import Evidence, verify
-from voile.workflows.charging import Drawn, Prepared
 from voile.workflows.checkpoints import Keeper, kept_checkpoint
+from voile.workflows.explain import Drawn, ReleaseService
+from voile.workflows.explain.charging import Prepared, _record, prepare
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def house(tmp_path: Path) -> House:
 
 
 def records(house: House) -> list[Any]:
-    return [decode_record(c) for c in house.storage.submit(lambda t: house.desk.log.records(t))]
+    return [decode_record(c) for c in house.storage.submit(lambda t: house.custody.log.records(t))]
 
 
 def step(report: Report, name: str) -> str:
@@ -70,8 +72,8 @@ def detail(report: Report, name: str) -> str:
 
 
 def prepared(house: House, name: str) -> Prepared:
-    account = house.storage.look(lambda t: house.desk.ledger.account(t, "clinic"))
-    return house.desk.prepare(request(name), account)
+    account = house.storage.look(lambda t: house.custody.ledger.account(t, "clinic"))
+    return prepare(house.custody, request(name), account)
 
 
 class TestTheWalk:
@@ -96,7 +98,7 @@ class TestTheWalk:
         def never() -> Drawn:
             raise AssertionError("drawn again")
 
-        again = house.desk.answer(request("row 1", caller="grace"), never)
+        again = house.service.answer_request(request("row 1", caller="grace"), never)
         assert again.replayed
         assert replace(again, replayed=False) == first
         assert len(records(house)) == 2
@@ -105,7 +107,7 @@ class TestTheWalk:
         house.answer()
         answer = house.answer()
         house.keep()
-        receipt = issue_receipt(house.storage, house.desk.log, answer.record, answer.nonces)
+        receipt = issue_receipt(house.storage, house.custody.log, answer.record, answer.nonces)
         report = verify_receipt(
             bytes(receipt),
             policy(0),
@@ -118,10 +120,10 @@ class TestTheWalk:
         """Somebody else answers the question while this one is drawing."""
 
         def overtaken() -> Drawn:
-            house.desk.answer(request(caller="grace"), drawn("the winner's noise"))
+            house.service.answer_request(request(caller="grace"), drawn("the winner's noise"))
             return Drawn(b"the loser's noise")
 
-        answer = house.desk.answer(request(), overtaken)
+        answer = house.service.answer_request(request(), overtaken)
         assert (answer.content, answer.replayed) == (b"the winner's noise", True)
         assert sum(isinstance(record, Release) for record in records(house)) == 1
 
@@ -133,7 +135,7 @@ class TestTheWalk:
             return Drawn(b"too late")
 
         with pytest.raises(BudgetExceeded):
-            house.desk.answer(request(event=Zcdp(0.02)), meanwhile)
+            house.service.answer_request(request(event=Zcdp(0.02)), meanwhile)
         assert [type(record) for record in records(house)] == [BudgetOpened, Release, Refusal]
         assert house.verify().verified
 
@@ -142,7 +144,7 @@ class TestTheWalk:
             raise AssertionError("computed although it does not fit")
 
         with pytest.raises(BudgetExceeded) as caught:
-            house.desk.answer(request(event=Gaussian(1.0)), never)
+            house.service.answer_request(request(event=Gaussian(1.0)), never)
         refusal = records(house)[-1]
         assert isinstance(refusal, Refusal)
         assert refusal.reason == str(caught.value)
@@ -152,8 +154,8 @@ class TestTheWalk:
     def test_records_state_what_each_request_promises(self, house: House) -> None:
         """The same subject, event and cost; another guarantee."""
         promised = guarantee(epsilon=0.125)
-        house.desk.answer(request("a"), drawn("1"))
-        house.desk.answer(request("b", guarantees=(promised,)), drawn("2"))
+        house.service.answer_request(request("a"), drawn("1"))
+        house.service.answer_request(request("b", guarantees=(promised,)), drawn("2"))
         first, second = records(house)[-2:]
         assert (first.epsilon, second.epsilon) == (guarantee().epsilon, 0.125)
         assert first.guarantees == guarantees_digest((guarantee(),))
@@ -164,7 +166,7 @@ class TestTheWalk:
             raise OSError("the model server is gone")
 
         with pytest.raises(OSError, match="gone"):
-            house.desk.answer(request(), broken)
+            house.service.answer_request(request(), broken)
         assert len(records(house)) == 1
 
     def test_fresh_noise_is_charged(self, house: House) -> None:
@@ -174,7 +176,7 @@ class TestTheWalk:
     def test_what_does_not_match_the_account_is_not_answered(self, house: House) -> None:
         wrong = (guarantee(unit=ProtectedUnit.CLIENT),)
         with pytest.raises(Refused, match="is for the unit"):
-            house.desk.answer(request(guarantees=wrong), drawn("x"))
+            house.service.answer_request(request(guarantees=wrong), drawn("x"))
         with pytest.raises(InvalidInput, match="without a guarantee"):
             request(guarantees=())
         assert len(records(house)) == 1
@@ -236,7 +238,7 @@ class TestOpeningAndRenewing:
     def test_the_longest_names_fit_into_a_record(self, house: House) -> None:
         long = "x" * 100
         house.open(long, parent="clinic", dataset="é" * 50, shares_rows_with=(DATASET,))
-        house.desk.answer(
+        house.service.answer_request(
             request(account=long, guarantees=(guarantee(dataset="é" * 50),)), drawn("x")
         )
         assert house.verify().verified
@@ -366,13 +368,13 @@ class TestVerify:
     def test_without_the_replay_key_it_says_what_it_did_not_compare(self, house: House) -> None:
         house.answer("a")
         house.answer("a", fresh=True)  # an answer for each charge
-        desk = house.desk
-        report = verify(desk.storage, desk.ledger, desk.log, Evidence())
+        custody = house.custody
+        report = verify(custody.storage, custody.ledger, custody.log, Evidence())
         assert step(report, "answers") == "checked"
         assert "2 answers; not compared" in detail(report, "answers")
         assert "each the one on record" in detail(house.verify(), "answers")
         house.storage.submit(spoil_answer)
-        report = verify(desk.storage, desk.ledger, desk.log, Evidence())
+        report = verify(custody.storage, custody.ledger, custody.log, Evidence())
         assert "not that on record" in detail(report, "answers")
 
     def test_an_answer_to_a_charge_that_is_no_release_shows(self, house: House) -> None:
@@ -380,7 +382,7 @@ class TestVerify:
         asked = prepared(house, "a").charge
 
         def participation(t: Transaction) -> None:
-            grant, headline = house.desk.ledger.charge(t, asked), guarantee()
+            grant, headline = house.custody.ledger.charge(t, asked), guarantee()
             record = Participation(
                 time=int(grant.time),
                 account="clinic",
@@ -394,7 +396,7 @@ class TestVerify:
                 event=event_text(EVENT),
                 cost=written(grant.cost),
             )
-            house.desk.log.append(t, record)
+            house.custody.log.append(t, record)
 
         house.storage.submit(participation)
         report = house.verify()
@@ -409,10 +411,12 @@ class TestVerify:
         asked = [prepared(house, name) for name in ("a", "b")]
 
         def two_answers(t: Transaction) -> None:
-            grants = [house.desk.ledger.charge(t, each.charge) for each in asked]
+            grants = [house.custody.ledger.charge(t, each.charge) for each in asked]
             for each, grant in reversed(list(zip(asked, grants, strict=True))):
                 made = Drawn(b"noise")
-                record = house.desk.log.append_encoded(t, house.desk.record(each, grant, made))
+                record = house.custody.log.append_encoded(
+                    t, _record(house.custody, each, grant, made)
+                )
                 charged = grant.number, "clinic", "clinic", grant.time, record.number
                 kept = AnswerRow(each.charge.query, *charged, b"noise", made.digest, made.digest)
                 t.insert(ANSWERS, kept)
@@ -426,11 +430,11 @@ class TestVerify:
         house.answer("a")
         house.answer("b")
         told = records(house)[-1]
-        house.storage.submit(lambda t: house.desk.log.append(t, told))
+        house.storage.submit(lambda t: house.custody.log.append(t, told))
         assert "twice in the log" in detail(house.verify(), "charges")
         for name in ("clinic#99", "elsewhere#0", "clinic#x", "clinic"):
             record = replace(told, charge=name)
-            house.storage.submit(lambda t, record=record: house.desk.log.append(t, record))  # type: ignore[misc]
+            house.storage.submit(lambda t, record=record: house.custody.log.append(t, record))  # type: ignore[misc]
         said = detail(house.verify(), "charges")
         assert "clinic#99: in the log, but not charged" in said
         assert "and 2 more" in said
@@ -441,8 +445,8 @@ class TestVerify:
         seen: list[tuple[int, int]] = []
         verify(
             house.storage,
-            house.desk.ledger,
-            house.desk.log,
+            house.custody.ledger,
+            house.custody.log,
             Evidence(),
             progress=lambda done, size: seen.append((done, size)),
         )
@@ -477,16 +481,16 @@ class TestVerify:
         set_back = House.create(str(tmp_path / "two.db"), tmp_path)
         set_back.open()
         keeper = Keeper(RULES, kept_checkpoint(set_back.key))
-        desk = replace(set_back.desk, log=keeper.knows(set_back.desk.log))
+        service = ReleaseService(replace(set_back.custody, log=keeper.knows(set_back.custody.log)))
 
         def computed() -> Drawn:
             raise AssertionError("something was computed")
 
         for fresh in (False, True):
             with pytest.raises(VerificationFailed, match="set back"):
-                desk.answer(request(), computed, fresh=fresh)
+                service.answer_request(request(), computed, fresh=fresh)
         with pytest.raises(VerificationFailed, match="set back"):
-            desk.check_log()
+            service.answer(free(), ROWS, caller="ada")
         assert len(records(set_back)) == 1
 
     def test_a_witness_remembers_what_a_restored_database_forgot(self, tmp_path: Path) -> None:
@@ -502,8 +506,8 @@ class TestVerify:
                 house.open()
                 for number in range(answers):
                     house.answer(str(number))
-                desk = house.desk
-                found = verify(desk.storage, desk.ledger, desk.log, seen)
+                custody = house.custody
+                found = verify(custody.storage, custody.ledger, custody.log, seen)
                 outcomes.append(step(found, "witnesses"))
             server.shutdown()
             thread.join()
@@ -525,7 +529,7 @@ class TestVerify:
     def test_a_copy_signed_by_somebody_else_is_refused(self, house: House) -> None:
         stranger = SigningKey.generate("example.org/voile")
         keeper = Keeper(policy(0, log_keys=[stranger]), kept_checkpoint(house.key), stranger)
-        keeper.publish(house.storage, house.desk.log)
+        keeper.publish(house.storage, house.custody.log)
         assert step(house.verify(), "kept copy") == "failed"
 
     def test_a_copy_of_another_log_is_called_that(self, house: House) -> None:
@@ -534,7 +538,7 @@ class TestVerify:
         note = bytes(Note(text, (stranger.sign(text),)))
         evidence = Evidence(policy=policy(0), checkpoints=(("copy", note),))
         with pytest.raises(InvalidInput, match=r"copy is that of .example\.org/another"):
-            verify(house.storage, house.desk.ledger, house.desk.log, evidence)
+            verify(house.storage, house.custody.ledger, house.custody.log, evidence)
 
     def test_the_copy_lies_beside_the_key(self, house: House) -> None:
         house.keep()

@@ -21,7 +21,8 @@ from voile.ledger import Ledger, ReplayKey
 from voile.ledger.report_schema import SCHEMA
 from voile.ledger.tables import BALANCES
 from voile.privacy.events import Zcdp
-from voile.workflows.charging import PARTS, Desk
+from voile.workflows.custody import PARTS, Custody, Place
+from voile.workflows.explain import ReleaseService
 
 OPEN = ["--dataset", "clinic v1", "--epsilon", "1", "--delta", "1e-5"]
 
@@ -42,9 +43,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def spend(share: float = 0.02, content: str = "row 1") -> None:
+    if not Path("replay.key").exists():
+        ReplayKey(bytes(32)).save(Path("replay.key"))
     with open_storage("log.db", PARTS) as storage:
-        desk = Desk(storage, Ledger(), storage.submit(AuditLog.open), ReplayKey(bytes(32)))
-        desk.answer(request(content, event=Zcdp(share)), drawn("noisy"))
+        log = storage.submit(AuditLog.open)
+        service = ReleaseService(Custody(Place.within(Path()), storage, Ledger(), log))
+        service.answer_request(request(content, event=Zcdp(share)), drawn("noisy"))
 
 
 def test_open_show_and_the_copy_of_the_checkpoint(run: Any) -> None:

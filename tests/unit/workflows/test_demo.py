@@ -17,7 +17,7 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary
 from voile.workflows import demo
 from voile.workflows.artefact import load_artefact
-from voile.workflows.books import POLICY
+from voile.workflows.custody import POLICY
 from voile.workflows.federate import NOT_FOR_RELEASE
 
 

@@ -26,8 +26,8 @@ from voile.release import PostProcessed
 from voile.workflows import federate as workflow
 from voile.workflows.artefact import Artefact, load_artefact
 from voile.workflows.artefact_manifest import MANIFEST
-from voile.workflows.books import open_books
 from voile.workflows.budget_verification import Evidence, verify
+from voile.workflows.custody import open_custody
 from voile.workflows.federate import Job, federate
 from voile.workflows.federate_files import job_from
 from voile.workflows.federation_books import ClientBooks
@@ -129,7 +129,7 @@ def test_each_clients_ledger_agrees_with_its_own_log(job: Job, artefact: Artefac
     assert artefact.guarantees
     for client in CHOSEN:
         folder = job.folder / "clients" / client
-        with open_books(folder, f"voile.invalid/study-20-v1/{client}") as books:
+        with open_custody(folder, f"voile.invalid/study-20-v1/{client}") as books:
             report = verify(books.storage, books.ledger, books.log, Evidence())
             assert report.failed is None
 

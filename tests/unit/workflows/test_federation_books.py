@@ -27,8 +27,8 @@ from voile.federation import Outcome, RoundReport
 from voile.federation import Participation as Asked
 from voile.ledger import Ledger
 from voile.privacy.events import Gaussian, PoissonSampled, PrivacyEvent, Repeated
-from voile.workflows.books import Books, open_books
 from voile.workflows.budget_verification import Evidence, verify
+from voile.workflows.custody import Custody, open_custody
 from voile.workflows.federation_books import ClientBooks, Promise, ServerBooks, open_account
 
 EVENT: PrivacyEvent = Repeated(PoissonSampled(Gaussian(4.0), 0.1, Relation.BLANK_ONE), 10)
@@ -36,8 +36,8 @@ PROMISE = Promise(row_of("study v1"), 2.0, 1e-5)
 
 
 @pytest.fixture
-def books(tmp_path: Path) -> Iterator[Books]:
-    with open_books(tmp_path / "north", "north.example/log") as opened:
+def books(tmp_path: Path) -> Iterator[Custody]:
+    with open_custody(tmp_path / "north", "north.example/log") as opened:
         yield opened
 
 
@@ -45,11 +45,11 @@ def asked(number: int, event: PrivacyEvent | None = EVENT) -> Asked:
     return Asked("north", "black box", number, event)
 
 
-def records(books: Books) -> list[object]:
+def records(books: Custody) -> list[object]:
     return [decode_record(r) for r in books.storage.submit(lambda t: books.log.records(t))]
 
 
-def test_a_client_grants_its_plan_and_nothing_beyond(books: Books) -> None:
+def test_a_client_grants_its_plan_and_nothing_beyond(books: Custody) -> None:
     open_account(books, "north", PROMISE, [EVENT, EVENT])
     recorder = ClientBooks(books, "north", PROMISE)
     recorder.before_participation(asked(1))
@@ -60,7 +60,7 @@ def test_a_client_grants_its_plan_and_nothing_beyond(books: Books) -> None:
     assert kinds == [Participation, Participation, Refusal]
 
 
-def test_another_event_than_planned_is_refused(books: Books) -> None:
+def test_another_event_than_planned_is_refused(books: Custody) -> None:
     open_account(books, "north", PROMISE, [EVENT])
     recorder = ClientBooks(books, "north", PROMISE)
     louder = Repeated(PoissonSampled(Gaussian(2.0), 0.1, Relation.BLANK_ONE), 10)
@@ -70,7 +70,7 @@ def test_another_event_than_planned_is_refused(books: Books) -> None:
         recorder.before_participation(asked(1, None))
 
 
-def test_no_record_of_a_client_is_dated_more_finely_than_in_hours(books: Books) -> None:
+def test_no_record_of_a_client_is_dated_more_finely_than_in_hours(books: Custody) -> None:
     """How long it took from one to the next depends on what was drawn."""
     exact = replace(books, ledger=Ledger(clock=lambda: 1_700_003_599.5))
     open_account(exact, "north", PROMISE, [EVENT])
@@ -81,7 +81,7 @@ def test_no_record_of_a_client_is_dated_more_finely_than_in_hours(books: Books) 
     assert {record.time for record in records(books)} == {1_700_002_800}  # type: ignore[attr-defined]
 
 
-def test_the_log_alone_adds_up_to_the_ledger(books: Books) -> None:
+def test_the_log_alone_adds_up_to_the_ledger(books: Custody) -> None:
     open_account(books, "north", PROMISE, [EVENT, EVENT])
     ClientBooks(books, "north", PROMISE).before_participation(asked(1))
     published = books.publish()
@@ -92,18 +92,18 @@ def test_the_log_alone_adds_up_to_the_ledger(books: Books) -> None:
 
 def test_books_are_found_again_with_their_account(tmp_path: Path) -> None:
     for _ in range(2):
-        with open_books(tmp_path, "north.example/log") as books:
+        with open_custody(tmp_path, "north.example/log") as books:
             open_account(books, "north", PROMISE, [EVENT, EVENT])
             ClientBooks(books, "north", PROMISE).before_participation(asked(1))
-    with open_books(tmp_path, "north.example/log") as books:
+    with open_custody(tmp_path, "north.example/log") as books:
         open_account(books, "north", PROMISE, [EVENT, EVENT])
         with pytest.raises(BudgetExceeded):
             ClientBooks(books, "north", PROMISE).before_participation(asked(3))
     with ExitStack() as stack, pytest.raises(InvalidInput, match="books of"):
-        stack.enter_context(open_books(tmp_path, "south.example/log"))
+        stack.enter_context(open_custody(tmp_path, "south.example/log"))
 
 
-def test_the_server_writes_rounds_in_a_chain_and_who_fell_out(books: Books) -> None:
+def test_the_server_writes_rounds_in_a_chain_and_who_fell_out(books: Custody) -> None:
     server = ServerBooks(books, PROMISE)
     outcomes = (("north", Outcome.ANSWERED), ("south", Outcome.LATE))
     first = RoundReport("black box", 1, outcomes, True, "digest one")
@@ -137,10 +137,10 @@ def test_a_round_that_was_written_is_known_without_reading_the_log(
         patch.setattr(AuditLog, "records", unread)
         patch.setattr(AuditLog, "record", unread)
         for report in (*reports, reports[2], reports[1]):
-            with open_books(tmp_path, "north.example/log") as books:
+            with open_custody(tmp_path, "north.example/log") as books:
                 ServerBooks(books, PROMISE).after_round(report)
     again = RoundReport("black box", 2, outcomes, True, "another digest")
-    with open_books(tmp_path, "north.example/log") as books:
+    with open_custody(tmp_path, "north.example/log") as books:
         ServerBooks(books, PROMISE).after_round(again)
         rounds = [record for record in records(books) if isinstance(record, FederationRound)]
     assert [record.round for record in rounds] == [1, 2, 3, 2]
@@ -150,21 +150,21 @@ def test_a_round_that_was_written_is_known_without_reading_the_log(
 
 def test_books_that_were_set_back_are_neither_opened_nor_charged(tmp_path: Path) -> None:
     """A client's and a server's: by the copy of the checkpoint beside the key."""
-    with open_books(tmp_path, "north.example/log") as books:
+    with open_custody(tmp_path, "north.example/log") as books:
         open_account(books, "north", PROMISE, [EVENT, EVENT])
     shutil.copy(tmp_path / "log.db", tmp_path / "backup.db")
     report = RoundReport("black box", 1, (("north", Outcome.ANSWERED),), True, "digest")
-    with open_books(tmp_path, "north.example/log") as books:
+    with open_custody(tmp_path, "north.example/log") as books:
         ClientBooks(books, "north", PROMISE).before_participation(asked(1))
         published = books.publish()
     copy = (tmp_path / "audit.checkpoint").read_bytes()
     assert copy == bytes(published.note)
     shutil.copy(tmp_path / "backup.db", tmp_path / "log.db")
     with ExitStack() as stack, pytest.raises(VerificationFailed, match="set back"):
-        stack.enter_context(open_books(tmp_path, "north.example/log"))
+        stack.enter_context(open_custody(tmp_path, "north.example/log"))
     # The copy comes back while the books are open: a disk that was away, another machine.
     (tmp_path / "audit.checkpoint").unlink()
-    with open_books(tmp_path, "north.example/log") as books:
+    with open_custody(tmp_path, "north.example/log") as books:
         (tmp_path / "audit.checkpoint").write_bytes(copy)
         before = records(books)
         with pytest.raises(VerificationFailed, match="set back"):
@@ -177,11 +177,11 @@ def test_books_that_were_set_back_are_neither_opened_nor_charged(tmp_path: Path)
 
 
 def test_books_go_by_their_policy_file(tmp_path: Path) -> None:
-    with open_books(tmp_path, "north.example/log") as books:
+    with open_custody(tmp_path, "north.example/log") as books:
         rules = books.policy
     witness = SigningKey.generate("witness.example", KeyKind.WITNESS)
     asking = replace(rules, witness_keys=(witness.verifier,), threshold=1)
     (tmp_path / "audit-policy.toml").write_text(str(asking))
-    with open_books(tmp_path, "north.example/log") as books:
+    with open_custody(tmp_path, "north.example/log") as books:
         assert books.policy == asking
         assert books.publish().missing == 1

@@ -14,7 +14,8 @@ from voile.core.errors import Refused
 from voile.core.storage import open_storage
 from voile.core.storage.opening import PARTS as PART_VERSIONS
 from voile.core.storage.opening import PartVersion
-from voile.workflows.charging import PARTS, Answer
+from voile.workflows.custody import PARTS
+from voile.workflows.explain.charging import Answer
 from voile.workflows.nonces import Committing
 
 OLD_RECEIPT = Path(__file__).with_name("old-receipt.tlog-proof")
@@ -45,7 +46,7 @@ def test_receipts_that_were_issued_before_still_verify() -> None:
     ],
 )
 def test_whatever_differs_has_nonces_of_its_own(tmp_path: Path, other: Committing) -> None:
-    key = House.create("memory:", tmp_path).desk.key
+    key = House.create("memory:", tmp_path).custody.key
     assert not set(KEPT.nonces(key).values()) & set(other.nonces(key).values())
     assert KEPT.nonces(key) == KEPT.nonces(key)
 
@@ -53,7 +54,7 @@ def test_whatever_differs_has_nonces_of_its_own(tmp_path: Path, other: Committin
 def opens(house: House, answer: Answer, nonces: dict[str, bytes], content: str) -> bool:
     """Whether these nonces open the record's commitments to this content."""
     house.keep()
-    receipt = issue_receipt(house.storage, house.desk.log, answer.record, nonces)
+    receipt = issue_receipt(house.storage, house.custody.log, answer.record, nonces)
     asked = request(content).question.canonical_bytes
     said = f"noisy {content}".encode()
     return verify_receipt(bytes(receipt), policy(0), query=asked, answer=said).verified

@@ -110,6 +110,10 @@ class MemorySession:
         insort(keys, key)
         self._undo.append(lambda: _withdraw(rows, keys, key))
 
+    def insert_all(self, table: Table[Record], records: Sequence[Record]) -> None:
+        for record in records:
+            self.insert(table, record)
+
     def replace(self, table: Table[Record], record: Record) -> None:
         self._check_writable()
         self.memory.pop(table.name, None)

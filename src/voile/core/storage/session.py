@@ -45,6 +45,9 @@ class Transaction(Reader, Protocol):
     def insert(self, table: Table[Record], record: Record) -> None:
         """Add a record; `DuplicateRecord` if its key is taken."""
 
+    def insert_all(self, table: Table[Record], records: Sequence[Record]) -> None:
+        """Add several records; `DuplicateRecord` if the key of one is taken."""
+
     def replace(self, table: Table[Record], record: Record) -> None:
         """Overwrite the record with the same key; `MissingRecord` if there is none."""
 

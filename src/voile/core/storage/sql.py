@@ -97,6 +97,16 @@ class SqlRecords:
         if not self._change(self._insert(table), row):
             raise DuplicateRecord(table.name, table.key_of(row))
 
+    def insert_all(self, table: Table[Record], records: Sequence[Record]) -> None:
+        self.memory.pop(table.name, None)
+        rows = list(map(table.row, records))
+        if rows and self._change_each(self._insert(table), rows) != len(rows):
+            keys = list(map(table.key_of, rows))
+            stored = [tuple(self._fetch(self._get(table), key)[0]) for key in keys]
+            pairs = zip(keys, rows, stored, strict=True)
+            taken = next((key for key, row, found in pairs if row != found), keys[0])
+            raise DuplicateRecord(table.name, taken)
+
     def replace(self, table: Table[Record], record: Record) -> None:
         self.memory.pop(table.name, None)
         row = table.row(record)

@@ -5,24 +5,35 @@ A tour, in the order of the walk:
 - say what you want: `ExplanationSpec` (options, TOML or JSON), `Protect`
 - read what it names: `load_inputs`, `ExplanationInputs`; or hand in loaded objects
 - get the release that keeps the promise: `build_release`
-- have it answered, charged, recorded and proved: `Explainer`, `Explained`
-- pay once for an artefact: `paid_synthetic_background`, `paid_clusters`
+- have it answered, charged, recorded and proved: `ReleaseService`, for rows with names and notes
+  (`RowsToExplain`) or for strangers together (`ExplanationRequest`); what leaves is `Explained`
+- pay once for an artefact: `paid_synthetic_background`, `paid_clusters`; for anything else that is
+  bytes in the end: `Request`, `Drawn`, `ReleaseService.answer_request`
 """
 
 from voile.workflows.explain.building import build_release
-from voile.workflows.explain.explainer import NOTHING_TO_CHARGE, Explained, Explainer, OnRecord
+from voile.workflows.explain.charging import Answer, Drawn, Request
 from voile.workflows.explain.inputs import ExplanationInputs, load_inputs
 from voile.workflows.explain.paid_artefacts import paid_clusters, paid_synthetic_background
+from voile.workflows.explain.questions import RowsToExplain
+from voile.workflows.explain.released import Explained, OnRecord
+from voile.workflows.explain.requests import ExplanationRequest
+from voile.workflows.explain.service import NOTHING_TO_CHARGE, ReleaseService
 from voile.workflows.explain.specification import ExplanationSpec, Protect
 
 __all__ = [
     "NOTHING_TO_CHARGE",
+    "Answer",
+    "Drawn",
     "Explained",
-    "Explainer",
     "ExplanationInputs",
+    "ExplanationRequest",
     "ExplanationSpec",
     "OnRecord",
     "Protect",
+    "ReleaseService",
+    "Request",
+    "RowsToExplain",
     "build_release",
     "load_inputs",
     "paid_clusters",

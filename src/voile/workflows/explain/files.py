@@ -16,7 +16,8 @@ from voile.core.guarantee import Guarantee
 from voile.core.input_file import read_json
 from voile.core.optional import optional
 from voile.release import PUBLIC, Origin, trained_on, trained_privately
-from voile.workflows.explain.explainer import Explained, Explainer
+from voile.workflows.explain.released import Explained
+from voile.workflows.explain.service import ReleaseService
 
 RECEIPT: Final = ".tlog-proof"
 ROW_RECEIPT: Final = ".row-proof"
@@ -71,12 +72,12 @@ def as_plain(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def write_receipts(explainer: Explainer, explained: Explained, path: Path) -> list[Path]:
+def write_receipts(service: ReleaseService, explained: Explained, path: Path) -> list[Path]:
     """One receipt for one entry; for several, a folder with a receipt and an answer for each.
 
     With an answer beside it, each can be checked by itself: `voile audit verify RECEIPT --answer`.
     """
-    receipts = explainer.receipts(explained)
+    receipts = service.receipts(explained)
     if len(receipts) == 1:
         return [replace_file(path, bytes(receipts[0]), mode=_PRIVATE)]
     folder = folder_of_receipts(path)
@@ -94,16 +95,16 @@ def folder_of_receipts(path: Path) -> Path:
     return path.with_suffix(".receipts")
 
 
-def write_row_receipts(explainer: Explainer, explained: Explained, folder: Path) -> list[Path]:
+def write_row_receipts(service: ReleaseService, explained: Explained, folder: Path) -> list[Path]:
     """For each row of a call that cost nothing, its explanation and its own proof."""
     folder.mkdir(parents=True, exist_ok=True)
-    return list(_row_receipts(explainer, explained, folder))
+    return list(_row_receipts(service, explained, folder))
 
 
-def _row_receipts(explainer: Explainer, explained: Explained, folder: Path) -> Iterator[Path]:
+def _row_receipts(service: ReleaseService, explained: Explained, folder: Path) -> Iterator[Path]:
     for number, row in enumerate(explained.explanation):
         row.save(folder / f"{number}.voile")
-        proof = explainer.row_receipt(explained, number)
+        proof = service.row_receipt(explained, number)
         yield replace_file(folder / f"{number}{ROW_RECEIPT}", bytes(proof), mode=_PRIVATE)
 
 

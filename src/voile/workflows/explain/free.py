@@ -11,6 +11,7 @@ be issued at any later time by whoever has that key and the explanation (`tree_o
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
@@ -26,23 +27,32 @@ from voile.core.errors import VerificationFailed
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
 from voile.ledger import Question, ReplayKey
-from voile.workflows.charging import Answer, Desk
+from voile.workflows.custody import Custody
 
 CARRIED: Final = "carried forward from training"
 NO_PROMISE: Final = "none: made from public artefacts only"
 
 
-def record_call(
-    desk: Desk, question: Question, subject: str, explanation: Explanation
-) -> tuple[Answer, RowTree]:
-    """Write one call into the log; the answer leaves after the commit."""
+@dataclass(frozen=True)
+class FreeCall:
+    """A call that is to be written into the log, its proofs, and what opens its commitments."""
+
+    record: PostProcessing
+    tree: RowTree
+    nonces: dict[str, bytes] = field(repr=False)
+
+
+def free_call(
+    custody: Custody, question: Question, subject: str, explanation: Explanation
+) -> FreeCall:
+    """What the log will say about one call; the answer leaves after the commit."""
     call = secrets.token_hex(16)
-    tree = RowTree.of(explanation_rows(explanation), _seed(desk.key, call))
-    nonces = desk.key.nonces(f"call {call}")
+    tree = RowTree.of(explanation_rows(explanation), _seed(custody.key, call))
+    nonces = custody.key.nonces(f"call {call}")
     promises = explanation.guarantees
     first = promises[0] if promises else None
     record = PostProcessing(
-        time=int(desk.ledger.now()),
+        time=int(custody.ledger.now()),
         call=call,
         subject=subject,
         rows=len(explanation),
@@ -55,8 +65,7 @@ def record_call(
         delta=first.delta if first else None,
         **(first.protected.texts if first else {}),
     )
-    index = desk.storage.submit(lambda t: desk.log.append(t, record)).number
-    return Answer(b"", "", index, False, nonces), tree
+    return FreeCall(record, tree, nonces)
 
 
 @lru_cache(maxsize=256)

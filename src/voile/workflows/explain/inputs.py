@@ -16,7 +16,6 @@ from voile.attribution.fastshap import load_explainer
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.explanation_checks import or_numbered
 from voile.core.input_file import read_json
-from voile.core.row_note import Note
 from voile.core.schema import Schema
 from voile.datasets.tables import read_protected_table, read_table
 from voile.models import Box, Simplex, WrappedModel, load_model, wrap
@@ -25,31 +24,11 @@ from voile.release.feature_clusters import CLUSTERS, Clusters, declared_clusters
 from voile.release.levels import Level, groups_at
 from voile.workflows.explain.files import origin_from
 from voile.workflows.explain.public_rows import public_rows
-from voile.workflows.explain.questions import row_count
+from voile.workflows.explain.questions import RowsToExplain
 from voile.workflows.explain.specification import ExplanationSpec, Protect
 
 if TYPE_CHECKING:
     from voile.workflows.artefact import Artefact
-
-
-@dataclass(frozen=True)
-class GivenRows:
-    """Rows as a release takes them.
-
-    Args:
-        rows: of a file that is protected, as they stand there; else inside the schema.
-        identifiers: one for each row, if a column holds them.
-        notes: what is to be said about them.
-    """
-
-    rows: Any
-    identifiers: list[Any] | None = None
-    notes: tuple[Note, ...] = ()
-
-    @property
-    def count(self) -> int:
-        """How many there are; public."""
-        return row_count(self.rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +110,7 @@ class ExplanationInputs:
         made = f"made from {', '.join(labels)}" if labels else "public"
         return (f"it is assumed, as stated, that the background rows are {made}", *self.remarks)
 
-    def read_rows(self, source: str) -> GivenRows:
+    def read_rows(self, source: str) -> RowsToExplain:
         """The rows of a file, or of standard input (`-`).
 
         What stands in protected ones is for the release to read, and never told.
@@ -141,7 +120,7 @@ class ExplanationInputs:
         read = _rows(source, self.schema, self.spec.id_column, protected=protected)
         if read.count == 0:
             raise InvalidInput(f"{source}: expected at least one row, found none")
-        return read
+        return replace(read, notes=(*self.notes, *read.notes))
 
     @property
     def _public_background(self) -> Any:
@@ -242,21 +221,21 @@ def _model(spec: ExplanationSpec, schema: Schema, artefact: Artefact | None) -> 
     return wrapped if output is None else wrapped.only(output)
 
 
-def _background(spec: ExplanationSpec, schema: Schema, artefact: Artefact | None) -> GivenRows:
+def _background(spec: ExplanationSpec, schema: Schema, artefact: Artefact | None) -> RowsToExplain:
     """Rows of a file, or the public reference rows of an artefact."""
     if spec.background is None:
-        return GivenRows(None if artefact is None else artefact.reference)
+        return RowsToExplain(None if artefact is None else artefact.reference)
     protected = spec.protect is Protect.BACKGROUND
     return _rows(spec.background, schema, None, protected=protected)
 
 
-def _rows(source: str, schema: Schema, id_column: str | None, *, protected: bool) -> GivenRows:
+def _rows(source: str, schema: Schema, id_column: str | None, *, protected: bool) -> RowsToExplain:
     table = (read_protected_table if protected else read_table)(source)
     features, identifiers = _features(table, schema, source), _identifiers(table, id_column, source)
     if protected:
-        return GivenRows(features, identifiers)
+        return RowsToExplain(features, identifiers)
     read = public_rows(features, schema, source=source)
-    return GivenRows(read.rows, identifiers, read.notes)
+    return RowsToExplain(read.rows, identifiers, read.notes)
 
 
 def _features(table: dict[str, Any], schema: Schema, source: str) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.workflows.checkpoints import Keeper
 from voile.workflows.explain import files
-from voile.workflows.explain.explainer import Explained, Explainer
+from voile.workflows.explain.released import Explained
+from voile.workflows.explain.service import ReleaseService
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Outputs:
                 "its policy with --policy, or leave out --receipt and --row-receipts"
             )
 
-    def write(self, asking: Explainer, explained: Explained, *, signed: bool) -> Written:
+    def write(self, service: ReleaseService, explained: Explained, *, signed: bool) -> Written:
         """Write what can be written; a file that fails stops no other one.
 
         Args:
@@ -83,7 +84,7 @@ class Outputs:
         """
         done: dict[str, list[str]] = {}
         failed: list[str] = []
-        for what, write in self._writers(asking, explained, signed).items():
+        for what, write in self._writers(service, explained, signed).items():
             try:
                 done[what] = [str(path) for path in write()]
             except Exception as error:  # the answer is paid for: nothing may keep it from leaving
@@ -98,7 +99,7 @@ class Outputs:
         return f"none written, because no checkpoint was signed here; {later}"
 
     def _writers(
-        self, asking: Explainer, explained: Explained, signed: bool
+        self, service: ReleaseService, explained: Explained, signed: bool
     ) -> dict[str, Callable[[], list[Path]]]:
         writers: dict[str, Callable[[], list[Path]]] = {}
         explanation, saved, proof = explained.explanation, self.saved, self.proof
@@ -106,9 +107,9 @@ class Outputs:
         if saved is not None:
             writers["saved"] = lambda: [files.save(explanation, saved)]
         if proof is not None and signed:
-            writers["receipts"] = lambda: files.write_receipts(asking, explained, proof)
+            writers["receipts"] = lambda: files.write_receipts(service, explained, proof)
         if rows is not None and signed:
-            writers["row receipts"] = lambda: files.write_row_receipts(asking, explained, rows)
+            writers["row receipts"] = lambda: files.write_row_receipts(service, explained, rows)
         if picture is not None:
             writers["picture"] = lambda: [files.draw(explanation, picture)]
         return writers

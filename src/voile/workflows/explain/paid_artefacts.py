@@ -22,8 +22,9 @@ from voile.release import SyntheticBackground, synthetic_background
 from voile.release.contract import parameters
 from voile.release.feature_clusters import CLUSTERS, Clusters, private_clusters
 from voile.release.synthetic import BINS
-from voile.workflows.charging import Desk, Drawn, Request
+from voile.workflows.explain.charging import Drawn, Request
 from voile.workflows.explain.questions import public_size
+from voile.workflows.explain.service import ReleaseService
 
 NAME: Final = "synthetic background"
 NAME_OF_CLUSTERS: Final = "clusters of features"
@@ -31,7 +32,7 @@ _STORED: Final = Path("stored answer")
 
 
 def paid_synthetic_background(
-    desk: Desk,
+    service: ReleaseService,
     account: str,
     records: Any,
     schema: Schema,
@@ -50,7 +51,7 @@ def paid_synthetic_background(
         epsilon, delta: of the publication, once.
         size, bins: see `voile.release.synthetic_background`.
     """
-    paying = _paying(desk, account)
+    paying = _paying(service, account)
     made = synthetic_background(
         records,
         schema,
@@ -78,13 +79,13 @@ def paid_synthetic_background(
         caller=caller,
         part=RowPart.BACKGROUND,
     )
-    answer = desk.answer(request, lambda: Drawn(packed(made)))
+    answer = service.answer_request(request, lambda: Drawn(packed(made)))
     kept = unpacked(answer.content, made) if answer.replayed else made
     return replace(kept, charge=answer.charge)
 
 
 def paid_clusters(
-    desk: Desk,
+    service: ReleaseService,
     account: str,
     records: Any,
     schema: Schema,
@@ -102,7 +103,7 @@ def paid_clusters(
         epsilon, delta: of the publication, once.
         count: see `voile.release.private_clusters`.
     """
-    paying = _paying(desk, account)
+    paying = _paying(service, account)
     made = private_clusters(
         records,
         schema=schema,
@@ -125,7 +126,7 @@ def paid_clusters(
         caller=caller,
         part=RowPart.POPULATION,
     )
-    answer = desk.answer(request, lambda: Drawn(json.dumps(made.groups).encode()))
+    answer = service.answer_request(request, lambda: Drawn(json.dumps(made.groups).encode()))
     # What was stored, also the first time: who loses a race gets the clusters of the winner.
     with damaged(_STORED):
         stored = json.loads(answer.content)
@@ -133,8 +134,8 @@ def paid_clusters(
     return replace(made, groups=groups, charge=answer.charge)
 
 
-def _paying(desk: Desk, name: str) -> Account:
-    return desk.storage.submit(lambda t: desk.ledger.account(t, name))
+def _paying(service: ReleaseService, name: str) -> Account:
+    return service.custody.account(name)
 
 
 def _request(

@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,9 +23,46 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Relation
 from voile.core.row_note import Note, note_to_plain
 from voile.core.schema.cells import raw_column
-from voile.ledger import PublicInput, Question, RowPart
-from voile.ledger.replay import About
+from voile.ledger import About, PublicInput, Question, RowPart
 from voile.release import Identity, RowsAre
+
+Identifier: TypeAlias = str | int | float | None
+"""As files and tables hold them; `voile.core.identifiers` says what they mean."""
+
+
+@dataclass(frozen=True)
+class RowsToExplain:
+    """Rows, and what is said about them.
+
+    Args:
+        rows: what the release takes.
+        identifiers: names of the rows: integers or text. Of protected records: each pays for
+            itself, and asking again is free; a row without a name may be anybody's, so everybody
+            pays for it. Of a population: for the watch against reconstruction.
+        notes: what is to be said with the explanation.
+        population: its name; by default the label of the data set.
+    """
+
+    rows: Any = field(repr=False)
+    identifiers: Sequence[Identifier] | None = None
+    notes: tuple[Note, ...] = ()
+    population: str | None = None
+
+    @classmethod
+    def of(cls, rows: Any) -> RowsToExplain:
+        """Rows with nothing said about them, unless they are such already."""
+        return rows if isinstance(rows, cls) else cls(rows)
+
+    @cached_property
+    def count(self) -> int:
+        """How many there are; public."""
+        return row_count(self.rows)
+
+    def check(self) -> None:
+        """There is something to explain."""
+        if self.count == 0:
+            raise InvalidInput("expected at least one row, found none")
+
 
 PARTS_OF_ROWS = {
     RowsAre.PUBLIC: RowPart.BACKGROUND,
@@ -113,6 +152,25 @@ def chosen(rows: Any, places: Sequence[int]) -> Any:
         array = hasattr(rows, "__array__")
         return np.asarray(rows)[list(places)] if array else [rows[place] for place in places]
     return {name: column[list(places)] for name, column in columns.items()}
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Rows of several tables or arrays, one below the other; no cell changes its type."""
+    if all(isinstance(part, np.ndarray) for part in parts):
+        if len({(part.dtype, part.shape[1:]) for part in parts}) > 1:
+            raise InvalidInput("rows of different types or widths are not stacked")
+        return np.concatenate(parts)
+    tables = [_columns(part) for part in parts]
+    names = {None if table is None else tuple(table) for table in tables}
+    if None in names or len(names) > 1:
+        raise InvalidInput("rows with different columns are not stacked")
+    return {name: _stacked_column([t[name] for t in tables if t]) for name in tables[0] or ()}
+
+
+def _stacked_column(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Of one type if all of them are; else cells as they are."""
+    same = len({part.dtype for part in parts}) == 1
+    return np.concatenate(parts if same else [part.astype(object) for part in parts])
 
 
 def rows_digest(rows: Any) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from voile.ledger.tables import BALANCES
 from voile.models import Box, WrappedModel, wrap
 from voile.release import PUBLIC, Origin, PostProcessed, trained_privately
 from voile.release.clipped import ClippedRelease
-from voile.workflows.explain import Explainer
+from voile.workflows.explain import Explained, ReleaseService, RowsToExplain
 
 SCHEMA = Schema(
     "loans v1",
@@ -103,7 +104,7 @@ def house_in(folder: Path) -> House:
 
 
 def records(house: House) -> list[Record]:
-    contents = house.storage.submit(lambda t: house.desk.log.records(t, limit=10**6))
+    contents = house.storage.submit(lambda t: house.custody.log.records(t, limit=10**6))
     return [decode_record(content) for content in contents]
 
 
@@ -112,8 +113,41 @@ def balances(house: House) -> dict[str, bytes]:
     return {row.account: row.sums for row in house.storage.submit(lambda t: t.scan(BALANCES))}
 
 
-def asking(house: House, release: Any, account: str | None = None, **changes: Any) -> Explainer:
-    return Explainer(release, house.desk, account, **changes)
+@dataclass(frozen=True)
+class Asking:
+    """One release, one payer, one caller: asked again and again."""
+
+    service: ReleaseService
+    release: Any
+    payer: str | None
+    notes: tuple[str, ...] = ()
+    asked: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(
+        self, rows: Any, *, identifiers: Any = None, population: str | None = None, **call: Any
+    ) -> Explained:
+        given = RowsToExplain(rows, identifiers, self.notes, population)
+        said = {"caller": "explainer"} | self.asked | call
+        return self.service.answer(self.release, given, payer=self.payer, **said)
+
+    def receipts(self, explained: Explained) -> Any:
+        return self.service.receipts(explained)
+
+    def row_receipt(self, explained: Explained, row: int) -> Any:
+        return self.service.row_receipt(explained, row)
+
+    def preview(self, rows: int = 1) -> Any:
+        return self.service.preview(self.release, rows, payer=self.payer)
+
+
+def asking(
+    house: House,
+    release: Any,
+    account: str | None = None,
+    notes: tuple[str, ...] = (),
+    **changes: Any,
+) -> Asking:
+    return Asking(house.service, release, account, notes, changes)
 
 
 class Costly:

@@ -15,6 +15,7 @@ from tests.unit.workflows.explain.examples import (
     ROWS,
     SCHEMA,
     TRAINED,
+    Asking,
     Costly,
     asking,
     balances,
@@ -63,14 +64,14 @@ from voile.release import (
     private_clusters,
     trained_on,
 )
-from voile.workflows.charging import Answer, Desk
 from voile.workflows.explain import (
     NOTHING_TO_CHARGE,
+    Answer,
     Explained,
-    Explainer,
     ExplanationInputs,
     ExplanationSpec,
     Protect,
+    ReleaseService,
     build_release,
     paid_clusters,
     paid_synthetic_background,
@@ -92,7 +93,7 @@ def house(tmp_path: Path) -> House:
     return house_in(tmp_path)
 
 
-def checked(house: House, explain: Explainer, explained: Explained) -> None:
+def checked(house: House, explain: Asking, explained: Explained) -> None:
     """All receipts hold, question and answer included."""
     house.keep()
     assert house.verify().verified
@@ -105,8 +106,8 @@ def checked(house: House, explain: Explainer, explained: Explained) -> None:
 
 def record_account(house: House, identifier: str) -> str:
     """The account of a record of "people"."""
-    account = house.storage.submit(lambda t: house.desk.ledger.account(t, "people"))
-    return account_of_record(house.desk.key, account, NamedRecord(identifier, DATASET))
+    account = house.storage.submit(lambda t: house.custody.ledger.account(t, "people"))
+    return account_of_record(house.custody.key, account, NamedRecord(identifier, DATASET))
 
 
 # --- free ----------------------------------------------------------------------------------------
@@ -158,10 +159,10 @@ def test_proofs_can_be_issued_later_from_record_key_and_explanation(house: House
     explained = explain(ROWS)
     record = records(house)[-1]
     assert isinstance(record, PostProcessing)
-    again = tree_of_call(house.desk.key, record, explained.explanation)
+    again = tree_of_call(house.custody.key, record, explained.explanation)
     assert again == explained.rows_tree
     with pytest.raises(VerificationFailed, match="not the one"):
-        tree_of_call(house.desk.key, record, replace(explained.explanation, notes=()))
+        tree_of_call(house.custody.key, record, replace(explained.explanation, notes=()))
 
 
 def test_two_free_calls_have_different_names_and_nonces(house: House) -> None:
@@ -434,8 +435,15 @@ def test_an_account_for_something_else_is_refused(
     house: House, changes: dict[str, object], names: str
 ) -> None:
     people(house, **changes)  # type: ignore[arg-type]
-    with pytest.raises(Refused, match=f"is for the {names}"):
-        asking(house, clipped(), "people")
+    check_refused(asking(house, clipped(), "people"), Refused, f"is for the {names}")
+
+
+def check_refused(explain: Asking, kind: type[Exception], reason: str) -> None:
+    """In a preview, and when it is asked."""
+    with pytest.raises(kind, match=reason):
+        explain.preview()
+    with pytest.raises(kind, match=reason):
+        explain(ROWS[:1])
 
 
 def test_another_relation_is_refused(house: House) -> None:
@@ -444,15 +452,14 @@ def test_another_relation_is_refused(house: House) -> None:
         clipped().guarantees(1)[0], unit=ProtectedUnit.ROW, relation=Relation.REPLACE_ONE
     )
     release = Costly(clipped(), guarantees=lambda rows: (headline,))  # noqa: ARG005
-    with pytest.raises(Refused, match="is for the relation 'blank one'"):
-        asking(house, release, "clinic")
+    check_refused(asking(house, release, "clinic"), Refused, "is for the relation 'blank one'")
+    assert release.drawn == 0
 
 
 def test_other_refusals(house: House) -> None:
     with pytest.raises(Refused, match="which account pays"):
-        asking(house, clipped())
-    with pytest.raises(InvalidInput, match="no account"):
-        asking(house, clipped(), "nowhere")
+        asking(house, clipped())(ROWS[:1])
+    check_refused(asking(house, clipped(), "nowhere"), InvalidInput, "no account")
     people(house)
     explain = asking(house, clipped(), "people")
     with pytest.raises(InvalidInput, match="one identifier for each"):
@@ -473,11 +480,19 @@ def test_an_account_that_is_elsewhere_is_not_taken_for_a_record(house: House) ->
         asking(house, clipped(), "people")(ROWS[:1], identifiers=["ada"])
 
 
+def with_another_key(house: House) -> House:
+    """The same database in the hands of somebody with a key of their own."""
+    path = house.folder / "another.key"
+    ReplayKey.generate().save(path)
+    place = replace(house.custody.place, replay_key=path)
+    return replace(house, service=ReleaseService(replace(house.custody, place=place)))
+
+
 def test_another_key_cannot_give_records_a_second_budget(house: House) -> None:
     people(house)
     asking(house, clipped(), "people")(ROWS[:1], identifiers=["ada"])
     before = balances(house)
-    stranger = Explainer(clipped(), replace(house.desk, key=ReplayKey.generate()), "people")
+    stranger = asking(with_another_key(house), clipped(), "people")
     with pytest.raises(Refused, match="another replay key"):
         stranger(ROWS[:1], identifiers=["ada"])
     assert balances(house) == before
@@ -490,7 +505,7 @@ def test_another_key_is_noticed_behind_accounts_that_are_not_records(house: Hous
         house.open(name, parent="people", epsilon=3.0, delta=1e-5, **given)
     asking(house, clipped(), "people")(ROWS[:1], identifiers=["ada"])
     asking(house, clipped(), "people")(ROWS[:1], identifiers=["bob"])
-    stranger = Explainer(clipped(), replace(house.desk, key=ReplayKey.generate()), "people")
+    stranger = asking(with_another_key(house), clipped(), "people")
     with pytest.raises(Refused, match="another replay key"):
         stranger(ROWS[:1], identifiers=["ada"])
 
@@ -502,16 +517,15 @@ def test_long_names_and_plans_are_refused(house: House) -> None:
         relation=Relation.REPLACE_ONE,
         children=Children.PARALLEL,
     )
-    with pytest.raises(Refused, match="too long"):
-        asking(house, clipped(), "p" * 80)
+    check_refused(asking(house, clipped(), "p" * 80), Refused, "too long")
     plan = Planned((clipped().cost(1),))
     house.open(
         "plan",
         protected=explained_row_of("planned"),
         spending=plan,
     )
-    with pytest.raises(Refused, match="is a plan"):
-        asking(house, clipped(protected=explained_row_of("planned")), "plan")
+    planned = clipped(protected=explained_row_of("planned"))
+    check_refused(asking(house, planned, "plan"), Refused, "is a plan")
 
 
 # --- questions -----------------------------------------------------------------------------------
@@ -604,7 +618,7 @@ def test_a_synthetic_background_is_paid_for_once(house: House) -> None:
     table = {"income": [1.0, 9.0, np.nan], "debt": [1, 2, 3], "employed": ["yes", "no", "?"]}
     wanted = {"epsilon": 1.0, "delta": 1e-6, "size": 20}
     first, again = (
-        paid_synthetic_background(house.desk, "clinic", table, SCHEMA, **wanted)  # type: ignore[arg-type]
+        paid_synthetic_background(house.service, "clinic", table, SCHEMA, **wanted)  # type: ignore[arg-type]
         for _ in range(2)
     )
     assert np.array_equal(first.rows, again.rows)
@@ -619,7 +633,7 @@ def test_a_synthetic_background_is_paid_for_once(house: House) -> None:
     assert asking(house, release)(ROWS).explanation.guarantees == (first.guarantee,)
     people(house)
     with pytest.raises(Refused, match="unit"):
-        paid_synthetic_background(house.desk, "people", table, SCHEMA, **wanted)  # type: ignore[arg-type]
+        paid_synthetic_background(house.service, "people", table, SCHEMA, **wanted)  # type: ignore[arg-type]
     assert house.verify().verified
 
 
@@ -630,12 +644,12 @@ def test_a_stored_artefact_that_was_damaged_is_said_so(
     house.open("clinic", relation=Relation.BLANK_ONE, epsilon=2.0)
     table = {"income": [1.0, 9.0], "debt": [1, 2], "employed": ["yes", "no"]}
     answered = Answer(content, "charge", 0, True, {})
-    monkeypatch.setattr(Desk, "answer", lambda *_, **__: answered)
+    monkeypatch.setattr(ReleaseService, "answer_request", lambda *_, **__: answered)
     with pytest.raises(UnreadableFile, match="stored answer"):
-        paid_synthetic_background(house.desk, "clinic", table, SCHEMA, epsilon=1.0, delta=1e-6)
+        paid_synthetic_background(house.service, "clinic", table, SCHEMA, epsilon=1.0, delta=1e-6)
     if content != b"{}":
         with pytest.raises(UnreadableFile, match="stored answer"):
-            paid_clusters(house.desk, "clinic", table, SCHEMA, **CLUSTERED)  # type: ignore[arg-type]
+            paid_clusters(house.service, "clinic", table, SCHEMA, **CLUSTERED)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -650,9 +664,9 @@ def test_a_private_number_of_records_does_not_show_in_what_is_charged(
     fewer = {name: column[:2] for name, column in table.items()}  # type: ignore[index]
     if relation is Relation.ADD_OR_REMOVE_ONE:
         nothing: dict[str, object] = {name: [] for name in table}
-        paid_synthetic_background(house.desk, "clinic", nothing, SCHEMA, epsilon=1.0, delta=1e-6)
+        paid_synthetic_background(house.service, "clinic", nothing, SCHEMA, epsilon=1.0, delta=1e-6)
     for each in (table, fewer):
-        paid_synthetic_background(house.desk, "clinic", each, SCHEMA, epsilon=1.0, delta=1e-6)
+        paid_synthetic_background(house.service, "clinic", each, SCHEMA, epsilon=1.0, delta=1e-6)
     assert sum(isinstance(each, Release) for each in records(house)) == charges
 
 
@@ -700,7 +714,7 @@ def test_clusters_are_paid_for_once_and_carry_their_guarantee(house: House) -> N
     house.open("clinic", relation=Relation.BLANK_ONE, epsilon=3.0)
     before = balances(house)
     first, *again = (
-        paid_clusters(house.desk, "clinic", rows, SCHEMA, **CLUSTERED)  # type: ignore[arg-type]
+        paid_clusters(house.service, "clinic", rows, SCHEMA, **CLUSTERED)  # type: ignore[arg-type]
         for rows in [BACKGROUND, BACKGROUND[::-1] * 0.1] * 15  # noise would give others soon
     )
     assert all(each == first for each in again)
@@ -712,10 +726,10 @@ def test_clusters_are_paid_for_once_and_carry_their_guarantee(house: House) -> N
     release = build_release(inputs(background_origin=PUBLIC, **given), None, 1)
     assert asking(house, release)(ROWS).explanation.guarantees == first.origin.guarantees
     with pytest.raises(BudgetExceeded):
-        paid_clusters(house.desk, "clinic", BACKGROUND, SCHEMA, epsilon=5.0, delta=1e-6, count=2)
+        paid_clusters(house.service, "clinic", BACKGROUND, SCHEMA, epsilon=5.0, delta=1e-6, count=2)
     people(house)
     with pytest.raises(Refused, match="unit"):
-        paid_clusters(house.desk, "people", BACKGROUND, SCHEMA, **CLUSTERED)  # type: ignore[arg-type]
+        paid_clusters(house.service, "people", BACKGROUND, SCHEMA, **CLUSTERED)  # type: ignore[arg-type]
     assert house.verify().verified
 
 
@@ -731,7 +745,7 @@ def test_what_background_rows_were_made_from_has_no_default() -> None:
 
 def test_groups_tell_questions_over_itself_apart(house: House) -> None:
     house.open("clinic", relation=Relation.BLANK_ONE)
-    account = house.storage.submit(lambda t: house.desk.ledger.account(t, "clinic"))
+    account = house.storage.submit(lambda t: house.custody.ledger.account(t, "clinic"))
     names = ("income", "debt", "employed")
     found = [
         build_release(

@@ -25,6 +25,7 @@ from tests.unit.workflows.explain.examples import (
     BACKGROUND,
     ROWS,
     SCHEMA,
+    asking,
     balances,
     people,
     records,
@@ -47,7 +48,7 @@ from voile.release import (
     TopFeaturesOfRow,
 )
 from voile.release.granular import PrivateInteractions
-from voile.workflows.explain import Explained, Explainer
+from voile.workflows.explain import Explained
 
 COMMON: dict[str, Any] = {"origins": (PUBLIC,)}
 NAMED: dict[str, Any] = {**COMMON, "model": "m", "name": "exact"}
@@ -139,7 +140,7 @@ def observed(
             release, rows = build(table)
             account = "clinic" if release.guarantees(1)[0].protected.unit == "row" else "people"
             names = [f"person {n}" for n in range(4)] if rows is table else None
-            explained = Explainer(release, house.desk, account)(rows, identifiers=names)
+            explained = asking(house, release, account)(rows, identifiers=names)
             outcome: Any = outside(explained)
         except Exception as error:
             outcome = (type(error), str(error))

@@ -134,10 +134,10 @@ def test_reports_and_forecasts_count_rows_without_a_name(house: House) -> None:
     people(house, epsilon=6.0)
     explain = asking(house, clipped(), "people")
     explain(ROWS[:1], identifiers=["ada"])
-    desk = house.desk
+    ledger = house.custody.ledger
 
     def spent() -> tuple[float, float]:
-        report = house.storage.submit(lambda t: budget_report(desk.ledger, t, "people"))
+        report = house.storage.submit(lambda t: budget_report(ledger, t, "people"))
         assert report.epsilon_spent is not None
         assert report.basic_epsilon_spent is not None
         return report.epsilon_spent, report.basic_epsilon_spent
@@ -148,7 +148,7 @@ def test_reports_and_forecasts_count_rows_without_a_name(house: House) -> None:
     assert both[0] > 1.2 * named[0]
     assert both[1] > 1.9 * named[1]
     child = next(name for name in balances(house) if "/" in name)
-    left = house.storage.submit(lambda t: remaining(desk.ledger, t, child))
+    left = house.storage.submit(lambda t: remaining(ledger, t, child))
     assert left.limited_by == "people"  # direct spending leaves less for every child
     assert left.available < left.share
 
@@ -165,9 +165,9 @@ def test_one_person_has_one_budget_however_the_name_is_spelled(
     of_two(house)
     explain = asking(house, top_one(), "people")
     explain(ROWS[:1], identifiers=[7])
-    assert explain(ROWS[:1], identifiers=[spelling]).replayed  # type: ignore[list-item]
+    assert explain(ROWS[:1], identifiers=[spelling]).replayed
     with pytest.raises(BudgetExceeded):
-        explain(ROWS[:1], identifiers=[spelling], fresh=True)  # type: ignore[list-item]
+        explain(ROWS[:1], identifiers=[spelling], fresh=True)
 
 
 def test_what_cannot_name_anybody_is_refused_with_its_row(house: House) -> None:

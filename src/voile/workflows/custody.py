@@ -1,9 +1,9 @@
-"""The books of one party: its ledger and its audit log in one database, its keys beside it.
+"""What one party keeps: its ledger and its audit log in one database, its keys beside it.
 
 Four files, named as the commands of `voile` expect them: `log.db`, `audit.key` and `replay.key`
 (mode 0600), `audit-policy.toml`. The last is public: whoever has it can check receipts and exports.
-A copy of the last checkpoint lies beside the signing key, `audit.checkpoint`: books that do not
-extend it are not opened, and nothing is added to them.
+A copy of the last checkpoint lies beside the signing key, `audit.checkpoint`: a log that does not
+extend it is not opened, and nothing is added to it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
 
+from voile.audit_log import PART as LOG_PART
 from voile.audit_log import AuditLog, Policy, SigningKey
 from voile.audit_log.publishing import Published, latest_checkpoint
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
-from voile.core.storage import Storage, open_storage
+from voile.core.storage import Part, Storage, open_storage
 from voile.core.storage.opening import open_existing
-from voile.ledger import Ledger, ReplayKey
-from voile.workflows.charging import PARTS, Desk
-from voile.workflows.checkpoints import Keeper, Kept
+from voile.ledger import PART as LEDGER_PART
+from voile.ledger import Account, Ledger, ReplayKey
+from voile.workflows.checkpoints import Keeper, Kept, kept_checkpoint
 from voile.workflows.federation_rounds import PART as ROUNDS_PART
 
+PARTS: Final[tuple[Part, ...]] = (LEDGER_PART, LOG_PART)
+"""Open the storage with these: ledger and log in one database commit together."""
 DATABASE: Final = "log.db"
 LOG_KEY: Final = "audit.key"
 REPLAY_KEY: Final = "replay.key"
@@ -34,7 +37,7 @@ POLICY: Final = "audit-policy.toml"
 
 @dataclass(frozen=True)
 class Place:
-    """Where books lie; the database is a file or the URL of a server."""
+    """Where all of it lies; the database is a file or the URL of a server."""
 
     database: str
     signing_key: Path
@@ -58,7 +61,7 @@ def usual_place(
     """The usual names beside the database, but for those that are stated.
 
     Of a server's database, and where none is named, in this folder; for an artefact, in the folder
-    of the run whose books lie there.
+    of its run, if that has a database.
     """
     usual = Place.within(_folder_of(database))
     if artefact is not None and database is None:
@@ -78,10 +81,13 @@ def _folder_of(database: str | None) -> Path:
 
 
 @dataclass(frozen=True)
-class Books:
-    """Open books. Where nothing is known of who signs the log, there is no keeper.
+class Custody:
+    """A party's database and keys, opened.
 
     Args:
+        log: best one that knows its kept checkpoint (`AuditLog.known_by`, `open_custody`); without
+            it a database that was set back is not noticed.
+        keeper: None where nothing is known of who signs the log.
         answers_stored: there are answers under the key of questions, so it is never made anew.
     """
 
@@ -89,7 +95,7 @@ class Books:
     storage: Storage
     ledger: Ledger
     log: AuditLog
-    keeper: Keeper | None
+    keeper: Keeper | None = None
     answers_stored: bool = False
 
     @cached_property
@@ -104,15 +110,20 @@ class Books:
             )
         return _replay_key(path)
 
-    @property
-    def desk(self) -> Desk:
-        """Where private questions are answered from these books."""
-        return Desk(self.storage, self.ledger, self.log, self.key)
+    def account(self, name: str) -> Account:
+        """What an account promises."""
+        return self.storage.look(lambda t: self.ledger.account(t, name))
 
     @property
     def policy(self) -> Policy:
-        """Whom to trust when checking these books."""
+        """Whom to trust when checking this log."""
         return self._keeper.policy
+
+    @property
+    def kept_copies(self) -> tuple[tuple[str, bytes], ...]:
+        """The checkpoint that is kept beside the signing key, if there is one: name and bytes."""
+        copy = kept_checkpoint(self.place.signing_key)
+        return ((copy.name, copy.read_bytes()),) if copy.exists() else ()
 
     def publish(self) -> Published:
         """Sign what the log holds, and keep a copy of the checkpoint beside the key."""
@@ -134,11 +145,11 @@ class Books:
 
 
 @contextmanager
-def open_books(folder: Path, origin: str) -> Iterator[Books]:
-    """Open the books in this folder; new ones if there are none.
+def open_custody(folder: Path, origin: str) -> Iterator[Custody]:
+    """Open what a party keeps in this folder; new, if there is nothing.
 
     Args:
-        folder: whose books: one folder for one party.
+        folder: one for one party.
         origin: name of the log, best a URL without its scheme.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -152,19 +163,19 @@ def open_books(folder: Path, origin: str) -> Iterator[Books]:
         replace_file(place.policy, str(Policy(origin, (signer.verifier,))).encode())
     with open_storage(place.database, (*PARTS, ROUNDS_PART)) as storage:
         _make_log(storage, origin)
-        books = _opened(storage, place)
-        _ = books.key  # made with the rest
-        yield books
+        custody = _opened(storage, place)
+        _ = custody.key  # made with the rest
+        yield custody
 
 
 @contextmanager
-def open_books_at(place: Place) -> Iterator[Books]:
-    """Open books that are there."""
+def open_custody_at(place: Place) -> Iterator[Custody]:
+    """Open what is there."""
     with open_existing(place.database, PARTS) as storage:
         yield _opened(storage, place)
 
 
-def _opened(storage: Storage, place: Place) -> Books:
+def _opened(storage: Storage, place: Place) -> Custody:
     """Keys and policy are read, and the log is compared with the copy, before anything is done."""
     keeper = Keeper.of(place.signing_key, place.policy)
     log, ledger = storage.submit(AuditLog.open), Ledger()
@@ -177,7 +188,7 @@ def _opened(storage: Storage, place: Place) -> Books:
             "not here; without it a database that was set back would be charged from: name it with "
             "--policy"
         )
-    return Books(place, storage, ledger, log, keeper, storage.look(ledger.holds_answers))
+    return Custody(place, storage, ledger, log, keeper, storage.look(ledger.holds_answers))
 
 
 def _make_log(storage: Storage, origin: str) -> None:

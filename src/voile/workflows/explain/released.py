@@ -1,0 +1,90 @@
+"""What leaves: an explanation that was paid for, and where it is on record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from voile.audit_log import RowTree, explanation_bytes
+from voile.core.explanation import Explanation
+from voile.core.row_note import Note
+from voile.release import NOT_CHARGED
+
+
+@dataclass(frozen=True)
+class OnRecord:
+    """One record of the audit log, and what it is about.
+
+    Args:
+        explanation: what was answered, exactly as the record commits to it.
+        question: canonical bytes of what was asked, as the record commits to it.
+        record: number of the record in the log.
+        charge: the ledger's name for the charge; None if it cost nothing.
+        replayed: it was answered before, and not charged again.
+        nonces: open the record's commitments; for the person who asked.
+    """
+
+    explanation: Explanation
+    question: bytes = field(repr=False)
+    record: int
+    charge: str | None
+    replayed: bool
+    nonces: dict[str, bytes] = field(repr=False)
+
+    @property
+    def answer(self) -> bytes:
+        """Canonical bytes of what was answered, for `voile.audit_log.verify_receipt`."""
+        return explanation_bytes(self.explanation)
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What leaves: an explanation that was paid for and is on record.
+
+    Args:
+        explanation: all rows together.
+        entries: one for each record of the log: one for the call, or one for each protected row.
+        rows_tree: proves single rows of a call that cost nothing.
+    """
+
+    explanation: Explanation
+    entries: tuple[OnRecord, ...]
+    rows_tree: RowTree | None = field(default=None, repr=False)
+
+    @property
+    def replayed(self) -> bool:
+        """Nothing new was charged."""
+        return all(entry.replayed for entry in self.entries)
+
+    @property
+    def charges(self) -> tuple[str, ...]:
+        """The charges behind it, without repetition; empty if it cost nothing."""
+        return tuple(dict.fromkeys(entry.charge for entry in self.entries if entry.charge))
+
+    @property
+    def records(self) -> tuple[int, ...]:
+        """Numbers of its records in the log, without repetition."""
+        return tuple(dict.fromkeys(entry.record for entry in self.entries))
+
+
+def settled_notes(explanation: Explanation, *more: Note) -> Explanation:
+    """The note "not charged" goes, because what carries it leaves only after the commit."""
+    notes = tuple(note for note in explanation.notes if note != NOT_CHARGED)
+    return replace(explanation, notes=(*notes, *more))
+
+
+def joined(parts: Sequence[Explanation]) -> Explanation:
+    """Rows one below the other; they answer one question, so labels and promises are the same."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+
+    def together(name: str) -> Any:
+        arrays = [getattr(part, name) for part in parts]
+        return None if arrays[0] is None else np.concatenate(arrays)
+
+    names = ("values", "base_values", "data", "standard_errors", "half_widths")
+    return replace(first, **{name: together(name) for name in names})

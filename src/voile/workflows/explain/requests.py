@@ -1,0 +1,142 @@
+"""Who asks for which rows, and the questions that this makes of a release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+from voile.core.errors import Refused
+from voile.core.guarantee import Guarantee
+from voile.core.storage import Reader, Transaction
+from voile.ledger import About, Account
+from voile.privacy.events import PrivacyEvent
+from voile.release import Identity, Release, RowsAre
+from voile.workflows.custody import Custody
+from voile.workflows.explain.charging import AccountQuestions, Request, prepare
+from voile.workflows.explain.per_record import (
+    account_of_record,
+    check_account_of_records,
+    named_records,
+    watched_records,
+)
+from voile.workflows.explain.questions import (
+    PARTS_OF_ROWS,
+    RowsToExplain,
+    about_population,
+    about_public,
+    public_size,
+    question,
+)
+from voile.workflows.explain.walk import Asking
+
+_MOST_KNOWN: Final = 64
+_SHOWN: Final = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplanationRequest:
+    """What one caller asks; see `ReleaseService.answer`."""
+
+    rows: RowsToExplain
+    caller: str
+    payer: str | None = None
+    purpose: str = "explanation"
+    subject: str = ""
+    fresh: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", RowsToExplain.of(self.rows))
+
+
+@dataclass(frozen=True, eq=False)
+class PublicFacts:
+    """What is public about a release, found out once."""
+
+    release: Release
+    _costs: dict[int, tuple[PrivacyEvent | None, tuple[Guarantee, ...]]] = field(
+        init=False, repr=False, default_factory=dict
+    )
+
+    @cached_property
+    def identity(self) -> Identity:
+        return self.release.identity
+
+    @cached_property
+    def is_free(self) -> bool:
+        return self.cost(1)[0] is None
+
+    def cost(self, rows: int) -> tuple[PrivacyEvent | None, tuple[Guarantee, ...]]:
+        """What explaining this many rows costs and promises."""
+        if rows not in self._costs:
+            if len(self._costs) >= _MOST_KNOWN:
+                self._costs.clear()
+            self._costs[rows] = self.release.cost(rows), self.release.guarantees(rows)
+        return self._costs[rows]
+
+    def subject(self, request: ExplanationRequest) -> str:
+        identity = self.identity
+        return request.subject or f"{identity.explainer}, model {identity.model[:_SHOWN]}"
+
+    def paying(self, custody: Custody, t: Reader, payer: str) -> Account:
+        """The account, if it protects what the release speaks about; else `Refused`."""
+        account, speaks = custody.ledger.account(t, payer), self.cost(1)[1][0]
+        account.check_protects(speaks.protected)
+        if self.release.rows_are is RowsAre.RECORD:
+            check_account_of_records(account)
+        return account
+
+    def asking(self, custody: Custody, request: ExplanationRequest) -> Asking:
+        """The questions of a request, as far as they can be made without the account."""
+        rows, kind = request.rows, self.release.rows_are
+        rows.check()
+        if request.payer is None:
+            raise Refused(
+                "this release costs privacy budget: say which account pays "
+                "(`voile budget open` opens one)"
+            )
+        if kind is RowsAre.RECORD:
+            common = self._request(request, 1, None)
+            return lambda t: self._records(custody, t, request, common)
+        about = about_public(rows.rows, rows.notes) if kind is RowsAre.PUBLIC else None
+        common = self._request(request, rows.count, about)
+        return lambda t: self._one_question(custody, t, request, common)
+
+    def _records(
+        self, custody: Custody, t: Transaction, request: ExplanationRequest, common: Request
+    ) -> AccountQuestions:
+        """One question for each row, to the account of its record."""
+        account, rows = self.paying(custody, t, common.question.account), request.rows
+        prepared = []
+        for record in named_records(rows.identifiers, rows.count, account.protected.dataset):
+            name = account_of_record(custody.key, account, record)
+            asked = replace(common, question=question(self.identity, name, record))
+            prepared.append(prepare(custody, asked, account))
+        return AccountQuestions(account, tuple(prepared), request.fresh)
+
+    def _one_question(
+        self, custody: Custody, t: Transaction, request: ExplanationRequest, common: Request
+    ) -> AccountQuestions:
+        """One question for all rows."""
+        account, rows = self.paying(custody, t, common.question.account), request.rows
+        if self.release.rows_are is RowsAre.POPULATION:
+            size = public_size(rows.rows, account.protected.relation)
+            about = about_population(rows.population or account.protected.dataset, size)
+            common = replace(common, question=replace(common.question, about=about))
+        watched = watched_records(custody.key, rows.identifiers or (), account.protected.dataset)
+        asked = replace(common, population=watched)
+        return AccountQuestions(account, (prepare(custody, asked, account),), request.fresh)
+
+    def _request(self, request: ExplanationRequest, rows: int, about: About) -> Request:
+        event, guarantees = self.cost(rows)
+        assert event is not None
+        assert request.payer is not None
+        return Request(
+            question=question(self.identity, request.payer, about),
+            event=event,
+            guarantees=guarantees,
+            subject=self.subject(request),
+            purpose=request.purpose,
+            caller=request.caller,
+            part=PARTS_OF_ROWS[self.release.rows_are],
+        )

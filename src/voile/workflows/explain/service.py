@@ -1,0 +1,338 @@
+"""`ReleaseService`: an explanation with a guarantee, paid for, on record, and with a receipt.
+
+The walk of one explanation:
+
+1. Check, from public facts alone: is the log the one we know, does the account protect what the
+   release speaks about, was this asked before, would it fit? A refusal is recorded, and nothing is
+   computed.
+2. Compute: values and noise, in memory.
+3. One transaction: check again, charge the account and all above it, keep the noisy answer under
+   its keyed digest, append the record.
+4. Only now does the explanation leave. `ReleaseService.receipts` hands out the proof.
+
+Strangers may share steps 1 to 3 (`answer_many`), never an outcome. Which of three ways a release
+goes:
+
+- it costs nothing: one record for the call, the ledger is not touched (`free`);
+- its rows are protected records: each row is charged by itself (`per_record`);
+- anything else is one question with one charge.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
+
+from voile.audit_log import Receipt, Report, RowReceipt, explanation_bytes, issue_receipt
+from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
+from voile.core.storage import Transaction
+from voile.ledger import Alert, Question
+from voile.release import Preview, Release, RowsAre
+from voile.workflows.budget_verification import Evidence, verify
+from voile.workflows.custody import Custody
+from voile.workflows.explain.charging import (
+    AccountQuestions,
+    Answer,
+    Drawn,
+    Request,
+    leaving,
+    prepare,
+)
+from voile.workflows.explain.free import FreeCall, free_call
+from voile.workflows.explain.questions import RowsToExplain, about_public, chosen, question, stacked
+from voile.workflows.explain.released import Explained, OnRecord, joined, settled_notes
+from voile.workflows.explain.requests import ExplanationRequest, PublicFacts
+from voile.workflows.explain.walk import Draws, Missing, answer_callers
+
+NOTHING_TO_CHARGE: Final = "post-processing: nothing to charge"
+_MOST_KNOWN: Final = 256
+_log = logging.getLogger(__name__)
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+Outcome: TypeAlias = Explained | Exception
+"""What became of one request among several."""
+
+
+@dataclass(frozen=True)
+class ReleaseService:
+    """Answers questions from what a party keeps.
+
+    Args:
+        custody: database with ledger and log, and the keys beside it.
+        on_alert: called after the commit that reached a threshold, at most once for each. What it
+            raises is written to Python's log: the answer has been paid for and must leave.
+    """
+
+    custody: Custody
+    on_alert: Callable[[Alert], object] | None = None
+    _facts: dict[int, PublicFacts] = field(init=False, repr=False, default_factory=dict)
+
+    def preview(self, release: Release, rows: Any = 1, *, payer: str | None = None) -> Preview:
+        """What an answer for these rows, or this many, would cost and be like; nothing is charged.
+
+        Args:
+            payer: the account, if it is to be checked: that it protects what the release is about.
+        """
+        facts = self._facts_of(release)
+        if payer is not None and not facts.is_free:
+            self.custody.storage.look(lambda t: facts.paying(self.custody, t, payer))
+        return release.preview(rows if isinstance(rows, int) else RowsToExplain.of(rows).count)
+
+    def answer(
+        self,
+        release: Release,
+        rows: Any,
+        *,
+        payer: str | None = None,
+        caller: str,
+        purpose: str = "explanation",
+        subject: str = "",
+        fresh: bool = False,
+    ) -> Explained:
+        """Explain rows, or refuse (`Refused`, `BudgetExceeded`).
+
+        Args:
+            release: what to release.
+            rows: what the release takes, perhaps with identifiers and notes (`RowsToExplain`).
+            payer: the account; None for a release that costs nothing. For protected records best a
+                parallel account: then each record pays for itself.
+            caller: who asks; a protected record's answer is given again to the same caller only.
+            purpose: what for.
+            subject: what is asked, for the record; the release's own words if empty.
+            fresh: pay again for new noise, even if the question was answered before.
+        """
+        request = ExplanationRequest(
+            rows=RowsToExplain.of(rows),
+            payer=payer,
+            caller=caller,
+            purpose=purpose,
+            subject=subject,
+            fresh=fresh,
+        )
+        (outcome,) = self.answer_many(release, [request])
+        if isinstance(outcome, Explained):
+            return outcome
+        raise outcome
+
+    def answer_many(
+        self, release: Release, requests: Sequence[ExplanationRequest]
+    ) -> list[Outcome]:
+        """Answer strangers together: one look, one draw where rows are drawn one by one, one
+        transaction, and for each an outcome of its own.
+
+        A refusal touches nobody else and leaves no account behind. A fault of the database is
+        everybody's, and nothing of the transaction is kept.
+        """
+        facts = self._facts_of(release)
+        if facts.is_free:
+            return self._answer_freely(facts, requests)
+        return self._answer_paid(facts, requests)
+
+    def answer_request(
+        self, request: Request, draw: Callable[[], Drawn], *, fresh: bool = False
+    ) -> Answer:
+        """The walk for one question whose answer is bytes; refused by `BudgetExceeded`."""
+        custody = self.custody
+
+        def asking(t: Transaction) -> AccountQuestions:
+            account = custody.ledger.account(t, request.question.account)
+            return AccountQuestions(account, (prepare(custody, request, account),), fresh)
+
+        (outcome,) = answer_callers(custody, [asking], lambda _: {0: {0: draw()}}, self._tell)
+        if isinstance(outcome, Exception):
+            raise outcome
+        (answer,) = outcome[1]
+        return answer
+
+    # --- proofs ---------------------------------------------------------------------------------
+
+    def receipt(self, charge: str) -> Receipt:
+        """A proof for one charge, at any later time, under the latest published checkpoint.
+
+        Sign one first (`Custody.publish`, `voile audit checkpoint`).
+        """
+        ledger, log = self.custody.ledger, self.custody.log
+        settled = self.custody.storage.look(lambda t: ledger.paid(t, charge))
+        nonces = leaving(self.custody, settled).nonces
+        return issue_receipt(self.custody.storage, log, settled.record, nonces)
+
+    def receipts(self, explained: Explained) -> tuple[Receipt, ...]:
+        """A proof for each entry, under the latest published checkpoint."""
+        storage, log = self.custody.storage, self.custody.log
+        return tuple(
+            issue_receipt(storage, log, entry.record, entry.nonces) for entry in explained.entries
+        )
+
+    def row_receipt(self, explained: Explained, row: int) -> RowReceipt:
+        """A proof for one row of a call that cost nothing; it says nothing about other rows."""
+        if explained.rows_tree is None:
+            raise InvalidInput("rows that were charged have receipts of their own (`receipts`)")
+        # Without the nonces of the whole call: who holds one row must not test guesses of others.
+        number = explained.entries[0].record
+        record = issue_receipt(self.custody.storage, self.custody.log, number)
+        return explained.rows_tree.receipt(row, record)
+
+    def verify(self) -> Report:
+        """Recompute every account from the log, and compare; changes nothing."""
+        custody = self.custody
+        evidence = Evidence(custody.policy, custody.kept_copies, replay_key=custody.key)
+        return verify(custody.storage, custody.ledger, custody.log, evidence)
+
+    # --- the ways -------------------------------------------------------------------------------
+
+    def _answer_paid(
+        self, facts: PublicFacts, requests: Sequence[ExplanationRequest]
+    ) -> list[Outcome]:
+        made: dict[tuple[int, int], Explanation] = {}
+
+        def draw(missing: Missing) -> Draws:
+            drawn = _drawn(facts.release, requests, missing)
+            for caller, found in drawn.items():
+                if not isinstance(found, Exception):
+                    made.update({(caller, number): each for number, each in found.items()})
+            return {caller: _contents(found) for caller, found in drawn.items()}
+
+        asking = [_caught(facts.asking, self.custody, r) for r in requests]
+        outcomes = answer_callers(self.custody, asking, draw, self._tell)
+        return [
+            each if isinstance(each, Exception) else _explained(caller, *each, made)
+            for caller, each in enumerate(outcomes)
+        ]
+
+    def _answer_freely(
+        self, facts: PublicFacts, requests: Sequence[ExplanationRequest]
+    ) -> list[Outcome]:
+        """The ledger is not touched; one record for each call, all in one transaction."""
+        if self.custody.log.kept is not None:
+            self.custody.storage.submit(self.custody.log.check)
+        calls = [_caught(self._free_call, facts, r) for r in requests]
+
+        def append(t: Transaction) -> list[int]:
+            ready = [each for each in calls if not isinstance(each, Exception)]
+            return [self.custody.log.append(t, call.record).number for _, _, call in ready]
+
+        numbers = iter(self.custody.storage.submit(append))
+        return [
+            each if isinstance(each, Exception) else _free(next(numbers), *each) for each in calls
+        ]
+
+    def _free_call(
+        self, facts: PublicFacts, request: ExplanationRequest
+    ) -> tuple[Explanation, Question, FreeCall]:
+        rows = request.rows
+        rows.check()
+        explanation = facts.release.draw(rows.rows)
+        explanation = settled_notes(explanation, *rows.notes, NOTHING_TO_CHARGE)
+        asked = question(facts.identity, "", about_public(rows.rows, rows.notes))
+        call = free_call(self.custody, asked, facts.subject(request), explanation)
+        return explanation, asked, call
+
+    def _facts_of(self, release: Release) -> PublicFacts:
+        """Releases are frozen: the same object has the same facts."""
+        known = self._facts.get(id(release))
+        if known is None or known.release is not release:
+            if len(self._facts) >= _MOST_KNOWN:
+                self._facts.clear()
+            known = self._facts[id(release)] = PublicFacts(release)
+        return known
+
+    def _tell(self, alerts: Sequence[Alert]) -> None:
+        """Call back, after the commit."""
+        for alert in alerts if self.on_alert else ():
+            assert self.on_alert is not None
+            try:
+                self.on_alert(alert)
+            except Exception:
+                _log.exception("the callback for %s failed; the alert is recorded", alert)
+
+
+def _caught(
+    make: Callable[Given, Made], *given: Given.args, **named: Given.kwargs
+) -> Made | Exception:
+    """What one caller gets wrong is its own outcome."""
+    try:
+        return make(*given, **named)
+    except Exception as error:
+        return error
+
+
+def _drawn(
+    release: Release, requests: Sequence[ExplanationRequest], missing: Missing
+) -> dict[int, dict[int, Explanation] | Exception]:
+    """Step 2: explanations of single records or of whole requests, with what is said about them."""
+    if release.rows_are is RowsAre.RECORD and len(missing) > 1:
+        together = _caught(_drawn_together, release, requests, missing)
+        if not isinstance(together, Exception):
+            return together
+    return {
+        caller: _caught(_drawn_alone, release, requests[caller], numbers)
+        for caller, numbers in missing.items()
+    }
+
+
+def _drawn_together(
+    release: Release, requests: Sequence[ExplanationRequest], missing: Missing
+) -> dict[int, dict[int, Explanation] | Exception]:
+    """Records are drawn one by one, whoever asks for them: one call of the explainer for all."""
+    parts = [chosen(requests[caller].rows.rows, numbers) for caller, numbers in missing.items()]
+    whole, first = release.draw(stacked(parts)), 0
+    found: dict[int, dict[int, Explanation] | Exception] = {}
+    for caller, numbers in missing.items():
+        own = whole[list(range(first, first + len(numbers)))]
+        found[caller] = _row_by_row(own, requests[caller], numbers)
+        first += len(numbers)
+    return found
+
+
+def _drawn_alone(
+    release: Release, request: ExplanationRequest, numbers: Sequence[int]
+) -> dict[int, Explanation]:
+    rows = request.rows
+    if release.rows_are is not RowsAre.RECORD:
+        return {0: settled_notes(release.draw(rows.rows), *rows.notes)}
+    return _row_by_row(release.draw(chosen(rows.rows, numbers)), request, numbers)
+
+
+def _row_by_row(
+    drawn: Explanation, request: ExplanationRequest, numbers: Sequence[int]
+) -> dict[int, Explanation]:
+    explanation = settled_notes(drawn, *request.rows.notes)
+    parts = [explanation] if len(numbers) == 1 else explanation
+    return dict(zip(numbers, parts, strict=True))
+
+
+def _contents(
+    found: Mapping[int, Explanation] | Exception,
+) -> Mapping[int, Drawn] | Exception:
+    if isinstance(found, Exception):
+        return found
+    return {
+        number: Drawn(each.to_bytes(), explanation_bytes(each)) for number, each in found.items()
+    }
+
+
+def _explained(
+    caller: int,
+    questions: AccountQuestions,
+    answers: Sequence[Answer],
+    made: Mapping[tuple[int, int], Explanation],
+) -> Explained:
+    entries = []
+    for number, (prepared, answer) in enumerate(zip(questions.prepared, answers, strict=True)):
+        stored = answer.replayed or (caller, number) not in made
+        explanation = Explanation.from_bytes(answer.content) if stored else made[caller, number]
+        asked = prepared.request.question.canonical_bytes
+        entries.append(
+            OnRecord(
+                explanation, asked, answer.record, answer.charge, answer.replayed, answer.nonces
+            )
+        )
+    return Explained(joined([entry.explanation for entry in entries]), tuple(entries))
+
+
+def _free(number: int, explanation: Explanation, asked: Question, call: FreeCall) -> Explained:
+    entry = OnRecord(explanation, asked.canonical_bytes, number, None, False, call.nonces)
+    return Explained(explanation, (entry,), call.tree)
