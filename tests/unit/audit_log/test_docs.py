@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from voile.audit_log.verifier import NAMES
 
 DOCS = Path(__file__).parents[3] / "docs"
 BLOCK = re.compile(r"```(console|python)\n(.*?)```", re.DOTALL)
+BLOCKS = re.compile(r"```(console|python|toml)\n(.*?)```", re.DOTALL)
 OPERATOR = "## For the operator"
 
 
@@ -29,8 +33,6 @@ def run(text: str, folder: Path) -> None:
             subprocess.run([sys.executable, "-c", block], cwd=folder, check=True)
             continue
         for command in commands(block):
-            if "witness" in command:  # needs a second machine; tests/unit/audit_log/test_cli.py
-                continue
             line = re.sub(r"^voile\b", voile, command)
             done = subprocess.run(line, shell=True, cwd=folder, capture_output=True, text=True)
             assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
@@ -39,7 +41,8 @@ def run(text: str, folder: Path) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_page_for_auditors_works_as_written(tmp_path: Path) -> None:
     auditor, _, operator = (DOCS / "audit.md").read_text(encoding="utf-8").partition(OPERATOR)
-    once, _, rotation = operator.partition("**Rotate the key.**")
+    once, _, rest = operator.partition("**Ask witnesses.**")
+    witnesses, _, rotation = rest.partition("**Rotate the key.**")
     run(once, tmp_path)
     append = next(block for kind, block in BLOCK.findall(once) if kind == "python")
     # Two more records and a later checkpoint, so that section 4 has something to join; the nonces
@@ -51,7 +54,39 @@ def test_the_page_for_auditors_works_as_written(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
     run("```console\n$ voile audit checkpoint log.db\n```", tmp_path)
     run(auditor, tmp_path)
-    run(rotation, tmp_path)
+    with witness_of(witnesses, tmp_path) as said:
+        policy = tmp_path / "audit-policy.toml"
+        for line in said:
+            name = line.partition(" = ")[0]
+            policy.write_text(re.sub(rf"(?m)^{name} = .*$", line, policy.read_text()))
+        run(witnesses.partition("```toml")[2], tmp_path)
+        run(rotation, tmp_path)
+
+
+@contextmanager
+def witness_of(section: str, folder: Path) -> Iterator[list[str]]:
+    """The witness that the page starts, on a free port; the lines of the policy that it asks for.
+
+    What it prints stands in the place of what the page shows.
+    """
+    first, (_, lines) = commands(section)[0], BLOCKS.findall(section)[1]
+    words = re.sub("8765", "0", first).split()[1:]
+    command = [sys.executable, "-m", "voile.cli", *words, "--json"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            printed = "".join(iter(process.stdout.readline, "}\n")) + "}"
+            said = json.loads(printed)
+            key, url = (
+                re.search(rf"^{name}: +(.*)$", section, re.MULTILINE)
+                for name in ("witness_key", "url")
+            )
+            assert key
+            assert url
+            lines = lines.replace(key[1], said["witness_key"]).replace(url[1], said["url"])
+            yield lines.splitlines()
+        finally:
+            process.terminate()
 
 
 def test_the_guarantees_page_lists_the_steps_of_the_code() -> None:
