@@ -35,10 +35,10 @@ from voile.core.errors import InvalidInput
 LONGEST: Final = 500
 """Characters of an identifier."""
 _MISSING_TYPES: Final = frozenset({"NoneType", "NAType", "NaTType"})
-_MISSING_WORDS: Final = frozenset(
+MISSING_WORDS: Final = frozenset(
     {"", "nan", "-nan", "none", "null", "nil", "na", "n/a", "#n/a", "#na", "<na>", "nat"}
 )
-"""In lower case."""
+"""In lower case; what programs write where nothing is, among identifiers and features alike."""
 _WHOLE: Final = re.compile(r"([+-]?)([0-9]+)(\.0*)?")
 _SCIENTIFIC: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?[eE][+-][0-9]+")
 _UNSEEN: Final = frozenset({"Cc", "Cf"})
@@ -77,7 +77,7 @@ def _text(value: str) -> str | None:
         if each.isspace() or unicodedata.category(each) not in _UNSEEN
     )
     text = " ".join(unicodedata.normalize("NFC", seen).split())
-    if text.lower() in _MISSING_WORDS:
+    if text.lower() in MISSING_WORDS:
         return None
     if len(text) > LONGEST:
         raise _refusal(f"found a text of {len(text)} characters, more than {LONGEST}")

@@ -530,6 +530,11 @@ def test_the_proof_of_a_row_tells_nothing_about_the_others(run: Any) -> None:
     run("audit", "verify", "proofs/1.row-proof", "--answer", "unnoted.voile", code=4)
 
 
+def test_words_for_nothing_are_missing_values_like_everywhere(run: Any) -> None:
+    Path("people.csv").write_text("income,debt,employed\nNA,n/a,NULL\n")
+    assert len([n for n in run(*asked("people.csv", *FREE))["notes"] if "filled in" in n]) == 3
+
+
 def test_nothing_is_said_about_missing_values_of_protected_rows(run: Any) -> None:
     Path("applicants.csv").write_text("id,income,debt,employed\nada,3,,no\n")
     assert "filled in" not in json.dumps(run(*asked("applicants.csv", *ROW)))

@@ -13,7 +13,8 @@ See what is wrong with data before using them:
     `Schema.check` gives a `SchemaReport` (for the custodian only).
 
 How raw values are read:
-    missing: None, NaN, pandas' NA and NaT, blank text, the text "nan";
+    missing: None, NaN, pandas' NA and NaT, blank text, and words such as "nan", "NA", "n/a" and
+    "null" in any case, unless they are listed as categories;
     numbers: any real number, and text as Python's `float` reads it ("3", " 3.0 ", "1e3"); true and
     false, as values or as text in any case, are 1 and 0; infinities are clamped like any number too
     large; times are not numbers;

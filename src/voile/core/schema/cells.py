@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from voile.core.errors import InvalidInput
+from voile.core.identifiers import MISSING_WORDS
 from voile.core.schema.arrays import FeatureValues, Mask, RawColumn
 
-_WORDS = {"": math.nan, "true": 1.0, "false": 0.0}
+_WORDS = dict.fromkeys(MISSING_WORDS, math.nan) | {"true": 1.0, "false": 0.0}
 _TRUTH_TEXTS = {1.0: ("True", "true"), 0.0: ("False", "false")}
 _WHOLE_OR_TRUTH = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.0*)?|true|false", re.IGNORECASE | re.ASCII)
 """Fifteen digits: any more, and a float could be the number beside."""
