@@ -8,6 +8,8 @@ import resource
 import select
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -52,6 +54,14 @@ class Sum:
     value: int
 
 
+@dataclass(frozen=True)
+class Figure:
+    name: str
+    value: float
+
+
+FIGURES = Table("figures", Figure, key=("name",))
+FIGURES_PART = Part("figures", (FIGURES,))
 ENTRIES = Table("entries", Entry, key=("number",))
 SUMS = Table("sums", Sum, key=("name",))
 PART = Part("accounts", (ENTRIES, SUMS))
@@ -190,6 +200,43 @@ def test_a_file_that_was_open_before_a_fork_is_not_opened_again_in_the_child(
         assert storage.submit(append()) == 0
     with child(append_times(str(path), 1)) as (_, pipe):
         assert lines(pipe) == ["1"]
+
+
+FORKED = """
+import os, sys
+from tests.faults.test_storage_faults import PART, append, open_storage
+
+path = sys.argv[1]
+waits, goes = os.pipe()
+with open_storage(path, [PART]) as storage:
+    storage.submit(append())
+    child = os.fork()
+    if child == 0:
+        os.close(goes)
+        os.read(waits, 1)  # until its parent closes the other end
+        sys.exit()
+os.spawnl(os.P_WAIT, sys.executable, sys.executable, "-c", sys.argv[2], path)
+os.close(goes)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+KILLED = """
+import os, sys
+from tests.faults.test_storage_faults import PART, append, open_storage
+
+storage = open_storage(sys.argv[1], [PART])
+for _ in range(6):
+    storage.submit(append())
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_forked_child_that_ends_leaves_the_write_ahead_log_alone(tmp_path: Path) -> None:
+    """SQLite would take the child's copy of a connection for the last one and remove the log."""
+    path = tmp_path / "test.db"
+    command = [sys.executable, "-c", FORKED, str(path), KILLED]
+    subprocess.run(command, check=True, timeout=60)
+    with open_storage(path, [PART]) as storage:
+        assert check_consistent(storage) == 7
 
 
 class TestSqlite:
@@ -348,6 +395,25 @@ class TestPostgres:
                 open_storage(postgres_url, [PART])
             tables = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()"
             assert admin.execute(tables).fetchall() == [(1,)]
+
+    @pytest.mark.parametrize(
+        "setting", ["extra_float_digits = -15", "client_encoding = 'SQL_ASCII'"]
+    )
+    def test_no_default_of_the_server_changes_what_was_stored(
+        self, postgres_url: str, setting: str
+    ) -> None:
+        with self.admin(postgres_url) as admin:
+            (role,) = admin.execute("SELECT current_user").fetchone() or ("",)
+            admin.execute(f'ALTER ROLE "{role}" SET {setting}')
+            try:
+                with open_storage(postgres_url, [FIGURES_PART]) as storage:
+                    storage.submit(lambda t: t.insert(FIGURES, Figure("für 3 €", 2.7 + 1e-15)))
+                    assert storage.submit(lambda t: t.scan(FIGURES)) == [
+                        Figure("für 3 €", 2.7 + 1e-15)
+                    ]
+                    assert storage.look(lambda t: t.scan(FIGURES))[0].value == 2.7 + 1e-15
+            finally:
+                admin.execute(f'ALTER ROLE "{role}" RESET ALL')
 
     def test_a_lost_connection_fails_one_command_and_the_next_one_works(
         self, postgres_url: str

@@ -54,6 +54,20 @@ class WitnessServer(ThreadingHTTPServer):
         host, port = self.server_address[:2]
         return f"http://{host if isinstance(host, str) else host.decode()}:{port}"
 
+    def serve_until_interrupted(self) -> None:
+        """Serve; on Ctrl-C answer what has arrived, end all connections and let go of the port.
+
+        The loop runs in a thread of its own, because Ctrl-C is delivered to the main thread: in the
+        middle of accepting a connection it would leave one behind that nobody ends.
+        """
+        loop = threading.Thread(target=self.serve_forever)
+        loop.start()
+        try:
+            loop.join()
+        finally:
+            self.shutdown()
+            self.server_close()
+
     def process_request(self, request: Any, client_address: Any) -> None:
         """A new connection, in a thread of its own; the oldest makes room for it."""
         with self._changing:
@@ -95,7 +109,7 @@ class WitnessServer(ThreadingHTTPServer):
 
 
 def serve(witness: Witness, host: str = "127.0.0.1", port: int = 0) -> WitnessServer:
-    """A server that is bound already; call `serve_forever()` on it."""
+    """A server that is bound already; call `serve_until_interrupted()` on it."""
     return WitnessServer(witness, host, port)
 
 

@@ -322,10 +322,7 @@ def witness(
         server = serve(Witness(storage, signer, logs), host, port)
         said = {"url": server.url, "witness_key": str(signer.verifier), "logs": sorted(logs)}
         _say(said, as_json=as_json, flush=True)
-        try:
-            server.serve_forever()
-        finally:
-            server.server_close()
+        server.serve_until_interrupted()
 
 
 @app.command(epilog="Example: voile audit export log.db export && voile audit verify export")

@@ -6,6 +6,7 @@ import http.client
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,6 +23,7 @@ from voile.audit_log import Witness, serve
 from voile.audit_log.merkle import EMPTY_ROOT
 from voile.audit_log.notes import Checkpoint, Note, Signature, cosigned_at, parse_signatures
 from voile.audit_log.witness import PART, SIZE_TYPE, Reply, Request
+from voile.audit_log.witness_server import WitnessServer
 from voile.core.errors import InvalidInput
 from voile.core.storage import Storage, open_storage
 
@@ -215,6 +217,31 @@ class TestHttp:
         server.shutdown()
         server.server_close()
         thread.join(10)
+
+    def test_ctrl_c_does_not_hit_the_thread_that_accepts_connections(
+        self, witness: Witness, small: SmallLog, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """There it would leave a connection behind that nobody ends, and closing would wait."""
+        accepting: list[int] = []
+        process = WitnessServer.process_request
+
+        def noticed(server: WitnessServer, *given: Any) -> None:
+            accepting.append(threading.get_ident())
+            process(server, *given)
+
+        monkeypatch.setattr(WitnessServer, "process_request", noticed)
+        server = serve(witness)
+        main = threading.Thread(target=server.serve_until_interrupted)
+        main.start()
+        connection = self.connect(server.url)
+        connection.request("POST", "/add-checkpoint", request(small, 0, 7))
+        assert connection.getresponse().status == 200
+        connection.close()
+        server.shutdown()
+        main.join(10)
+        assert not main.is_alive()
+        assert accepting
+        assert main.ident not in accepting
 
     def connect(self, url: str) -> http.client.HTTPConnection:
         parts = urlsplit(url)

@@ -27,7 +27,12 @@ _DIALECT = Dialect(
     "%s", {int: "bigint", str: 'text COLLATE "C"', bytes: "bytea", float: "double precision"}
 )
 _MARK = "voile_storage"
-_SETTINGS = "SET synchronous_commit = on; SET client_min_messages = error"
+# Whatever the server's or the database's defaults are: commits are forced to the disk, numbers come
+# back with all their digits (fewer would change the promise of an account), text is Unicode.
+_SETTINGS = (
+    "SET synchronous_commit = on; SET client_min_messages = error; SET extra_float_digits = 3; "
+    "SET client_encoding = 'UTF8'"
+)
 # One writer at a time, in the order of asking; the lock ends with the transaction. Each statement
 # sees what was committed before it, whatever the server's default is: under a stricter level the
 # transaction would see what was there before it waited, and fail.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sqlite3
 import weakref
@@ -251,16 +252,19 @@ class SqliteSession(_Connected):
 
 _OPEN: weakref.WeakSet[SqliteSession] = weakref.WeakSet()
 _BEFORE_FORK: set[Identity | None] = set()
-_INHERITED: list[SqliteSession] = []
 
 
 def _leave_to_parent() -> None:
     """In a forked child SQLite believes to hold locks that only the parent holds.
 
     A new connection to the same file would rely on them, and closing an old one is the parent's
-    business: so such a file is not opened again here, and the connections are kept as they are.
+    business: so such a file is not opened again here, and the connections are never closed. Not
+    even by Python when the child ends: SQLite would take itself for the last one to leave and
+    remove the write-ahead log, in which others may have left what they committed. So each gets one
+    reference that nobody gives back.
     """
-    _INHERITED.extend(_OPEN)
+    for session in _OPEN:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(session._connection))
     _BEFORE_FORK.update(session.file for session in _OPEN)
     _OPEN.clear()
 
