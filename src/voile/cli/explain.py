@@ -10,6 +10,7 @@ import typer
 from voile.cli.budget import CallerOption
 from voile.cli.explain_output import leave, print_explained, print_preview, speed
 from voile.cli.output import JsonOption
+from voile.cli.rounds import say
 
 EPILOG = """\
 Examples:
@@ -199,6 +200,8 @@ def explain(
     given = inputs.read_rows(data)
     with open_custody_at(place) as custody:
         outputs.check_signing(custody.keeper)
+        if custody.keeper is None:
+            say(f"no {place.policy}: nothing is signed, and there will be no receipt")
         service = ReleaseService(custody)
         paying = None if account is None else custody.account(account)
         release = build_release(inputs, paying, given.count)

@@ -161,7 +161,9 @@ def test_a_signed_log_needs_its_policy(run: Any) -> None:
     assert run("budget", "show", "log.db")["accounts"][0]["consumed"] == 0
 
 
-def test_where_nobody_signs_no_receipt_is_promised(run: Any) -> None:
+def test_where_nobody_signs_no_receipt_is_promised(
+    run: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     with open_storage("unsigned.db", PARTS) as storage:
         storage.submit(lambda t: AuditLog.create(t, "example.org/unsigned"))
     nobody = ("--database", "unsigned.db", "--policy", "none.toml", "--key", "none.key")
@@ -169,6 +171,11 @@ def test_where_nobody_signs_no_receipt_is_promised(run: Any) -> None:
     assert "nothing says who signs this log" in said["error"]["message"]
     said = run(*asked("applicants.csv", *FREE), *nobody, "--output", "e.voile")
     assert said["unproved"].startswith("none written, because no checkpoint was signed")
+    with pytest.raises(SystemExit):
+        cli.main([*asked("applicants.csv", *FREE), *nobody])
+    assert (
+        "no none.toml: nothing is signed, and there will be no receipt" in capsys.readouterr().err
+    )
 
 
 def test_top_names_the_features_of_each_row(run: Any) -> None:

@@ -28,6 +28,7 @@ from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 from voile.audit_log import Receipt, Report, RowReceipt, explanation_bytes, issue_receipt
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
+from voile.core.row_note import notes_among
 from voile.core.storage import Transaction
 from voile.ledger import Alert, Question
 from voile.release import Preview, Release, RowsAre
@@ -299,7 +300,7 @@ def _drawn_alone(
 def _row_by_row(
     drawn: Explanation, request: ExplanationRequest, numbers: Sequence[int]
 ) -> dict[int, Explanation]:
-    explanation = settled_notes(drawn, *request.rows.notes)
+    explanation = settled_notes(drawn, *notes_among(request.rows.notes, numbers))
     parts = [explanation] if len(numbers) == 1 else explanation
     return dict(zip(numbers, parts, strict=True))
 
