@@ -11,7 +11,7 @@ import stat
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -37,6 +37,8 @@ _LONGEST: Final = 4096
 @dataclass(frozen=True)
 class SigningKey:
     """A private Ed25519 key with a name and a purpose. Printing it does not show it."""
+
+    FILE_STARTS_WITH: ClassVar[bytes] = _PREFIX.encode()
 
     name: str
     kind: KeyKind

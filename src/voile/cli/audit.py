@@ -142,10 +142,14 @@ def checkpoint(
     """
     from voile.audit_log import KeptCheckpoint, SigningKey, publish, rotate
     from voile.audit_log.notes import KeyKind
-    from voile.core.atomic_file import check_output, replace_file
+    from voile.core.atomic_file import replace_file
+    from voile.workflows.checkpoints import kept_checkpoint
+    from voile.workflows.output_check import check_outputs, files_of
 
-    check_output(out)
     place = _place(database, key, policy)
+    copy = kept_checkpoint(place.signing_key)  # may be named: both only go forward
+    others = [path for path in files_of(place) if path != copy]
+    check_outputs([out], [*others, *([] if rotate_to is None else [rotate_to])])
     rules, signer = _policy(place.policy), SigningKey.load(place.signing_key)
     seen = _read(out) if out.exists() else None
     asked: dict[str, Any] = {"witnesses": _remote(witness), "seen": seen, "patience": patience}
@@ -183,13 +187,13 @@ def complete(
     """
     from voile.audit_log import SigningKey, publish
     from voile.audit_log.publishing import reissue
-    from voile.core.atomic_file import check_output, replace_file
+    from voile.core.atomic_file import replace_file
+    from voile.workflows.output_check import check_outputs, files_of
 
     place = _place(database, key, policy)
+    check_outputs(receipts, files_of(place))
     rules, signer = _policy(place.policy), SigningKey.load(place.signing_key)
     contents = {path: _read(path) for path in receipts}
-    for path in receipts:
-        check_output(path)
     with _open(database) as storage:
         log = _known_log(storage, place.signing_key, rules)
         published = publish(storage, log, rules, [signer], witnesses=_remote(witness))
@@ -215,11 +219,12 @@ def prove(
     """Write a receipt for a record, or a proof that one tree extends another (--from, --to)."""
     from voile.audit_log import issue_receipt
     from voile.audit_log.notes import to_base64
-    from voile.core.atomic_file import check_output, replace_file
+    from voile.core.atomic_file import replace_file
     from voile.core.errors import InvalidInput
+    from voile.workflows.output_check import check_outputs, files_of
 
-    check_output(out)
-
+    read = [] if nonces is None else [nonces]
+    check_outputs([out], [*files_of(_place(database)), *read])
     if (index is None) == (old is None or new is None):
         raise InvalidInput("expected the number of a record, or both --from and --to")
     with _open(database) as storage:
@@ -357,7 +362,7 @@ def _as_invalid_input(what: str) -> Iterator[None]:
         raise InvalidInput(f"{what}: {error}") from error
 
 
-def _place(database: str, key: Path | None, policy: Path | None) -> Place:
+def _place(database: str, key: Path | None = None, policy: Path | None = None) -> Place:
     from voile.workflows.custody import usual_place
 
     return usual_place(database=database, signing_key=key, policy=policy)

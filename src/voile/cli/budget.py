@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from voile.ledger import Node
     from voile.privacy.events import PrivacyEvent
     from voile.workflows.checkpoints import Kept
-    from voile.workflows.custody import Custody
+    from voile.workflows.custody import Custody, Place
 
 app = typer.Typer(
     help="Open privacy budgets, look at them, renew them, check them against the audit log.",
@@ -160,7 +160,10 @@ def report(
     from voile.core.atomic_file import replace_file
     from voile.ledger import Ledger, budget_report
     from voile.workflows.budget_html import budget_html, summary
+    from voile.workflows.output_check import check_outputs, files_of
 
+    if html is not None:
+        check_outputs([html], files_of(_place(database)))
     with _open(database) as storage:
         found = storage.look(lambda t: budget_report(Ledger(), t, account, custodian=custodian))
     if html is not None:
@@ -257,9 +260,8 @@ def verify(
     from voile.workflows.budget_verification import Evidence
     from voile.workflows.budget_verification import verify as check
     from voile.workflows.checkpoints import kept_checkpoint, read_policy
-    from voile.workflows.custody import usual_place
 
-    place = usual_place(database=database, signing_key=key, policy=policy)
+    place = _place(database, key, policy)
     beside = kept_checkpoint(place.signing_key)
     copies = [*(checkpoint or []), *([beside] if beside.exists() else [])]
     evidence = Evidence(
@@ -298,10 +300,16 @@ def _open(database: str) -> Storage:
     return open_existing(database, PARTS)
 
 
-def _books(database: str, key: Path | None, policy: Path | None) -> AbstractContextManager[Custody]:
-    from voile.workflows.custody import open_custody_at, usual_place
+def _place(database: str, key: Path | None = None, policy: Path | None = None) -> Place:
+    from voile.workflows.custody import usual_place
 
-    return open_custody_at(usual_place(database=database, signing_key=key, policy=policy))
+    return usual_place(database=database, signing_key=key, policy=policy)
+
+
+def _books(database: str, key: Path | None, policy: Path | None) -> AbstractContextManager[Custody]:
+    from voile.workflows.custody import open_custody_at
+
+    return open_custody_at(_place(database, key, policy))
 
 
 def _say_kept(said: dict[str, Any], kept: Kept, *, as_json: bool) -> None:

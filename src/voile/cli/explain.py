@@ -164,9 +164,8 @@ def explain(
     from voile.workflows.explain import ExplanationSpec, ReleaseService, build_release, load_inputs
     from voile.workflows.explain.inputs import find_artefact
     from voile.workflows.explain.outputs import Outputs
+    from voile.workflows.output_check import files_of
 
-    outputs = Outputs(output, receipt, row_receipts, plot)
-    outputs.check()
     spec = ExplanationSpec.read(
         {
             "model": model,
@@ -192,11 +191,13 @@ def explain(
         }
     )
     made = find_artefact(model)
-    inputs = load_inputs(spec, made, speed())
     folder = None if made is None else made.folder
     place = usual_place(
         folder, database=database, signing_key=key, policy=policy, replay_key=replay_key
     )
+    outputs = Outputs(output, receipt, row_receipts, plot)
+    outputs.check([*spec.files, *files_of(place)])
+    inputs = load_inputs(spec, made, speed())
     given = inputs.read_rows(data)
     with open_custody_at(place) as custody:
         outputs.check_signing(custody.keeper)

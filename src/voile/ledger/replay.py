@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Self, TypeAlias
+from typing import ClassVar, Final, Self, TypeAlias
 
 from voile.core.atomic_file import disk_fault
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
@@ -110,6 +110,8 @@ class Asked:
 @dataclass(frozen=True)
 class ReplayKey:
     """The key of the digests. Printing it does not show it."""
+
+    FILE_STARTS_WITH: ClassVar[bytes] = _PREFIX
 
     key: bytes = field(repr=False)
 

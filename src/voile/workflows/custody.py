@@ -21,7 +21,7 @@ from voile.audit_log.publishing import Published, latest_checkpoint
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
 from voile.core.storage import Part, Storage, open_storage
-from voile.core.storage.opening import open_existing
+from voile.core.storage.opening import file_of, open_existing
 from voile.ledger import PART as LEDGER_PART
 from voile.ledger import Account, Ledger, ReplayKey
 from voile.workflows.checkpoints import Keeper, Kept, kept_checkpoint
@@ -77,7 +77,8 @@ def usual_place(
 
 
 def _folder_of(database: str | None) -> Path:
-    return Path() if database is None or "://" in database else Path(database).parent
+    path = None if database is None else file_of(database)
+    return Path() if path is None else path.parent
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from voile.workflows.artefact import REPORT, Artefact
 from voile.workflows.checkpoints import read_policy
 from voile.workflows.custody import POLICY
 from voile.workflows.federate import outcomes
+from voile.workflows.output_check import check_outputs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -119,7 +120,9 @@ your own or with a witness.</p>
 
 def write_report(artefact: Artefact, path: Path | None = None) -> Path:
     """Write the page, beside the artefact's files if no path is given."""
-    target = artefact.folder / REPORT if path is None else path
+    own = artefact.folder / REPORT
+    target = own if path is None else path
+    check_outputs([target], (file for file in artefact.folder.rglob("*") if file != own))
     return replace_file(target, report_html(artefact).encode())
 
 

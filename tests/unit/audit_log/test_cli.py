@@ -260,3 +260,21 @@ def test_help_stays_light() -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stderr == "[]"
+
+
+@pytest.mark.usefixtures("folder")
+def test_no_proof_overwrites_what_is_kept() -> None:
+    audit_json("init", "log.db", "--origin", ORIGIN)
+    append(1)
+    audit_json("checkpoint", "log.db")
+    kept = ("log.db", "audit.key", "audit-policy.toml", "audit.checkpoint")
+    before = {name: Path(name).read_bytes() for name in kept}
+    for name in kept:
+        assert "overwrit" in audit("prove", "log.db", "0", "--out", name, code=2)[1]
+        assert "overwrit" in audit("complete", "log.db", name, code=2)[1]
+    for name in kept[:3]:
+        assert "overwrit" in audit("checkpoint", "log.db", "--out", name, code=2)[1]
+    new = ("--out", "new.key", "--rotate-to", "new.key")
+    assert "overwrit" in audit("checkpoint", "log.db", *new, code=2)[1]
+    assert {name: Path(name).read_bytes() for name in kept} == before
+    audit_json("checkpoint", "log.db", "--out", "audit.checkpoint")

@@ -153,6 +153,25 @@ def test_a_replay_key_is_never_made_anew(run: Any) -> None:
     assert run(*asked("applicants.csv", *BACKGROUND), "--replay-key", "kept.key")["replayed"]
 
 
+KEPT = ("log.db", "log.db-wal", "audit.key", "audit-policy.toml", "audit.checkpoint", "replay.key")
+READ = ("loans.toml", "applicants.csv", "customers.csv")
+
+
+@pytest.mark.parametrize("name", [*KEPT, *READ])
+def test_an_output_overwrites_nothing_that_is_needed(run: Any, name: str) -> None:
+    before = {path: path.read_bytes() for path in map(Path, (*KEPT, *READ)) if path.exists()}
+    said = run(*asked("applicants.csv", *BACKGROUND), "--receipt", name, code=2)
+    assert "overwrit" in said["error"]["message"]
+    assert {path: path.read_bytes() for path in before} == before
+    assert run("budget", "show", "log.db")["accounts"][0]["consumed"] == 0
+
+
+def test_no_row_overwrites_the_answer(run: Any) -> None:
+    Path("proofs").mkdir()
+    to = ("--output", "proofs/0.voile", "--row-receipts", "proofs")
+    assert "numbered" in run(*asked("applicants.csv", *FREE), *to, code=2)["error"]["message"]
+
+
 def test_a_signed_log_needs_its_policy(run: Any) -> None:
     for name in ("audit-policy.toml", "audit.checkpoint"):
         Path(name).rename(f"kept-{name}")

@@ -65,6 +65,14 @@ def test_open_show_and_the_copy_of_the_checkpoint(run: Any) -> None:
     assert len(run("budget", "show", "log.db", "wards")["accounts"]) == 1
 
 
+@pytest.mark.parametrize("name", ["log.db", "audit.key", "audit-policy.toml", "audit.checkpoint"])
+def test_a_page_overwrites_nothing_that_is_kept(run: Any, name: str) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    said = run("budget", "report", "log.db", "clinic", "--html", name, code=2)
+    assert "overwrit" in said["error"]["message"]
+    assert run("budget", "verify", "log.db")["verified"]
+
+
 def test_declared_columns_are_named_with_the_unit(run: Any) -> None:
     columns = ("--unit", "declared columns of a row", "--column", "income", "--column", "age")
     run("budget", "open", "log.db", "columns", *OPEN, *columns)

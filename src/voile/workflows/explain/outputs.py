@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from voile.core.atomic_file import check_output, check_output_folder
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.workflows.checkpoints import Keeper
 from voile.workflows.explain import files
 from voile.workflows.explain.released import Explained
 from voile.workflows.explain.service import ReleaseService
+from voile.workflows.output_check import check_outputs
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,12 @@ class Outputs:
         """Where the receipt goes, if anywhere."""
         return self.receipt or (self.saved and self.saved.with_suffix(files.RECEIPT))
 
-    def check(self) -> None:
-        """Refuse places and formats that cannot be written: what is paid for must go somewhere."""
+    def check(self, needed: Iterable[Path] = ()) -> None:
+        """Refuse places and formats that cannot be written: what is paid for must go somewhere.
+
+        Args:
+            needed: files that must not be overwritten.
+        """
         if self.saved is not None:
             files.check_suffix(self.saved, files.SAVED)
             if self.saved.suffix.lower() == ".parquet":
@@ -59,14 +63,12 @@ class Outputs:
             files.check_suffix(self.picture, files.PICTURES)
             optional("matplotlib.figure", extra="explain")
         named = [path for path in (self.saved, self.proof, self.picture) if path is not None]
-        for path in named:
-            check_output(path)
-        if len({path.resolve() for path in named}) < len(named):
-            raise InvalidInput("two outputs would go to one file; give each a name of its own")
-        if self.proof is not None:
-            check_output_folder(files.folder_of_receipts(self.proof))
-        if self.row_receipts is not None:
-            check_output_folder(self.row_receipts)
+        check_outputs(named, needed, self._folders)
+
+    @property
+    def _folders(self) -> list[Path]:
+        of_entries = None if self.proof is None else files.folder_of_receipts(self.proof)
+        return [folder for folder in (of_entries, self.row_receipts) if folder is not None]
 
     def check_signing(self, keeper: Keeper | None) -> None:
         """Refuse proofs where nobody signs: they could never be written."""

@@ -92,6 +92,16 @@ class ExplanationSpec(BaseModel):
             place = f"{source}: " if source else ""
             raise InvalidInput(place + "; ".join(map(_problem, error.errors()))) from None
 
+    @property
+    def files(self) -> list[Path]:
+        """What it reads: the files that it names, and those of an artefact."""
+        named = (
+            *(self.model, self.data, self.schema_file, self.model_origin, self.background),
+            *(self.background_origin, self.explainer, self.clusters),
+        )
+        found = [Path(name) for name in named if name is not None and Path(name).is_file()]
+        return [*found, *(path for path in Path(self.model).rglob("*") if path.is_file())]
+
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
         check_role(self.level, self.role)
