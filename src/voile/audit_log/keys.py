@@ -131,6 +131,6 @@ def _read_private(path: Path) -> str:
                     f"{path}: mode {stat.S_IMODE(mode):04o} lets others at a signing key; if it is "
                     "still secret, chmod 600 it, else rotate to a new key"
                 )
-            return stream.read(_LONGEST).decode("ascii", errors="replace")
+            return stream.read(_LONGEST).decode("utf-8", errors="replace")
     except OSError as error:
         raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error

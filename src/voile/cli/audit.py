@@ -62,26 +62,24 @@ def init(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start a log: its key (made unless the file exists), its tables, its policy file."""
-    from voile.audit_log import PART, AuditLog, Policy
+    """Start a log: its key (made unless the file exists), its tables, its policy file.
+
+    A start that was broken off is finished by the same command.
+    """
+    from voile.audit_log import Policy
     from voile.audit_log.notes import KeyKind, VerifierKey
-    from voile.core.atomic_file import replace_file
-    from voile.core.errors import InvalidInput
-    from voile.core.storage import open_storage
+    from voile.workflows.log_start import check_start, start_log
 
     place = _place(database, key, policy)
-    if place.policy.exists():
-        raise InvalidInput(f"{place.policy}: exists already; a policy is not overwritten")
+    check_start(place)
     with _as_invalid_input("witness-key"):
         witnesses = tuple(VerifierKey.parse(text) for text in witness_key or [])
-    signer = _key(place.signing_key, origin, KeyKind.LOG)
+    signer = _found_or_new_key(place.signing_key, origin, KeyKind.LOG)
     with _as_invalid_input("policy"):
         rules = Policy(origin, (signer.verifier,), witnesses, threshold, tuple(witness or ()))
-    with open_storage(database, [PART]) as storage:
-        storage.submit(lambda t: AuditLog.create(t, origin))
-    replace_file(place.policy, str(rules).encode())
+    log = start_log(place, signer, rules)
     said = {"origin": origin, "log_key": str(signer.verifier), "key": str(place.signing_key)}
-    _say(said | {"policy": str(place.policy)}, as_json=as_json)
+    _say(said | {"policy": str(place.policy), "log": log}, as_json=as_json)
 
 
 @app.command(epilog="Example: voile audit show log.db --last 5 --check")
@@ -413,12 +411,18 @@ def _leave(published: Published) -> None:
 
 def _key(path: Path, name: str, kind: Any) -> SigningKey:
     """The key in this file, made if there is none; it must bear the name that is asked for."""
+    key = _found_or_new_key(path, name, kind)
+    if not path.exists():
+        key.save(path)
+    return key
+
+
+def _found_or_new_key(path: Path, name: str, kind: Any) -> SigningKey:
+    """The same, not saved yet."""
     from voile.audit_log import SigningKey
     from voile.core.errors import InvalidInput
 
-    if not path.exists():
-        SigningKey.generate(name, kind).save(path)
-    key = SigningKey.load(path)
+    key = SigningKey.load(path) if path.exists() else SigningKey.generate(name, kind)
     if (key.name, key.kind) != (name, kind):
         raise InvalidInput(f"{path}: holds a key of {key.name!r}, expected one of {name!r}")
     return key

@@ -278,3 +278,51 @@ def test_no_proof_overwrites_what_is_kept() -> None:
     assert "overwrit" in audit("checkpoint", "log.db", *new, code=2)[1]
     assert {name: Path(name).read_bytes() for name in kept} == before
     audit_json("checkpoint", "log.db", "--out", "audit.checkpoint")
+
+
+@pytest.mark.usefixtures("folder")
+def test_names_are_unicode() -> None:
+    """As signed notes allow: whatever is written is read again."""
+    audit_json("init", "log.db", "--origin", "example.org/klinik-süd")
+    append(1)
+    audit_json("checkpoint", "log.db")
+    audit_json("prove", "log.db", "0")
+    assert audit_json("verify", "receipt.tlog-proof")["verified"]
+
+
+def test_a_start_that_cannot_be_finished_leaves_nothing(folder: Path) -> None:
+    for wrong in (
+        ("--policy", "nowhere/policy.toml"),
+        ("--key", "nowhere/audit.key"),
+        ("--policy", "audit.key"),
+        ("--key", "log.db"),
+        ("--policy", "log.db-wal"),
+        ("--threshold", "2"),
+    ):
+        audit("init", "log.db", "--origin", ORIGIN, *wrong, code=2)
+        assert list(folder.iterdir()) == []
+    audit("init", "log.db", "--origin", "a name+", code=2)
+    assert list(folder.iterdir()) == []
+    assert audit_json("init", "log.db", "--origin", ORIGIN)["log"] == "new"
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_start_that_was_broken_off_is_finished_with_the_log_s_own_key() -> None:
+    audit_json("init", "log.db", "--origin", ORIGIN)
+    policy, start = Path("audit-policy.toml"), ("init", "log.db", "--origin", ORIGIN)
+    written = policy.read_text()
+    assert "exists already" in audit(*start, code=2)[1]
+    policy.unlink()
+    assert "was there already" in audit_json(*start)["log"]
+    assert policy.read_text() == written
+    policy.unlink()
+    Path("audit.key").unlink()
+    audit_json(*start)  # nothing was signed yet: a new key is as good
+    append(1)
+    audit_json("checkpoint", "log.db")
+    policy.unlink()
+    assert "of 'example.org/clinic'" in audit(*start[:3], "x", "--key", "x.key", code=2)[1]
+    assert "signed with another key" in audit(*start, "--key", "x.key", code=2)[1]
+    assert not Path("x.key").exists()
+    audit_json(*start)
+    audit_json("checkpoint", "log.db")
