@@ -50,6 +50,15 @@ class KeptCheckpoint:
         except VerificationFailed as error:
             raise VerificationFailed(f"{self.path}: {error}") from None
 
+    def is_of_another_log(self) -> bool:
+        """Whether what was kept says so itself; what is damaged is not excused by that."""
+        content = self._content()
+        try:
+            origin = content and Checkpoint.parse(Note.parse(content).text).origin
+        except Malformed:
+            return False
+        return bool(origin) and origin != self.policy.origin
+
     def advance(self, note: bytes) -> None:
         """Keep this checkpoint, unless a larger one is kept already."""
         new = signed_checkpoint(note, self.policy)

@@ -149,7 +149,7 @@ def checkpoint(
     others = [path for path in files_of(place) if path != copy]
     check_outputs([out], [*others, *([] if rotate_to is None else [rotate_to])])
     rules, signer = _policy(place.policy), SigningKey.load(place.signing_key)
-    seen = _read(out) if out.exists() else None
+    seen = _note(out) if out.exists() else None
     asked: dict[str, Any] = {"witnesses": _remote(witness), "seen": seen, "patience": patience}
     with _open(database) as storage:
         log = _known_log(storage, place.signing_key, rules)
@@ -191,7 +191,7 @@ def complete(
     place = _place(database, key, policy)
     check_outputs(receipts, files_of(place))
     rules, signer = _policy(place.policy), SigningKey.load(place.signing_key)
-    contents = {path: _read(path) for path in receipts}
+    contents = {path: _text(path) for path in receipts}
     with _open(database) as storage:
         log = _known_log(storage, place.signing_key, rules)
         published = publish(storage, log, rules, [signer], witnesses=_remote(witness))
@@ -274,9 +274,9 @@ def verify(
     rules = _policy(policy)
     elsewhere = _elsewhere(other, consistency)
     if proof.is_dir():
-        note, records = _read(proof / "checkpoint.txt"), _lines(proof / "records.jsonl")
+        note, records = _note(proof / "checkpoint.txt"), _lines(proof / "records.jsonl")
         report = verify_export(records, note, rules, elsewhere=elsewhere)
-    elif (content := _read(proof)).startswith(HEADER.encode()):
+    elif (content := _text(proof)).startswith(HEADER.encode()):
         row = None if answer is None else _row(answer)
         report = verify_row_receipt(content, rules, row=row, elsewhere=elsewhere)
     else:
@@ -446,6 +446,19 @@ def _read(path: Path) -> bytes:
     return read_file(path)
 
 
+def _note(path: Path) -> bytes:
+    from voile.audit_log.notes import LARGEST_NOTE
+    from voile.core.input_file import read_file
+
+    return read_file(path, LARGEST_NOTE)
+
+
+def _text(path: Path) -> bytes:
+    from voile.core.input_file import LARGEST_TEXT, read_file
+
+    return read_file(path, LARGEST_TEXT)
+
+
 def _lines(path: Path) -> Iterator[bytes]:
     """One after the other: a long log does not fit into memory."""
     from voile.core.errors import UnreadableFile
@@ -510,7 +523,7 @@ def _nonces(path: Path | None) -> dict[str, bytes]:
     from voile.audit_log.receipt import parse_nonces
 
     with _as_invalid_input(str(path)):
-        return parse_nonces(decode_flat(_read(path).strip()))
+        return parse_nonces(decode_flat(_text(path).strip()))
 
 
 def _elsewhere(other: Path | None, consistency: Path | None) -> Elsewhere | None:
@@ -521,7 +534,7 @@ def _elsewhere(other: Path | None, consistency: Path | None) -> Elsewhere | None
         if consistency is not None:
             raise InvalidInput("--consistency needs the --checkpoint it leads to")
         return None
-    return Elsewhere(_read(other), b"" if consistency is None else _read(consistency))
+    return Elsewhere(_note(other), b"" if consistency is None else _text(consistency))
 
 
 def _say(said: dict[str, Any], *, as_json: bool, flush: bool = False) -> None:

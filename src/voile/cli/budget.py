@@ -266,7 +266,7 @@ def verify(
     copies = [*(checkpoint or []), *([beside] if beside.exists() else [])]
     evidence = Evidence(
         policy=read_policy(place.policy) if place.policy.exists() else None,
-        checkpoints=tuple((str(path), _read(path)) for path in copies),
+        checkpoints=tuple((str(path), _note(path)) for path in copies),
         key=SigningKey.load(place.signing_key) if witness else None,
         witnesses=tuple(RemoteWitness(url) for url in witness or ()),
         replay_key=None if replay_key is None else ReplayKey.load(replay_key),
@@ -301,8 +301,9 @@ def _open(database: str) -> Storage:
 
 
 def _place(database: str, key: Path | None = None, policy: Path | None = None) -> Place:
-    from voile.workflows.custody import usual_place
+    from voile.workflows.custody import check_named, usual_place
 
+    check_named(key, policy)
     return usual_place(database=database, signing_key=key, policy=policy)
 
 
@@ -320,10 +321,11 @@ def _say_kept(said: dict[str, Any], kept: Kept, *, as_json: bool) -> None:
         raise typer.Exit(exit_code(kept.error))
 
 
-def _read(path: Path) -> bytes:
+def _note(path: Path) -> bytes:
+    from voile.audit_log.notes import LARGEST_NOTE
     from voile.core.input_file import read_file
 
-    return read_file(path)
+    return read_file(path, LARGEST_NOTE)
 
 
 def _events(path: Path) -> tuple[PrivacyEvent, ...]:

@@ -160,7 +160,7 @@ def explain(
     Says whose rows are protected first. Explanations of a model that was trained with differential
     privacy protect its training rows at no cost (--protect training). Anything else is charged.
     """
-    from voile.workflows.custody import open_custody_at, usual_place
+    from voile.workflows.custody import check_named, open_custody_at, usual_place
     from voile.workflows.explain import ExplanationSpec, ReleaseService, build_release, load_inputs
     from voile.workflows.explain.inputs import find_artefact
     from voile.workflows.explain.outputs import Outputs
@@ -195,6 +195,7 @@ def explain(
     place = usual_place(
         folder, database=database, signing_key=key, policy=policy, replay_key=replay_key
     )
+    check_named(key, policy)
     outputs = Outputs(output, receipt, row_receipts, plot)
     outputs.check([*spec.files, *files_of(place)])
     inputs = load_inputs(spec, made, speed())

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Final, Self
 
 from voile.audit_log import PART as LOG_PART
-from voile.audit_log import AuditLog, Policy, SigningKey
+from voile.audit_log import AuditLog, KeptCheckpoint, Policy, SigningKey
+from voile.audit_log.notes import LARGEST_NOTE
 from voile.audit_log.publishing import Published, latest_checkpoint
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
+from voile.core.input_file import read_file
 from voile.core.storage import Part, Storage, open_storage
 from voile.core.storage.opening import file_of, open_existing
 from voile.ledger import PART as LEDGER_PART
@@ -63,6 +65,9 @@ def usual_place(
     Of a server's database, and where none is named, in this folder; for an artefact, in the folder
     of its run, if that has a database.
     """
+    for path in (signing_key, policy, replay_key):
+        if path is not None and not path.name:
+            raise InvalidInput(f"{str(path)!r}: expected the name of a file for a key or a policy")
     usual = Place.within(_folder_of(database))
     if artefact is not None and database is None:
         plain = artefact.name not in ("", "..")
@@ -74,6 +79,14 @@ def usual_place(
         policy or usual.policy,
         replay_key or usual.replay_key,
     )
+
+
+def check_named(*files: Path | None) -> None:
+    """Refuse what somebody named and is not there: a mistyped key must not read as "no key here",
+    by which the copy beside it would not be asked either."""
+    for path in files:
+        if path is not None and not path.exists():
+            raise InvalidInput(f"{path}: there is no such file; leave it out if it is not here")
 
 
 def _folder_of(database: str | None) -> Path:
@@ -124,7 +137,7 @@ class Custody:
     def kept_copies(self) -> tuple[tuple[str, bytes], ...]:
         """The checkpoint that is kept beside the signing key, if there is one: name and bytes."""
         copy = kept_checkpoint(self.place.signing_key)
-        return ((copy.name, copy.read_bytes()),) if copy.exists() else ()
+        return ((copy.name, read_file(copy, LARGEST_NOTE)),) if copy.exists() else ()
 
     def publish(self) -> Published:
         """Sign what the log holds, and keep a copy of the checkpoint beside the key."""
@@ -182,7 +195,8 @@ def _opened(storage: Storage, place: Place) -> Custody:
     log, ledger = storage.submit(AuditLog.open), Ledger()
     if keeper is not None:
         log = keeper.knows(log)
-        storage.submit(log.check)
+        for each in (log, *(log.known_by(copy) for copy in _other_copies(place, keeper))):
+            storage.submit(each.check)
     elif latest_checkpoint(storage) is not None:
         raise InvalidInput(
             f"{place.policy}: the log has signed checkpoints, and the policy that says by whom is "
@@ -190,6 +204,14 @@ def _opened(storage: Storage, place: Place) -> Custody:
             "--policy"
         )
     return Custody(place, storage, ledger, log, keeper, storage.look(ledger.holds_answers))
+
+
+def _other_copies(place: Place, keeper: Keeper) -> Iterator[KeptCheckpoint]:
+    """Copies under the usual name beside database and policy, where the key is from elsewhere."""
+    for folder in {_folder_of(place.database), place.policy.parent}:
+        copy = KeptCheckpoint(kept_checkpoint(folder / LOG_KEY), keeper.policy)
+        if copy.path != keeper.copy and not copy.is_of_another_log():
+            yield copy
 
 
 def _make_log(storage: Storage, origin: str) -> None:

@@ -144,6 +144,46 @@ def test_keys_and_policy_lie_beside_the_database_that_is_named(
     assert "set back" in said["error"]["message"]
 
 
+@pytest.mark.parametrize("option", ["--key", "--policy"])
+def test_a_key_that_is_named_is_there(run: Any, option: str) -> None:
+    """Mistyped, the copy beside the real one would not be asked."""
+    said = run(*asked("applicants.csv", *BACKGROUND), option, "nix", code=2)
+    assert said["error"]["message"].startswith("nix: there is no such file")
+    assert run("budget", "verify", "log.db", option, "nix", code=2)["error"]
+    assert run("budget", "show", "log.db")["accounts"][0]["consumed"] == 0
+
+
+@pytest.mark.parametrize("moved", [("audit.key",), ("audit-policy.toml", "audit.checkpoint"), ()])
+def test_the_copies_beside_database_and_policy_are_asked_too(
+    run: Any, moved: tuple[str, ...]
+) -> None:
+    """Whether the key is from another folder, or not here at all."""
+    shutil.copy("log.db", "old.db")
+    run(*asked("applicants.csv", *BACKGROUND))
+    Path("elsewhere").mkdir()
+    for name in moved:
+        shutil.move(name, f"elsewhere/{name}")
+    if "audit.key" not in moved:
+        Path("audit.key").unlink()
+    for current in Path().glob("log.db*"):
+        current.unlink()
+    shutil.copy("old.db", "log.db")
+    options = {"audit.key": "--key", "audit-policy.toml": "--policy"}
+    named = [
+        word for name in moved if name in options for word in (options[name], f"elsewhere/{name}")
+    ]
+    said = run(*asked("applicants.csv", *BACKGROUND), "--fresh", *named, code=4)
+    assert "set back" in said["error"]["message"]
+
+
+def test_the_copy_of_another_log_in_the_folder_is_no_sign_of_tampering(run: Any) -> None:
+    beside = ("--key", "second.key", "--policy", "second.toml")
+    run("audit", "init", "second.db", "--origin", "example.org/second", *beside)
+    customer = ("--dataset", "customers v1", "--epsilon", "5", "--delta", "1e-5")
+    run("budget", "open", "second.db", "customers", *customer, *beside)
+    run("budget", "open", "second.db", "more", *customer[:1], "x", *customer[2:], *beside)
+
+
 def test_a_replay_key_is_never_made_anew(run: Any) -> None:
     run(*asked("applicants.csv", *BACKGROUND))
     Path("replay.key").rename("kept.key")
@@ -183,18 +223,18 @@ def test_a_signed_log_needs_its_policy(run: Any) -> None:
 def test_where_nobody_signs_no_receipt_is_promised(
     run: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with open_storage("unsigned.db", PARTS) as storage:
+    Path("alone").mkdir()
+    with open_storage("alone/unsigned.db", PARTS) as storage:
         storage.submit(lambda t: AuditLog.create(t, "example.org/unsigned"))
-    nobody = ("--database", "unsigned.db", "--policy", "none.toml", "--key", "none.key")
+    nobody = ("--database", "alone/unsigned.db")
     said = run(*asked("applicants.csv", *FREE), *nobody, "--receipt", "e.tlog-proof", code=2)
     assert "nothing says who signs this log" in said["error"]["message"]
     said = run(*asked("applicants.csv", *FREE), *nobody, "--output", "e.voile")
     assert said["unproved"].startswith("none written, because no checkpoint was signed")
     with pytest.raises(SystemExit):
         cli.main([*asked("applicants.csv", *FREE), *nobody])
-    assert (
-        "no none.toml: nothing is signed, and there will be no receipt" in capsys.readouterr().err
-    )
+    said = capsys.readouterr().err
+    assert "no alone/audit-policy.toml: nothing is signed, and there will be no receipt" in said
 
 
 def test_top_names_the_features_of_each_row(run: Any) -> None:
@@ -475,7 +515,8 @@ def test_an_artefact_says_itself_what_it_was_made_from() -> None:
 
 
 def test_without_a_signing_key_here_it_is_still_on_record(run: Any) -> None:
-    said = run(*asked("applicants.csv", *FREE), "--key", "elsewhere.key", "--output", "e.voile")
+    Path("audit.key").unlink()
+    said = run(*asked("applicants.csv", *FREE), "--output", "e.voile")
     assert "not signed here" in said["checkpoint"]
     assert "receipts" not in said["written"]
     assert run("audit", "show", "log.db", "--last", "1")["records"][0]["kind"] == "post-processing"

@@ -167,20 +167,19 @@ def test_a_database_that_was_set_back_is_refused_before_anything_is_charged(
 
 
 def test_a_machine_without_the_key_keeps_what_was_signed_elsewhere(run: Any) -> None:  # noqa: F811
-    shutil.copytree(".", "service", ignore=shutil.ignore_patterns("audit.key", "*.checkpoint"))
-    there = ("--database", "log.db", "--key", "service/audit.key")
-    run("audit", "checkpoint", "log.db")
+    Path("signer").mkdir()
+    for name in ("audit.key", "audit.checkpoint"):
+        shutil.move(name, f"signer/{name}")
+    there, free = ("--key", "signer/audit.key"), asked("applicants.csv", *FREE)
+    run("audit", "checkpoint", "log.db", *there)
     shutil.copy("log.db", "backup.db")
-    run(*asked("applicants.csv", *BACKGROUND))  # signed here
-    run(*asked("applicants.csv", *FREE), *there)
-    assert Path("service/audit.checkpoint").exists()
+    run(*asked("applicants.csv", *BACKGROUND), *there)  # signed there
+    run(*free)
+    assert Path("audit.checkpoint").exists()
     shutil.copy("backup.db", "log.db")
-    assert "set back" in run(*asked("applicants.csv", *FREE), *there, code=4)["error"]["message"]
-    policy = ("--policy", "none.toml")
-    assert (
-        "--policy"
-        in run(*asked("applicants.csv", *FREE), *there, *policy, code=2)["error"]["message"]
-    )
+    assert "set back" in run(*free, code=4)["error"]["message"]
+    Path("audit-policy.toml").unlink()
+    assert "--policy" in run(*free, code=2)["error"]["message"]
 
 
 # --- outputs --------------------------------------------------------------------------------------
@@ -194,7 +193,7 @@ IMPOSSIBLE = [
     (["--plot", "e.xyz"], "ends in .png"),
     (["--plot", "e"], "ends in .png"),
     (["--receipt", "nowhere/e.tlog-proof"], "no folder"),
-    (["--output", "e.voile", "--receipt", "./e.voile"], "two outputs"),
+    (["--output", "e.voile", "--receipt", "./e.voile"], "would overwrite e.voile"),
     (["--row-receipts", "public.csv"], "found a file"),
 ]
 

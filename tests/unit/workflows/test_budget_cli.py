@@ -73,6 +73,22 @@ def test_a_page_overwrites_nothing_that_is_kept(run: Any, name: str) -> None:
     assert run("budget", "verify", "log.db")["verified"]
 
 
+@pytest.mark.parametrize("option", ["--key", "--policy"])
+def test_an_empty_name_is_no_file(run: Any, option: str) -> None:
+    said = run("budget", "verify", "log.db", option, "", code=2)["error"]
+    assert "expected the name of a file" in said["message"]
+
+
+def test_a_checkpoint_is_small(run: Any) -> None:
+    with Path("large").open("wb") as stream:
+        stream.truncate(2**20)
+    for command in (
+        ("budget", "verify", "log.db", "--checkpoint", "large"),
+        ("audit", "checkpoint", "log.db", "--out", "large"),
+    ):
+        assert "larger than the 64 KiB" in run(*command, code=2)["error"]["message"]
+
+
 def test_declared_columns_are_named_with_the_unit(run: Any) -> None:
     columns = ("--unit", "declared columns of a row", "--column", "income", "--column", "age")
     run("budget", "open", "log.db", "columns", *OPEN, *columns)
