@@ -230,6 +230,14 @@ def test_json_of_another_form_is_said_so(artefact: Artefact, name: str, content:
 # --- the report -----------------------------------------------------------------------------------
 
 
+def test_the_report_replaces_no_file_of_the_artefact(artefact: Artefact) -> None:
+    for name in ("artefact.json", "guarantees.json", "logs/server/records.jsonl"):
+        before = (artefact.folder / name).read_bytes()
+        with pytest.raises(InvalidInput, match="would overwrite"):
+            write_report(artefact, artefact.folder / name)
+        assert (artefact.folder / name).read_bytes() == before
+
+
 def test_the_report_needs_nothing_else_and_says_everything(
     artefact: Artefact, tmp_path: Path
 ) -> None:
