@@ -65,7 +65,7 @@ def files_of_database(database: str) -> list[Path]:
     path = file_of(database)
     if path is None:
         return []
-    names = {path, path.resolve()}  # what lies beside it is beside the file, not beside a link
+    names = (path.resolve(), path)  # what lies beside it is beside the file, not beside a link
     return [Path(f"{name}{ending}") for name in names for ending in _BESIDE_DATABASE]
 
 
