@@ -55,7 +55,7 @@ def neighbours(
 
 
 def _as(kind: type[PrivateBackgroundShapley], one: PrivateBackgroundShapley) -> Any:
-    names = ("schema", "dataset", "relation", "epsilon", "delta", "origins")
+    names = ("schema", "protected", "epsilon", "delta", "origins")
     settings = {name: getattr(one, name) for name in names}
     return kind(one.model, one.background, **settings)
 
