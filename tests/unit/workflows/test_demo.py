@@ -65,9 +65,12 @@ def test_twins_stay_out_of_the_artefact(result: demo.Demo) -> None:
     assert twins["truth"]["twin"] == result.truth.twin
     artefact = load_artefact(result.folder / "artefact")
     shown = b"".join(p.read_bytes() for p in artefact.folder.rglob("*") if p.is_file())
-    for figure in (result.accuracy, result.truth, result.surrogate):
-        if figure.twin != figure.private:
-            assert repr(figure.twin).encode() not in shown
+    # Shares of a few thousand rows have few digits: another round may have the same by chance.
+    figures = (result.accuracy, result.truth, result.surrogate)
+    told_apart = [repr(figure.twin) for figure in figures if len(repr(figure.twin)) > 12]
+    assert told_apart
+    for twin in told_apart:
+        assert twin.encode() not in shown
 
 
 def test_every_client_has_charged_its_own_ledger_in_full(result: demo.Demo) -> None:
