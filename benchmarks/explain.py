@@ -291,9 +291,9 @@ def million(learned: FastShap) -> list[Figure]:
     with service() as made:
         storage = made.custody.storage
         made.answer(release, rows[:10_000], caller="service")
-        before = storage.look(lambda t: t.scan(BALANCES))
+        before = storage.read_snapshot(lambda t: t.scan(BALANCES))
         whole = clocked(lambda: made.answer(release, rows, caller="service"))
-        unchanged = storage.look(lambda t: t.scan(BALANCES)) == before
+        unchanged = storage.read_snapshot(lambda t: t.scan(BALANCES)) == before
     learned_alone = clocked(lambda: learned(rows))
     explanation = learned(rows)
     commitments = clocked(lambda: RowTree.of(explanation_rows(explanation), bytes(32)))

@@ -415,9 +415,9 @@ class TestMemory:
         session.rollback()
         session.close()
 
-    def test_a_look_has_one_of_its_own(self, storage: Storage) -> None:
+    def test_a_snapshot_has_one_of_its_own(self, storage: Storage) -> None:
         storage.submit(lambda t: t.memory.update({TOTALS.name: 1}))
-        assert storage.look(lambda t: dict(t.memory)) == {}
+        assert storage.read_snapshot(lambda t: dict(t.memory)) == {}
 
 
 class TestNamedTuples:
@@ -717,9 +717,9 @@ class TestLooking:
 
     def test_it_sees_what_was_committed(self, storage: Storage) -> None:
         storage.submit(add(item()))
-        assert storage.look(lambda t: t.get(ITEMS, "a", 1)) == item()
-        assert storage.look(lambda t: t.scan(ITEMS)) == [item()]
-        assert storage.look(lambda t: t.get(ITEMS, "b", 1)) is None
+        assert storage.read_snapshot(lambda t: t.get(ITEMS, "a", 1)) == item()
+        assert storage.read_snapshot(lambda t: t.scan(ITEMS)) == [item()]
+        assert storage.read_snapshot(lambda t: t.get(ITEMS, "b", 1)) is None
 
     def test_it_stays_at_one_moment_while_others_write(
         self, storage: Storage, new_session: NewSession
@@ -733,7 +733,7 @@ class TestLooking:
                 other.submit(add(item("c")))
                 return before, t.scan(ITEMS)
 
-            assert storage.look(question) == ([item("a")], [item("a")])
+            assert storage.read_snapshot(question) == ([item("a")], [item("a")])
         assert [each.name for each in all_items(storage)] == ["a", "b", "c"]
 
     def test_a_transaction_that_takes_long_is_neither_seen_nor_waited_for(
@@ -752,13 +752,13 @@ class TestLooking:
         writer = threading.Thread(target=lambda: answers.append(storage.submit(slow)))
         writer.start()
         assert inside.wait(20)
-        assert storage.look(lambda t: t.scan(ITEMS)) == []
+        assert storage.read_snapshot(lambda t: t.scan(ITEMS)) == []
         seen.set()
         writer.join()
         assert answers == [True]
-        assert storage.look(lambda t: t.scan(ITEMS)) == [item()]
+        assert storage.read_snapshot(lambda t: t.scan(ITEMS)) == [item()]
 
-    def test_whoever_looks_cannot_write(self, storage: Storage) -> None:
+    def test_a_snapshot_is_read_only(self, storage: Storage) -> None:
         storage.submit(add(item()))
         for write in (
             lambda t: t.insert(ITEMS, item("b")),
@@ -766,32 +766,34 @@ class TestLooking:
             lambda t: t.replace_all(ITEMS, [item(weight=1.0)]),
         ):
             with pytest.raises(StorageReadOnly):
-                storage.look(write)
+                storage.read_snapshot(write)
         assert all_items(storage) == [item()]
 
-    def test_many_threads_may_look_at_once(self, storage: Storage) -> None:
+    def test_many_threads_read_snapshots_at_once(self, storage: Storage) -> None:
         storage.submit(add(item()))
         found: list[list[Item]] = []
 
-        def look() -> None:
-            found.append(storage.look(lambda t: t.scan(ITEMS)))
+        def read() -> None:
+            found.append(storage.read_snapshot(lambda t: t.scan(ITEMS)))
 
-        threads = [threading.Thread(target=look) for _ in range(8)]
+        threads = [threading.Thread(target=read) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         assert found == [[item()]] * 8
 
-    def test_what_a_look_raises_comes_out_and_harms_nothing(self, storage: Storage) -> None:
+    def test_an_error_while_reading_a_snapshot_is_raised_and_harms_nothing(
+        self, storage: Storage
+    ) -> None:
         with pytest.raises(ZeroDivisionError):
-            storage.look(lambda _: 1 / 0)
+            storage.read_snapshot(lambda _: 1 / 0)
         storage.submit(add(item()))
-        assert storage.look(lambda t: t.scan(ITEMS)) == [item()]
+        assert storage.read_snapshot(lambda t: t.scan(ITEMS)) == [item()]
 
     def test_inside_a_command_it_is_refused(self, storage: Storage) -> None:
         with pytest.raises(InvalidInput, match="in a transaction"):
-            storage.submit(lambda _: storage.look(lambda t: t.scan(ITEMS)))
+            storage.submit(lambda _: storage.read_snapshot(lambda t: t.scan(ITEMS)))
 
 
 class TestClosing:
@@ -838,7 +840,7 @@ class TestClosing:
         with storage_on(new_session(), [PART]) as again:
             assert [found.name for found in all_items(again)] == ["queued"] * 4 + ["slow"]
 
-    def test_a_look_under_way_goes_on(self, new_session: NewSession) -> None:
+    def test_reading_a_snapshot_goes_on_after_close(self, new_session: NewSession) -> None:
         storage = storage_on(new_session(), [PART])
         storage.submit(add(item()))
 
@@ -846,9 +848,9 @@ class TestClosing:
             storage.close()
             return t.scan(ITEMS)
 
-        assert storage.look(question) == [item()]
+        assert storage.read_snapshot(question) == [item()]
         with pytest.raises(StorageFault, match="closed"):
-            storage.look(lambda t: t.scan(ITEMS))
+            storage.read_snapshot(lambda t: t.scan(ITEMS))
 
     def test_a_command_cannot_close_what_it_uses(self, storage: Storage) -> None:
         with pytest.raises(InvalidInput, match="in a transaction"):

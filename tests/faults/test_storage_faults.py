@@ -247,7 +247,7 @@ class TestSqlite:
     def impatient(self, path: Path) -> Storage:
         return storage_on(SqliteSession(path, patience=0.2), [PART])
 
-    def test_a_look_finds_the_file_wherever_the_process_has_gone(
+    def test_a_snapshot_is_read_after_a_change_of_directory(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         elsewhere = path.parent / "elsewhere"
@@ -256,7 +256,7 @@ class TestSqlite:
         with open_storage(path.name, [PART]) as storage:
             storage.submit(append())
             monkeypatch.chdir(elsewhere)
-            assert len(storage.look(lambda t: t.scan(ENTRIES))) == 1
+            assert len(storage.read_snapshot(lambda t: t.scan(ENTRIES))) == 1
         assert list(elsewhere.iterdir()) == []
 
     def test_a_file_locked_by_another_program_is_busy_then_free(self, path: Path) -> None:
@@ -411,7 +411,7 @@ class TestPostgres:
                     assert storage.submit(lambda t: t.scan(FIGURES)) == [
                         Figure("für 3 €", 2.7 + 1e-15)
                     ]
-                    assert storage.look(lambda t: t.scan(FIGURES))[0].value == 2.7 + 1e-15
+                    assert storage.read_snapshot(lambda t: t.scan(FIGURES))[0].value == 2.7 + 1e-15
             finally:
                 admin.execute(f'ALTER ROLE "{role}" RESET ALL')
 
@@ -485,7 +485,7 @@ class TestPostgres:
             stopped.rollback()
         stopped.close()
 
-    def test_whoever_looks_may_take_as_long_as_it_likes(self, postgres_url: str) -> None:
+    def test_reading_a_snapshot_has_no_time_limit(self, postgres_url: str) -> None:
         with storage_on(PostgresSession(postgres_url, patience=0.1), [PART]) as storage:
             storage.submit(append())
 
@@ -493,7 +493,7 @@ class TestPostgres:
                 time.sleep(0.5)  # a writer would have been cut off
                 return len(t.scan(ENTRIES))
 
-            assert storage.look(slow) == 1
+            assert storage.read_snapshot(slow) == 1
 
     def test_a_statement_that_never_ends_is_given_up(self, postgres_url: str) -> None:
         session = PostgresSession(postgres_url, patience=0.1)

@@ -134,7 +134,7 @@ def show(
         return [ledger.node(t, account), *ledger.below(t, account)]
 
     with _open(database) as storage:
-        found = storage.look(lambda t: [(each, share_of(t, each)) for each in nodes(t)])
+        found = storage.read_snapshot(lambda t: [(each, share_of(t, each)) for each in nodes(t)])
     lines = [
         _facts(node) | {"consumed": share, "risk": Risk.of(share).value} for node, share in found
     ]
@@ -165,7 +165,9 @@ def report(
     if html is not None:
         check_outputs([html], files_of(_place(database)))
     with _open(database) as storage:
-        found = storage.look(lambda t: budget_report(Ledger(), t, account, custodian=custodian))
+        found = storage.read_snapshot(
+            lambda t: budget_report(Ledger(), t, account, custodian=custodian)
+        )
     if html is not None:
         replace_file(html, budget_html(found).encode())
     if as_json:
@@ -197,7 +199,9 @@ def forecast(
 
     event = None if noise is None else Gaussian(noise)
     with _open(database) as storage:
-        found = storage.look(lambda t: look_ahead(Ledger(), t, account, event, window=3600 * hours))
+        found = storage.read_snapshot(
+            lambda t: look_ahead(Ledger(), t, account, event, window=3600 * hours)
+        )
     said = asdict(found)
     if not as_json and found.exhausted_at is not None:
         said["exhausted_at"] = (
@@ -224,7 +228,9 @@ def renew(
         done = renew_budget(
             custody.storage, custody.ledger, custody.log, account, reason=reason, caller=by
         )
-        life = custody.storage.look(lambda t: budget_report(custody.ledger, t, account)).lifetime
+        life = custody.storage.read_snapshot(
+            lambda t: budget_report(custody.ledger, t, account)
+        ).lifetime
         kept = custody.keep()
     said = {"renewed": account, "period": done.period, "entry": done.entry}
     said |= {"lifetime_epsilon": life.epsilon, "lifetime_promised": life.promised_epsilon}

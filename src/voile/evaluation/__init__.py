@@ -34,7 +34,7 @@ from voile.evaluation.faithfulness import (
 )
 from voile.evaluation.privacy_adjusted import privacy_adjusted_score
 from voile.evaluation.ranking import ndcg, recall
-from voile.evaluation.repeated import PairedTest, RunSummary, cohens_d, compare_to, summarise
+from voile.evaluation.runs import PairedTest, RunSummary, cohens_d, compare_to, summarise
 
 __all__ = [
     "Agreement",

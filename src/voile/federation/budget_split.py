@@ -40,7 +40,7 @@ from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.calibration import Stage as NoisyStage
 from voile.privacy.calibration import dp_sgd_noise
 from voile.privacy.events import Composed, PrivacyEvent, Repeated
-from voile.release.quiet import UNHEARD
+from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 from voile.training.private import classifier_norm, surrogate_norm
 
 
@@ -263,7 +263,7 @@ class PipelinePlan:
         )
         if self.facts.black_box is None:
             return always
-        return (*always, FOREIGN_BOX, UNHEARD)
+        return (*always, FOREIGN_BOX, MODEL_OUTPUT_UNPUBLISHED)
 
 
 FOREIGN_BOX = (

@@ -24,7 +24,7 @@ from voile.federation.arrays import Arrays
 from voile.federation.tables import NetworkModel, Outlook, TableRecords
 from voile.models import Model, Outputs, known_model
 from voile.release.output_sets import Unfailing
-from voile.release.quiet import quietly
+from voile.release.silence import silenced
 from voile.training import Batch, Loss, divergence, perceptron, uniform_sizes, with_arrays
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Imitate:
         assert self.model is not None
         known = known_model(self.model)
         box = Unfailing((known or self.model).predict, self.answers)
-        with quietly():
+        with silenced():
             if known is not None:
                 return box(rows.copy())
             return np.concatenate([box(row[np.newaxis].copy()) for row in rows])

@@ -30,7 +30,9 @@ from voile.privacy.sensitivity import (
     shapley_background_with_base,
 )
 from voile.privacy.sensitivity.bound import check_bounds, positive
+from voile.release.artefact_guarantees import notes_on_unprotected_data, with_artefacts
 from voile.release.coalition_designs import PAIRS_A_PLAYER, Designs, full_stretch
+from voile.release.composition import epsilon_of_repeated, event_of_repeated
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
 from voile.release.games import BackgroundGames
 from voile.release.intervals import (
@@ -41,11 +43,9 @@ from voile.release.intervals import (
     standard_error,
 )
 from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
-from voile.release.others import not_promised, promised
 from voile.release.output_sets import SAME_ANSWER, BoundedModel
-from voile.release.quiet import UNHEARD
 from voile.release.records import Records
-from voile.release.repeated import epsilon_of_repeated, repeated
+from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 from voile.release.synthetic import break_even
 
 MOST_EXACT_PLAYERS: Final = 16
@@ -216,10 +216,10 @@ class PrivateBackgroundShapley:
     # --- what it costs and promises -------------------------------------------------------------
 
     def cost(self, rows: int) -> PrivacyEvent:
-        return repeated(self.noise, rows)
+        return event_of_repeated(self.noise, rows)
 
     def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
-        return promised(self.own_guarantee(rows), self.origins)
+        return with_artefacts(self.own_guarantee(rows), self.origins)
 
     def own_guarantee(self, rows: int) -> Guarantee:
         """Of the noise alone, whatever the model was made from."""
@@ -241,7 +241,7 @@ class PrivateBackgroundShapley:
                 f"number of background rows: {self.background_rows}",
                 f"number of players: {self.players}",
             ),
-            assumptions=(*self.sensitivity.conditions, UNHEARD),
+            assumptions=(*self.sensitivity.conditions, MODEL_OUTPUT_UNPUBLISHED),
         )
 
     def preview(self, rows: int = 1) -> Preview:
@@ -300,5 +300,5 @@ class PrivateBackgroundShapley:
             standard_errors=np.full(values.shape, deviation),
             half_widths=np.full(values.shape, width),
             guarantees=self.guarantees(len(values)),
-            notes=(*not_promised(self.origins), NOT_CHARGED),
+            notes=(*notes_on_unprotected_data(self.origins), NOT_CHARGED),
         )

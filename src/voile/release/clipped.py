@@ -26,12 +26,12 @@ from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import Gaussian
 from voile.privacy.sensitivity import Norm, Sensitivity, clipped_vector
 from voile.privacy.sensitivity.bound import check_bounds, positive
+from voile.release.artefact_guarantees import carried_forward, notes_on_unprotected_data
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
-from voile.release.one_by_one import FORGETFUL, OneByOne
 from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
-from voile.release.others import carried_forward, not_promised
+from voile.release.per_row import EXPLAINER_IS_STATELESS, PerRow
 from voile.release.post_processed import Explainer
-from voile.release.quiet import UNHEARD
+from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 
 NOISE_ONLY: Final = "standard errors and half widths are those of the noise on clipped values"
 OF_ONE_ROW: Final = (
@@ -39,8 +39,8 @@ OF_ONE_ROW: Final = (
     "running time is not observed",
     "the model, and all that the explainer holds, do not depend on the explained rows, or only "
     "through differential privacy that is charged besides",
-    FORGETFUL,
-    UNHEARD,
+    EXPLAINER_IS_STATELESS,
+    MODEL_OUTPUT_UNPUBLISHED,
 )
 
 
@@ -76,7 +76,7 @@ class ClippedRelease:
     model: str
     name: str
     level: str = "detailed"
-    _inner: OneByOne = field(init=False, repr=False)
+    _inner: PerRow = field(init=False, repr=False)
     _noise: Gaussian = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -85,7 +85,7 @@ class ClippedRelease:
         refuse_unprotected(self.protected.dataset, self.origins, role=role)
         sensitivity = self.sensitivity
         check_bounds(sensitivity, self.protected)
-        inner = OneByOne(self.explainer, self.schema)
+        inner = PerRow(self.explainer, self.schema)
         noise = Gaussian.calibrated(
             sensitivity,
             epsilon=self.epsilon,
@@ -174,7 +174,12 @@ class ClippedRelease:
             standard_errors=np.full(noisy.shape, shown.standard_deviation),
             half_widths=np.full(noisy.shape, shown.half_width),
             guarantees=self.guarantees(len(noisy)),
-            notes=(*self._inner.notes, NOISE_ONLY, *not_promised(self.origins), NOT_CHARGED),
+            notes=(
+                *self._inner.notes,
+                NOISE_ONLY,
+                *notes_on_unprotected_data(self.origins),
+                NOT_CHARGED,
+            ),
         )
 
 

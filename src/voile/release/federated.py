@@ -24,8 +24,8 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee
 from voile.core.randomness import SEEDED_NOISE
 from voile.privacy.sensitivity.bound import positive
+from voile.release.artefact_guarantees import with_earlier
 from voile.release.origin import PUBLIC, Origin
-from voile.release.others import with_earlier
 
 NORMAL: Final = 1.959964
 WEIGHTED: Final = "mean over silos, weighted by their declared sizes"

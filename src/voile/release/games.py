@@ -26,8 +26,8 @@ from voile.models import Outputs
 from voile.release.coalition_designs import Designs
 from voile.release.evaluation import Evaluation, PairByPair, Together
 from voile.release.output_sets import BoundedModel
-from voile.release.quiet import quietly
 from voile.release.records import Records
+from voile.release.silence import silenced
 
 Joint: TypeAlias = NDArray[np.float64]
 """Shape (rows, players + 1, outputs): the values of all players, and last the base value."""
@@ -79,7 +79,7 @@ class BackgroundGames:
         return self.game.read(given)[0] + 0.0  # one zero, as protected rows have
 
     def joint(self, rows: Rows) -> Joint:
-        with quietly():
+        with silenced():
             few, place = np.unique(rows, axis=0, return_inverse=True)
             values = self._sampled(few) if self.designs else self._exact(few)
             base = np.broadcast_to(self._base, (len(few), 1, self.bounded.outputs))

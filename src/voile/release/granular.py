@@ -30,14 +30,14 @@ from voile.core.schema import Rows, Schema
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import Gaussian
 from voile.privacy.sensitivity import Sensitivity, interaction_background, interaction_norm
+from voile.release.artefact_guarantees import notes_on_unprotected_data, with_artefacts
 from voile.release.background import MOST_EXACT_PLAYERS, PrivateBackgroundShapley
+from voile.release.composition import epsilon_of_repeated, event_of_repeated
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre
 from voile.release.origin import Origin
-from voile.release.others import not_promised, promised
 from voile.release.output_sets import SAME_ANSWER
-from voile.release.quiet import UNHEARD, quietly
 from voile.release.records import Records
-from voile.release.repeated import epsilon_of_repeated, repeated
+from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED, silenced
 
 NOT_ADDITIVE: Final = (
     "a feature's column is its Shapley value, a pair's its interaction index: values of features "
@@ -128,7 +128,7 @@ class PrivateInteractions:
         return RowsAre.PUBLIC
 
     def cost(self, rows: int) -> PrivacyEvent:
-        return repeated(self.noise, rows)
+        return event_of_repeated(self.noise, rows)
 
     def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
         own = replace(
@@ -136,9 +136,9 @@ class PrivateInteractions:
             epsilon=epsilon_of_repeated(self.noise, self.epsilon, self.delta, rows),
             mechanism=f"Gaussian noise of standard deviation {self.noise.sigma:.6g} on values, "
             f"base value and interactions over {self.single.background_rows} background rows",
-            assumptions=(*self.sensitivity.conditions, UNHEARD),
+            assumptions=(*self.sensitivity.conditions, MODEL_OUTPUT_UNPUBLISHED),
         )
-        return promised(own, self.single.origins)
+        return with_artefacts(own, self.single.origins)
 
     def preview(self, rows: int = 1) -> Preview:
         shown = self.noise.preview()
@@ -171,7 +171,7 @@ class PrivateInteractions:
             standard_errors=np.full(values.shape, shown.standard_deviation),
             half_widths=np.full(values.shape, shown.half_width),
             guarantees=self.guarantees(len(values)),
-            notes=(NOT_ADDITIVE, *not_promised(self.single.origins), NOT_CHARGED),
+            notes=(NOT_ADDITIVE, *notes_on_unprotected_data(self.single.origins), NOT_CHARGED),
         )
 
     @property
@@ -182,7 +182,7 @@ class PrivateInteractions:
 
     def pairs(self, rows: Rows) -> NDArray[np.float64]:
         """The interactions of all pairs i < j, before noise, shape (rows, pairs, 1)."""
-        with quietly():
+        with silenced():
             few, place = np.unique(rows, axis=0, return_inverse=True)
             left, right = np.triu_indices(self.single.players, 1)
             found: NDArray[np.float64] = self._paired(few)[:, left, right]

@@ -23,13 +23,13 @@ from voile.privacy.mechanisms import Gaussian
 from voile.privacy.mechanisms.parameters import MARGIN
 from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import check_bounds, positive
+from voile.release.artefact_guarantees import notes_on_unprotected_data, with_artefacts
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
 from voile.release.intervals import NO_SAMPLING, half_width
 from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
-from voile.release.others import not_promised, promised
 from voile.release.population import Importance
-from voile.release.quiet import UNHEARD
 from voile.release.records import Records
+from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 from voile.release.top_features import ROUNDING, means_of
 
 OF_ABSOLUTE_VALUES: Final = "mean of absolute attributions over a population"
@@ -137,9 +137,9 @@ class PrivateGlobalImportance:
             mechanism="Gaussian noise on mean absolute attributions",
             composition="parallel over the parts" if self.parts else "one release",
             public_facts=("schema", "model and explainer", "number of records", *self._in_parts),
-            assumptions=(*conditions, UNHEARD, *(_PARTS if self.parts else ())),
+            assumptions=(*conditions, MODEL_OUTPUT_UNPUBLISHED, *(_PARTS if self.parts else ())),
         )
-        return promised(charged, self.origins)
+        return with_artefacts(charged, self.origins)
 
     @property
     def _in_parts(self) -> tuple[str, ...]:
@@ -184,7 +184,7 @@ class PrivateGlobalImportance:
                 OF_ABSOLUTE_VALUES,
                 *self._in_parts,
                 *self.importance.notes,
-                *not_promised(self.origins),
+                *notes_on_unprotected_data(self.origins),
                 NOT_CHARGED,
             ),
         )

@@ -33,13 +33,13 @@ from voile.models import (
 from voile.models import OutputSet as DeclaredOutputs
 from voile.models.outputs import ROUNDING
 from voile.privacy.sensitivity import OutputSet
-from voile.release.quiet import or_none, quietly
+from voile.release.silence import or_none, silenced
 
 SAME_ANSWER: Final = 2.0**-20
 """How far, as a share of the width of the output set, an answer may depend on the other rows of a
 batch: libraries of linear algebra round differently in another place. Known models are asked in
 double precision and jump nowhere behind a sum: they stay far below."""
-STEADY: Final = (
+SAME_INPUT_SAME_OUTPUT: Final = (
     "the model answers the same input alike, up to 2^-20 of the width of its outputs, wherever it "
     "stands in a batch"
 )
@@ -47,11 +47,11 @@ DECLARED_ROW_WISE: Final = (
     "the model treats the rows of a batch independently, and rounds alike up to 2^-20 of the width "
     "of its outputs: declared by whoever wrapped it, not known"
 )
-FORGETFUL: Final = (
+MODEL_IS_STATELESS: Final = (
     "the model remembers nothing between calls: the same call gets the same answer, up to 2^-20 of "
     "the width of its outputs"
 )
-SLOW: Final = (
+ONE_ROW_PER_CALL: Final = (
     "the model is not known to treat rows independently and to round alike, so it gets one "
     "background row in a call: slower, and the same otherwise (voile.models.row_wise)"
 )
@@ -136,7 +136,7 @@ class BoundedModel:
         """
         model = replace(self.model, diagnostics=Diagnostics())
         rows = draw_rows(schema, probes, np.random.default_rng(0))
-        with quietly():
+        with silenced():
             alone = np.concatenate([model.predict(row[np.newaxis].copy()) for row in rows])
             batches = [(rows, alone), (rows[::-1], alone[::-1]), (rows[: probes // 2], alone)]
             apart = [
@@ -149,12 +149,13 @@ class BoundedModel:
     def conditions(self) -> tuple[str, ...]:
         """What has to be true of the model for one record to move its own game only."""
         if self.row_wise is None:
-            return (FORGETFUL,)
-        return (STEADY,) if self.row_wise is RowWise.KNOWN else (STEADY, DECLARED_ROW_WISE)
+            return (MODEL_IS_STATELESS,)
+        declared = () if self.row_wise is RowWise.KNOWN else (DECLARED_ROW_WISE,)
+        return (SAME_INPUT_SAME_OUTPUT, *declared)
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        return (SLOW,) if self.row_wise is None else ()
+        return (ONE_ROW_PER_CALL,) if self.row_wise is None else ()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -28,8 +28,8 @@ from voile.release.background import MOST_EXACT_PLAYERS
 from voile.release.clipped import clipped
 from voile.release.coalition_designs import full_stretch
 from voile.release.games import BackgroundGames
-from voile.release.one_by_one import FORGETFUL, OneByOne
 from voile.release.output_sets import SAME_ANSWER, BoundedModel, declared_set
+from voile.release.per_row import EXPLAINER_IS_STATELESS, PerRow
 from voile.release.post_processed import Explainer
 from voile.release.records import Records
 
@@ -90,11 +90,11 @@ class ByExplainer:
     explainer: Explainer
     outputs: DeclaredOutputs
     schema: Schema
-    inner: OneByOne = field(init=False, repr=False)
+    inner: PerRow = field(init=False, repr=False)
     declared: OutputSet = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        inner = OneByOne(self.explainer, self.schema)
+        inner = PerRow(self.explainer, self.schema)
         object.__setattr__(self, "inner", inner)
         object.__setattr__(self, "declared", declared_set(self.outputs, inner.outputs))
 
@@ -130,7 +130,7 @@ class ByExplainer:
         bound = mean_absolute_shapley(
             features=len(self.players), rows=rows, output_width=self.declared, relation=relation
         )
-        return replace(bound, conditions=(*bound.conditions, FORGETFUL))
+        return replace(bound, conditions=(*bound.conditions, EXPLAINER_IS_STATELESS))
 
     def vectors(self, records: Records) -> NDArray[np.float64]:
         found = clipped(self.inner.vectors(records.rows), self.longest)

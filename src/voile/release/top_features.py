@@ -29,12 +29,12 @@ from voile.privacy.sensitivity import (
     signed_mean_shapley_coordinate,
 )
 from voile.privacy.sensitivity.bound import check_bounds, positive
+from voile.release.artefact_guarantees import notes_on_unprotected_data, with_artefacts
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
-from voile.release.one_by_one import FORGETFUL, OneByOne
 from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
-from voile.release.others import not_promised, promised
+from voile.release.per_row import EXPLAINER_IS_STATELESS, PerRow
 from voile.release.post_processed import Explainer
-from voile.release.quiet import UNHEARD
+from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 
 NAMES_ONLY: Final = "names, not attributions: +1 or -1 where a feature was named, else 0"
 # Rounding of a mean over n rows, relative to the share 1/n of one of them.
@@ -76,14 +76,14 @@ class PrivateTopFeatures:
     name: str
     signed: bool = True
     level: str = "detailed"
-    _inner: OneByOne = field(init=False, repr=False)
+    _inner: PerRow = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "origins", stated(self.origins))
         refuse_unprotected(self.protected.dataset, self.origins, role="population")
         checked_target(self.epsilon, self.delta, pure=True)
         check_bounds(self.sensitivity(1), self.protected)
-        inner = OneByOne(self.explainer, self.schema)
+        inner = PerRow(self.explainer, self.schema)
         check_one_output(inner)
         if positive("k", self.k) > inner.players:
             raise InvalidInput(f"of {inner.players} features {self.k} cannot be named")
@@ -141,9 +141,13 @@ class PrivateTopFeatures:
             composition=f"{self.k} choices, "
             + ("one after the other" if not self.delta else "as concentrated or basic, the better"),
             public_facts=("schema", "model and explainer", f"number of rows: {rows}"),
-            assumptions=(*self.sensitivity(rows).conditions, FORGETFUL, UNHEARD),
+            assumptions=(
+                *self.sensitivity(rows).conditions,
+                EXPLAINER_IS_STATELESS,
+                MODEL_OUTPUT_UNPUBLISHED,
+            ),
         )
-        return promised(promise, self.origins)
+        return with_artefacts(promise, self.origins)
 
     def preview(self, rows: int = 1) -> Preview:
         candidates = self._inner.players * (2 if self.signed else 1)
@@ -170,7 +174,7 @@ class PrivateTopFeatures:
             values[np.newaxis],
             self._inner,
             self.guarantees(len(inside)),
-            (f"named in this order: {said}", *not_promised(self.origins)),
+            (f"named in this order: {said}", *notes_on_unprotected_data(self.origins)),
         )
 
     def scores(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -197,7 +201,7 @@ class PrivateTopFeatures:
         return named
 
 
-def check_one_output(inner: OneByOne) -> None:
+def check_one_output(inner: PerRow) -> None:
     if inner.outputs != 1:
         raise InvalidInput(
             f"top features are those of one output, found {inner.outputs}; "
@@ -210,7 +214,7 @@ def means_of(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([math.fsum(column.tolist()) for column in vectors.T]) / len(vectors)
 
 
-def _said(inner: OneByOne, order: list[tuple[int, float]], *, signed: bool) -> str:
+def _said(inner: PerRow, order: list[tuple[int, float]], *, signed: bool) -> str:
     names = inner.known.feature_names
     return ", ".join(
         names[feature] + (f" ({'+' if sign > 0 else '-'})" if signed else "")
@@ -220,7 +224,7 @@ def _said(inner: OneByOne, order: list[tuple[int, float]], *, signed: bool) -> s
 
 def names_only(
     values: NDArray[np.float64],
-    inner: OneByOne,
+    inner: PerRow,
     guarantees: tuple[Guarantee, ...],
     notes: tuple[str, ...],
 ) -> Explanation:

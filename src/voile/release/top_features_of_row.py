@@ -20,11 +20,11 @@ from voile.core.schema import Schema
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import SubsetSelection
 from voile.privacy.sensitivity.bound import check_bounds, positive
+from voile.release.artefact_guarantees import carried_forward, notes_on_unprotected_data
 from voile.release.clipped import OF_ONE_ROW
 from voile.release.contract import Identity, Preview, RowsAre, parameters
-from voile.release.one_by_one import OneByOne
 from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
-from voile.release.others import carried_forward, not_promised
+from voile.release.per_row import PerRow
 from voile.release.post_processed import Explainer
 from voile.release.top_features import check_one_output, names_only
 
@@ -64,14 +64,14 @@ class TopFeaturesOfRow:
     name: str
     signed: bool = False
     level: str = "detailed"
-    _inner: OneByOne = field(init=False, repr=False)
+    _inner: PerRow = field(init=False, repr=False)
     _response: SubsetSelection = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "origins", stated(self.origins))
         role = "data set of the explained rows"
         refuse_unprotected(self.protected.dataset, self.origins, role=role)
-        inner = OneByOne(self.explainer, self.schema)
+        inner = PerRow(self.explainer, self.schema)
         check_one_output(inner)
         if positive("k", self.k) >= inner.players:
             raise InvalidInput(f"naming {self.k} of {inner.players} features tells nothing")
@@ -143,7 +143,10 @@ class TopFeaturesOfRow:
         # Named in both directions, a feature cancels out: the answer said nothing about it.
         values = chosen[:, 0] - chosen[:, 1] if self.signed else chosen[:, 0]
         return names_only(
-            values, self._inner, self.guarantees(len(values)), not_promised(self.origins)
+            values,
+            self._inner,
+            self.guarantees(len(values)),
+            notes_on_unprotected_data(self.origins),
         )
 
     def truth(self, vector: NDArray[np.float64]) -> tuple[int, ...]:

@@ -107,7 +107,7 @@ def verify(
 
     def journal() -> str:
         key = evidence.replay_key
-        compared.append(storage.look(lambda t: Comparison(t, ledger, log, key, progress)))
+        compared.append(storage.read_snapshot(lambda t: Comparison(t, ledger, log, key, progress)))
         return _agree(books().journal, f"{books().entries} entries")
 
     checks: tuple[Callable[[], str], ...] = (

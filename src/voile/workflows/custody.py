@@ -126,7 +126,7 @@ class Custody:
 
     def account(self, name: str) -> Account:
         """What an account promises."""
-        return self.storage.look(lambda t: self.ledger.account(t, name))
+        return self.storage.read_snapshot(lambda t: self.ledger.account(t, name))
 
     @property
     def policy(self) -> Policy:
@@ -203,7 +203,7 @@ def _opened(storage: Storage, place: Place) -> Custody:
             "not here; without it a database that was set back would be charged from: name it with "
             "--policy"
         )
-    return Custody(place, storage, ledger, log, keeper, storage.look(ledger.holds_answers))
+    return Custody(place, storage, ledger, log, keeper, storage.read_snapshot(ledger.holds_answers))
 
 
 def _other_copies(place: Place, keeper: Keeper) -> Iterator[KeptCheckpoint]:

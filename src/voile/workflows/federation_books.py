@@ -131,7 +131,7 @@ class ClientBooks:
         if booking.account != account or participation.event is None:
             return False
         wanted = booking.name, _where(participation), event_text(participation.event)
-        charges = self.books.storage.look(
+        charges = self.books.storage.read_snapshot(
             lambda t: recent_charges(self.books.ledger, t, account, since=-math.inf)
         )
         return wanted in {(each.query.hex(), each.purpose, each.event) for each in charges}

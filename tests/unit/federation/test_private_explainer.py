@@ -51,7 +51,7 @@ from voile.federation.private_explainer import (
 from voile.models import Box, wrap
 from voile.privacy.events import Composed, Gaussian, PoissonSampled, Repeated
 from voile.release import NOT_CHARGED, PUBLIC, trained_on, trained_privately
-from voile.release.quiet import UNHEARD
+from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 from voile.training import arrays_of, with_arrays
 
 torch = pytest.importorskip("torch")
@@ -518,7 +518,7 @@ def test_any_trained_black_box_is_explained_and_the_gap_is_stated(
     assert set(found.results) == {SURROGATE}
     (promise,) = found.of_surrogate(clinic.reference[:1]).guarantees
     assert 0.99 < promise.epsilon <= 1.0
-    assert {FOREIGN_BOX, UNHEARD} <= set(promise.assumptions)
+    assert {FOREIGN_BOX, MODEL_OUTPUT_UNPUBLISHED} <= set(promise.assumptions)
     # Whether a foreign box is private is not ours to say.
     assert (
         found.of_black_box(clinic.reference[:1], clinic.reference, origin=PUBLIC).guarantees == ()

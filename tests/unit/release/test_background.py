@@ -22,7 +22,12 @@ from voile.privacy.accounting.conversion import gaussian_delta, gaussian_noise_m
 from voile.privacy.events import Gaussian, Repeated
 from voile.privacy.sensitivity import shapley_background_with_base
 from voile.release import PUBLIC, PrivateBackgroundShapley, trained_on
-from voile.release.output_sets import DECLARED_ROW_WISE, FORGETFUL, SLOW, STEADY
+from voile.release.output_sets import (
+    DECLARED_ROW_WISE,
+    MODEL_IS_STATELESS,
+    ONE_ROW_PER_CALL,
+    SAME_INPUT_SAME_OUTPUT,
+)
 
 RELATIONS = [Relation.REPLACE_ONE, Relation.BLANK_ONE]
 
@@ -97,10 +102,10 @@ def test_the_sensitivity_is_the_derived_one_and_a_little_for_rounding(relation: 
         features=3, background_rows=40, output_width=1.0, relation=relation
     )
     assert derived.value < found.value < derived.value * 1.001
-    assert found.conditions[-1] == FORGETFUL
+    assert found.conditions[-1] == MODEL_IS_STATELESS
     declared = people(relation=relation, model=replace(MODEL, treats_rows_independently=True))
     assert declared.sensitivity.value == found.value
-    assert declared.sensitivity.conditions[-2:] == (STEADY, DECLARED_ROW_WISE)
+    assert declared.sensitivity.conditions[-2:] == (SAME_INPUT_SAME_OUTPUT, DECLARED_ROW_WISE)
     assert DECLARED_ROW_WISE in declared.guarantees(1)[0].assumptions
     assert declared.preview().remarks == people(relation=relation).preview().remarks[:-1]
     assert declared.identity != people(relation=relation).identity
@@ -184,7 +189,7 @@ def test_a_guarantee_of_the_model_is_carried_along_and_what_it_lacks_is_noted() 
 def test_the_preview_compares_with_a_synthetic_background() -> None:
     def count(**settings: Any) -> int:
         remark, slow = people(**settings).preview().remarks
-        assert slow == SLOW
+        assert slow == ONE_ROW_PER_CALL
         return int(remark.split("at most as much as ")[1].split(" ")[0].replace(",", ""))
 
     assert "synthetic_background" in people().preview().remarks[0]

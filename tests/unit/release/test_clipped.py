@@ -26,7 +26,7 @@ from voile.release import (
     trained_on,
 )
 from voile.release.clipped import NOISE_ONLY, clipped
-from voile.release.one_by_one import NO_BASE, OneByOne, other_row
+from voile.release.per_row import NO_BASE, PerRow, other_row
 
 ROWS = np.array([[3.0, -4.0, 1.0], [0.0, 0.1, 0.0]])
 
@@ -172,7 +172,7 @@ def test_what_a_row_becomes_depends_on_no_other_row() -> None:
     def batch_mean(rows: Array) -> Any:
         return replace(itself(rows), values=np.broadcast_to(rows.mean(axis=0), rows.shape))
 
-    inner = OneByOne(batch_mean, SCHEMA)
+    inner = PerRow(batch_mean, SCHEMA)
     assert np.array_equal(inner.vectors(ROWS)[:, :, 0], ROWS)
 
 
@@ -183,7 +183,7 @@ def shifted(rows: Array) -> Any:
 
 def test_null_records_are_zeros_and_not_the_defaults() -> None:
     given = np.vstack([ROWS[:1], np.full((1, 3), np.nan), SCHEMA.null_row])
-    _, blank, defaults = OneByOne(shifted, SCHEMA).vectors(given)
+    _, blank, defaults = PerRow(shifted, SCHEMA).vectors(given)
     assert np.array_equal(blank, np.zeros((3, 1)))
     assert np.array_equal(defaults, np.ones((3, 1)))
 
@@ -209,5 +209,5 @@ def test_single_values_that_are_not_finite_count_as_nothing() -> None:
         known = itself(np.zeros_like(rows))
         return known if not rows.any() else SimpleNamespace(values=[[[np.nan], [1.0], [np.inf]]])
 
-    inner = OneByOne(lambda rows: foreign(np.where(rows == 1.0, 0.0, rows)), SCHEMA)
+    inner = PerRow(lambda rows: foreign(np.where(rows == 1.0, 0.0, rows)), SCHEMA)
     assert inner.vectors([[2.0, 0.0, 0.0]]).tolist() == [[[0.0], [1.0], [0.0]]]

@@ -16,8 +16,8 @@ from tests.contract.releases import SCHEMA
 from voile.core.errors import InvalidInput, Refused
 from voile.models import Box, Simplex, wrap
 from voile.release.output_sets import BoundedModel, Unfailing, declared_set
-from voile.release.quiet import quietly
 from voile.release.records import Records
+from voile.release.silence import silenced
 
 # --- Records --------------------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ def moody(rows: Any) -> Any:
 def test_a_row_that_makes_the_model_fail_gets_the_centre_and_no_other_row_does() -> None:
     bounded = BoundedModel.of(wrap(moody, outputs=Box(0, 1), digest="moody"), SCHEMA)
     rows = np.array([[95.0, 0, 0], [10.0, 0, 0], [85.0, 0, 0], [70.0, 0, 0]])
-    with quietly():
+    with silenced():
         assert bounded.model.predict(rows)[:, 0].tolist() == [0.5, 0.25, 0.5, 1.0]
 
 

@@ -72,7 +72,7 @@ def detail(report: Report, name: str) -> str:
 
 
 def prepared(house: House, name: str) -> Prepared:
-    account = house.storage.look(lambda t: house.custody.ledger.account(t, "clinic"))
+    account = house.storage.read_snapshot(lambda t: house.custody.ledger.account(t, "clinic"))
     return prepare(house.custody, request(name), account)
 
 

@@ -3,7 +3,8 @@
 - say what is stored: `Table`, `Part`
 - open it: `open_storage`; which file that would be: `file_of`
 - change it: `Storage.submit(command)`, where a command is any function of a `Transaction`
-- read much of it without making writers wait: `Storage.look(question)`, a function of a `Reader`
+- read much of it without making writers wait: `Storage.read_snapshot(question)`, where a question
+  is any function of a `Reader`
 """
 
 from voile.core.storage.opening import file_of, open_storage, storage_on

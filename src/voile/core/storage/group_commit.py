@@ -134,11 +134,11 @@ class GroupCommit:
             raise ticket.error
         return ticket.answer
 
-    def look(self, question: Callable[[Reader], Answer]) -> Answer:
+    def read_snapshot(self, question: Callable[[Reader], Answer]) -> Answer:
         """Read what was committed up to one moment, on a connection of its own."""
         if self._over is not None:
             raise StorageFault(self._over)
-        self._check_outside("look")
+        self._check_outside("read a snapshot")
         with self._session.snapshot() as reader:
             return question(reader)
 

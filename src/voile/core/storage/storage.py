@@ -36,14 +36,14 @@ class Storage:
             raise StorageFault(CLOSED)
         return self._commits.submit(command)
 
-    def look(self, question: Callable[[Reader], Answer]) -> Answer:
+    def read_snapshot(self, question: Callable[[Reader], Answer]) -> Answer:
         """Read what was committed up to one moment, for as long as it takes: nobody waits for it.
 
         For whatever reads more than a few records. What changes something is submitted.
         """
         if self._closed:
             raise StorageFault(CLOSED)
-        return self._commits.look(question)
+        return self._commits.read_snapshot(question)
 
     def close(self) -> None:
         """Let go of the database, after the commands that came before; harmless if repeated."""

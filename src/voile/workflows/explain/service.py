@@ -79,7 +79,7 @@ class ReleaseService:
         """
         facts = self._facts_of(release)
         if payer is not None and not facts.is_free:
-            self.custody.storage.look(lambda t: facts.paying(self.custody, t, payer))
+            self.custody.storage.read_snapshot(lambda t: facts.paying(self.custody, t, payer))
         return release.preview(rows if isinstance(rows, int) else RowsToExplain.of(rows).count)
 
     def answer(
@@ -156,7 +156,7 @@ class ReleaseService:
         Sign one first (`Custody.publish`, `voile audit checkpoint`).
         """
         ledger, log = self.custody.ledger, self.custody.log
-        settled = self.custody.storage.look(lambda t: ledger.paid(t, charge))
+        settled = self.custody.storage.read_snapshot(lambda t: ledger.paid(t, charge))
         nonces = leaving(self.custody, settled).nonces
         return issue_receipt(self.custody.storage, log, settled.record, nonces)
 

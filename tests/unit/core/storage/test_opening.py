@@ -51,7 +51,7 @@ class TestOneFileOpenedTwice:
         with pytest.raises(StorageFault, match="closed"):
             add(one, "b")
         with pytest.raises(StorageFault, match="closed"):
-            one.look(lambda t: t.scan(NAMES))
+            one.read_snapshot(lambda t: t.scan(NAMES))
         add(two, "c")
         assert names(two) == ["a", "c"]
         two.close()
@@ -127,7 +127,7 @@ class TestFiles:
         open_storage(path, [PART]).close()
         monkeypatch.setattr(os, "open", watched)
         with open_storage(path, [PART]), open_storage(path, [PART]) as storage:
-            storage.look(lambda t: t.scan(NAMES))
+            storage.read_snapshot(lambda t: t.scan(NAMES))
         touched = [flags for name, flags in opened if name == str(path)]
         assert touched
         assert all(flags & os.O_EXCL for flags in touched)
@@ -149,7 +149,7 @@ class TestFiles:
             with pytest.raises(StorageFault, match="deleted or replaced"):
                 add(storage, "b")
             with pytest.raises(StorageFault, match="deleted or replaced"):
-                storage.look(lambda t: t.scan(NAMES))
+                storage.read_snapshot(lambda t: t.scan(NAMES))
         assert storage._commits._session.memory == {}
         storage.close()
 

@@ -238,7 +238,7 @@ def test_caller_and_purpose_are_said_with_each_call(house: House) -> None:
         house.service.answer(
             release, ROWS[:1], payer="clinic", caller=caller, purpose=purpose, fresh=True
         )
-    entries = house.storage.look(lambda t: t.scan(ENTRIES, "clinic"))[1:]
+    entries = house.storage.read_snapshot(lambda t: t.scan(ENTRIES, "clinic"))[1:]
     assert [(each.caller, each.purpose) for each in entries] == [
         ("ada", "review"),
         ("bob", "appeal"),

@@ -14,7 +14,7 @@ def carried_forward(origins: Sequence[Origin]) -> tuple[Guarantee, ...]:
     return joint_guarantees(covered)
 
 
-def promised(charged: Guarantee, origins: Sequence[Origin]) -> tuple[Guarantee, ...]:
+def with_artefacts(charged: Guarantee, origins: Sequence[Origin]) -> tuple[Guarantee, ...]:
     """The guarantee of a release, and what its artefacts promise besides.
 
     Artefacts that were made from the protected rows themselves have told something about them
@@ -30,7 +30,7 @@ def with_earlier(charged: Guarantee, earlier: Sequence[Guarantee]) -> tuple[Guar
     return together([charged, *earlier])
 
 
-def not_promised(origins: Sequence[Origin]) -> tuple[str, ...]:
+def notes_on_unprotected_data(origins: Sequence[Origin]) -> tuple[str, ...]:
     """A note about each data set that an artefact was made from without a guarantee."""
     uncovered = frozenset[str]().union(*(origin.unprotected for origin in origins))
     return tuple(

@@ -5,7 +5,8 @@ thread that is started there meanwhile, until the silence ends. A process that i
 thread stays silent: it works for the model. All other threads and processes are heard as ever.
 
 Not covered are threads that a model keeps from earlier, processes that it starts anew, and what it
-writes to its own files or straight to standard output and error: guarantees say so (`UNHEARD`).
+writes to its own files or straight to standard output and error: guarantees say so
+(`MODEL_OUTPUT_UNPUBLISHED`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 
 T = TypeVar("T")
 
-UNHEARD: Final = (
+MODEL_OUTPUT_UNPUBLISHED: Final = (
     "what the model itself prints or writes to files of its own, or says in other processes or in "
     "threads from before, is not published"
 )
@@ -62,7 +63,7 @@ def or_none(ask: Callable[[], T]) -> T | None:
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
+def silenced() -> Iterator[None]:
     """No warning of anything inside is shown or raised, and nothing is logged."""
     _install()
     outer, mine = _here.silence, _Silence()

@@ -15,7 +15,7 @@ from voile.privacy.sensitivity.bound import positive
 _LARGEST_EXACT: Final = 20.0
 
 
-def repeated(noise: Gaussian, times: int) -> PrivacyEvent:
+def event_of_repeated(noise: Gaussian, times: int) -> PrivacyEvent:
     """What `times` releases with this noise cost."""
     event = noise.event()
     return event if positive("times", times) == 1 else Repeated(event, times)

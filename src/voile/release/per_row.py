@@ -25,15 +25,15 @@ from voile.core.explanation import Explanation
 from voile.core.explanation_checks import Attributions, BaseValues
 from voile.core.schema import Rows, Schema
 from voile.release.post_processed import Explainer
-from voile.release.quiet import or_none, quietly
 from voile.release.records import Records
+from voile.release.silence import or_none, silenced
 
-FORGETFUL: Final = "the explainer remembers nothing from one explained row to the next"
+EXPLAINER_IS_STATELESS: Final = "the explainer remembers nothing from one explained row to the next"
 NO_BASE = "the base value depends on the explained row and is left out (0)"
 
 
 @dataclass(frozen=True, eq=False)
-class OneByOne:
+class PerRow:
     """An explainer for protected rows.
 
     Args:
@@ -86,7 +86,7 @@ class OneByOne:
         """Attributions of shape (rows, players, outputs); zeros for null records."""
         records = Records.read(given, self.schema, "the rows to explain")
         nothing = np.zeros(self.known.values.shape[1:])
-        with quietly():
+        with silenced():
             return np.stack(
                 [
                     nothing if blank else self._vector(row)

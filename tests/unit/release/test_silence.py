@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from voile.release.quiet import quietly
+from voile.release.silence import silenced
 
 LOGGER = logging.getLogger("model")
 
@@ -31,7 +31,7 @@ def meanwhile(act: Callable[[], Any]) -> Any:
 
     thread = threading.Thread(target=other)
     thread.start()
-    with quietly():
+    with silenced():
         begin.set()
         assert done.wait(5)
     thread.join()
@@ -48,7 +48,7 @@ def heard_warning(text: str) -> bool:
 
 
 def test_nothing_is_heard_inside_and_everything_again_outside() -> None:
-    with quietly():
+    with silenced():
         assert not heard_warning("inside")  # pytest makes errors of warnings
         np.log(np.zeros(1))
     assert heard_warning("outside")
@@ -57,8 +57,8 @@ def test_nothing_is_heard_inside_and_everything_again_outside() -> None:
 def test_nothing_is_logged_inside_and_everything_again_outside(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with quietly():
-        with quietly():
+    with silenced():
+        with silenced():
             LOGGER.critical("a protected value is above two")
         LOGGER.log(1000, "louder")
         LOGGER.handle(LOGGER.makeRecord("model", 50, "f", 1, "straight", (), None))
@@ -98,7 +98,7 @@ def test_filters_that_another_thread_changes_in_a_silence_do_not_break_it(action
     thread = threading.Thread(target=other)
     thread.start()
     with warnings.catch_warnings(record=True) as heard:
-        with quietly():
+        with silenced():
             begin.set()
             assert changed.wait(5)
             assert not heard_warning("while filters are another thread's")
@@ -112,14 +112,14 @@ def test_a_list_from_before_the_first_silence_does_not_break_it() -> None:
     """Another thread leaves its `catch_warnings`, and brings back a list without our filter."""
     program = """if True:
         import threading, warnings
-        from voile.release.quiet import quietly
+        from voile.release.silence import silenced
         warnings.simplefilter("error")
         began, end = threading.Event(), threading.Event()
         def other():
             with warnings.catch_warnings():
                 began.set(); end.wait(5)
         thread = threading.Thread(target=other); thread.start(); began.wait(5)
-        with quietly():
+        with silenced():
             end.set(); thread.join()
             warnings.warn("inside")
     """
@@ -130,7 +130,7 @@ def test_scikit_learn_hands_filters_on_to_its_workers() -> None:
     """It makes them again from their texts; in threads of a silent one they are as silent."""
     from sklearn.utils.parallel import Parallel, delayed
 
-    with quietly():
+    with silenced():
         assert not any(Parallel(2, backend="threading")(delayed(heard_warning)("x") for _ in "ab"))
     assert all(Parallel(2, backend="threading")(delayed(heard_warning)("x") for _ in "ab"))
 
@@ -138,7 +138,7 @@ def test_scikit_learn_hands_filters_on_to_its_workers() -> None:
 def test_many_filters_do_not_pile_up() -> None:
     with warnings.catch_warnings():
         for _ in range(3):
-            with quietly():
+            with silenced():
                 warnings.simplefilter("ignore")
         length = len(warnings.filters)
         warnings.simplefilter("error")
@@ -174,7 +174,7 @@ def test_threads_that_a_model_starts_are_silent_with_it(
     def die() -> None:
         raise RuntimeError("a protected value")
 
-    with quietly():
+    with silenced():
         with ThreadPoolExecutor(1) as pool:
             assert not pool.submit(work).result()
         dying = threading.Thread(target=die)
@@ -186,6 +186,6 @@ def test_threads_that_a_model_starts_are_silent_with_it(
 
 def test_threads_that_a_model_keeps_are_heard_once_the_silence_is_over() -> None:
     with ThreadPoolExecutor(1) as pool:
-        with quietly():
+        with silenced():
             assert not pool.submit(heard_warning, "inside").result()
         assert pool.submit(heard_warning, "outside").result()
