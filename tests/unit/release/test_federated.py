@@ -268,4 +268,14 @@ def test_a_shared_model_of_a_region_is_about_the_silos_in_it() -> None:
         )
         for name, silo in silos(1.0, 1.0).items()
     }
-    assert figures(silos=both, shared=trained_privately(model))[0] == 4.0
+    joint = FederatedAggregate(both, dataset="all", shared=trained_privately(model))
+    assert [(one.protected.dataset, one.epsilon) for one in joint.guarantees] == [("all", 4.0)]
+
+
+def test_a_whole_that_was_added_up_still_remembers_its_parts() -> None:
+    model = promise("region", 3.0)
+    north, south = (explained(promise(label), model) for label in ("north", "south"))
+    region = mean_of("region", north, south, shared=trained_privately(model))
+    assert region.guarantees[0].epsilon == 4.0
+    again = explained(promise("north"))
+    assert mean_of("all", region, again).guarantees[0].epsilon == 5.0
