@@ -21,6 +21,7 @@ from voile.audit_log import (
     PART,
     Appended,
     AuditLog,
+    KeyChange,
     KeyRotation,
     Release,
     canonical_bytes,
@@ -289,7 +290,7 @@ class TestPublishing:
         append(storage, log, 4)
         publish(storage, log, rules, [LOG_KEY])
         old_receipt = bytes(issue_receipt(storage, log, 1))
-        published = rotate(storage, log, rules, LOG_KEY, new, "yearly")
+        published = rotate(storage, log, rules, KeyChange(LOG_KEY, new, "yearly"))
         assert len(published.note.signers(rules.log_keys)) == 2
         record = decode_record(storage.submit(lambda t: log.record(t, 4)))
         assert isinstance(record, KeyRotation)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from voile.audit_log.keys import SigningKey
     from voile.audit_log.log import PART, Appended, AuditLog, TreeHead
     from voile.audit_log.policy import Policy
-    from voile.audit_log.publishing import issue_receipt, publish, rotate
+    from voile.audit_log.publishing import KeyChange, issue_receipt, publish, rotate
     from voile.audit_log.receipt import Receipt
     from voile.audit_log.records import (
         Absence,
@@ -82,7 +82,7 @@ _HOMES = {
     "keys": ["SigningKey"],
     "log": ["PART", "Appended", "AuditLog", "TreeHead"],
     "policy": ["Policy"],
-    "publishing": ["issue_receipt", "publish", "rotate"],
+    "publishing": ["KeyChange", "issue_receipt", "publish", "rotate"],
     "receipt": ["Receipt"],
     "records": [
         "Absence",
@@ -124,6 +124,7 @@ __all__ = [
     "Encoded",
     "FederationRound",
     "KeptCheckpoint",
+    "KeyChange",
     "KeyRotation",
     "Outcome",
     "Participation",

@@ -100,13 +100,25 @@ def missing_cosignatures(note: Note, policy: Policy) -> int:
     return max(0, policy.threshold - len(note.signers(policy.witness_keys)))
 
 
+@dataclass(frozen=True)
+class KeyChange:
+    """Which key a log goes over from, to which, and why."""
+
+    old: SigningKey
+    new: SigningKey
+    reason: str
+
+    @property
+    def record(self) -> KeyRotation:
+        old, new = str(self.old.verifier), str(self.new.verifier)
+        return KeyRotation(time=int(time.time()), old_key=old, new_key=new, reason=self.reason)
+
+
 def rotate(
     storage: Storage,
     log: AuditLog,
     policy: Policy,
-    old: SigningKey,
-    new: SigningKey,
-    reason: str,
+    change: KeyChange,
     *,
     witnesses: Sequence[RemoteWitness] | None = None,
     seen: bytes | None = None,
@@ -117,17 +129,10 @@ def rotate(
     Whoever trusts the old key sees it vouch for the new one. The old key stays in the policy, so
     that old checkpoints and receipts verify as before; it signs nothing any more.
     """
-    check_signers(policy, log, [old, new])
-    record = KeyRotation(
-        time=int(time.time()),
-        old_key=str(old.verifier),
-        new_key=str(new.verifier),
-        reason=reason,
-    )
-    storage.submit(lambda t: log.append(t, record))
-    return publish(
-        storage, log, policy, [old, new], witnesses=witnesses, seen=seen, patience=patience
-    )
+    both = [change.old, change.new]
+    check_signers(policy, log, both)
+    storage.submit(lambda t: log.append(t, change.record))
+    return publish(storage, log, policy, both, witnesses=witnesses, seen=seen, patience=patience)
 
 
 def latest_checkpoint(storage: Storage) -> bytes | None:

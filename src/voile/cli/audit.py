@@ -138,7 +138,7 @@ def checkpoint(
     that file away from the database. A database that was set back is noticed here. Exit code 4 if
     cosignatures are missing: the checkpoint is signed and kept, run it again to collect them.
     """
-    from voile.audit_log import KeptCheckpoint, SigningKey, publish, rotate
+    from voile.audit_log import KeptCheckpoint, KeyChange, SigningKey, publish, rotate
     from voile.audit_log.notes import KeyKind
     from voile.core.atomic_file import replace_file
     from voile.workflows.checkpoints import kept_checkpoint
@@ -159,7 +159,8 @@ def checkpoint(
             following = _key(rotate_to, log.origin, KeyKind.LOG)
             rules = _with_key(rules, following)
             replace_file(place.policy, str(rules).encode())
-            published = rotate(storage, log, rules, signer, following, reason, **asked)
+            change = KeyChange(signer, following, reason)
+            published = rotate(storage, log, rules, change, **asked)
     KeptCheckpoint(out, rules).advance(bytes(published.note))
     _say(_facts(published) | {"checkpoint": str(out)}, as_json=as_json)
     _leave(published)

@@ -139,16 +139,15 @@ class NetworkTask:
         if private is None:
             _fit_plainly(network, material, self.training, instruction.round, size, source)
             return Fitted(_change(network, instruction.arrays), None)
-        pull = Proximal(self.training.proximal) if self.training.proximal > 0 else None
+        follow, strength = Adam(self.training.rate_in(instruction.round)), self.training.proximal
         run = fit_privately(
             network,
             material.records,
             material.loss,
             private,
-            optimiser=Adam(self.training.rate_in(instruction.round)),
+            optimiser=Proximal(follow, strength) if strength > 0 else follow,
             source=source,
             prepare=material.prepare,
-            pull=pull,
         )
         return Fitted(_change(network, instruction.arrays), run.event)
 

@@ -76,16 +76,7 @@ def distil(
         unprotected_rows: real rows that quality may be reported on; training never sees them.
         progress: told how far the work is.
     """
-    if schema.feature_names != surrogate.feature_names:
-        raise InvalidInput(
-            f"the surrogate has the features {list(surrogate.feature_names)[:5]}…, the schema "
-            f"{list(schema.feature_names)[:5]}…; they must be the same, in the same order"
-        )
-    if surrogate.schema is not None and surrogate.schema.digest != schema.digest:
-        raise InvalidInput(
-            f"the surrogate was trained with another schema than {schema.name!r}; "
-            "pass `surrogate.schema`"
-        )
+    _check_schema(surrogate, schema)
     if not 0 <= inferred_share <= 1:
         raise InvalidInput(f"inferred_share must lie between 0 and 1, found {inferred_share}")
     draw = source.generator()
@@ -120,3 +111,16 @@ def distil(
         quality(explainer, draw_rows(schema, JUDGED, draw)),
         None if unprotected_rows is None else quality(explainer, unprotected_rows),
     )
+
+
+def _check_schema(surrogate: Surrogate, schema: Schema) -> None:
+    if schema.feature_names != surrogate.feature_names:
+        raise InvalidInput(
+            f"the surrogate has the features {list(surrogate.feature_names)[:5]}…, the schema "
+            f"{list(schema.feature_names)[:5]}…; they must be the same, in the same order"
+        )
+    if surrogate.schema is not None and surrogate.schema.digest != schema.digest:
+        raise InvalidInput(
+            f"the surrogate was trained with another schema than {schema.name!r}; "
+            "pass `surrogate.schema`"
+        )

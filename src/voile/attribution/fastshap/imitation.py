@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,7 +52,6 @@ def train_surrogate(
     source: GeneratorSource,
     schema: Schema | None = None,
     groups: Groups | None = None,
-    feature_names: Sequence[str] | None = None,
     plan: Plan = SURROGATE_PLAN,
     loss: OutputLoss = divergence,
     progress: Progress | None = None,
@@ -61,19 +60,19 @@ def train_surrogate(
 
     Args:
         model: anything that `voile.models.wrap` takes; it is asked once for each row.
-        rows: typical rows; absent players are averaged over what they look like.
+        rows: typical rows; absent players are averaged over what they look like. A table names its
+            columns.
         source: where randomness comes from.
         schema: scaling and encoding follow from it; without one, every column is taken for a number
             and scaled by the rows' own mean and spread.
         groups: features that act together as one player.
-        feature_names: one per column, where neither schema, data nor model know them.
         plan: how long and how hard to train.
         loss: `voile.training.divergence`, or `squared_distance`, in which single records pull less.
         progress: told how far the work is.
     """
     wrapped: Model = model if _is_model(model) else wrap(model)
     columns = Columns.known(
-        given=feature_names,
+        given=None,
         schema=schema,
         model_names=wrapped.feature_names,
         model_width=getattr(wrapped, "width", None),

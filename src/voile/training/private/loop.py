@@ -13,11 +13,10 @@ from voile.core.guarantee import Relation
 from voile.core.optional import optional
 from voile.core.randomness import GeneratorSource, StreamCipher
 from voile.training.loop import Batch, Loss
-from voile.training.plan import Progress
 from voile.training.private.blanks import blank_records
 from voile.training.private.clipping import ClippedSum, FlatParameters, centred_count
 from voile.training.private.modules import ModuleSum
-from voile.training.private.optimisers import Optimiser, Proximal
+from voile.training.private.optimisers import Optimiser
 from voile.training.private.perceptrons import PerceptronSum, is_perceptron
 from voile.training.private.sampling import poisson_samples
 from voile.training.private.settings import (
@@ -46,9 +45,7 @@ def fit_privately(
     optimiser: Optimiser,
     source: GeneratorSource | None = None,
     prepare: Prepare | None = None,
-    pull: Proximal | None = None,
     speed: Speed = _SPEED,
-    progress: Progress | None = None,
 ) -> PrivateRun:
     """Train a network in place, so that its parameters are private for each record.
 
@@ -64,19 +61,17 @@ def fit_privately(
         loss: one figure for each record; of the network it may only use the answers, and what one
             record gives must not depend on others.
         privacy: what is promised.
-        optimiser: `Sgd` or `Adam`.
+        optimiser: `Sgd` or `Adam`, perhaps within `Proximal`.
         source: where the draw of records and the noise come from; a fresh `StreamCipher` if absent.
         prepare: what is made of the drawn records in each step.
-        pull: a proximal term toward the parameters at the start.
-        speed: what changes time and memory alone.
-        progress: told how far the work is.
+        speed: what changes time and memory alone, and who is told how far the work is.
     """
     rows = _check_records(records, privacy)
     source = StreamCipher() if source is None else source
     flat = FlatParameters(network)
     sums = _sums_of(network, flat, speed)
     noise = _Noise(source.generator(), len(flat.values))
-    move, start = optimiser.over(flat.values), flat.values.clone()
+    move = optimiser.over(flat.values)
     norm, deviation = privacy.first_norm, privacy.gradient_noise() * (1 + ROUNDING_MARGIN)
     blank = blank_records(records)
     samples = poisson_samples(noise.draw, rows, privacy.sampling_rate, privacy.steps)
@@ -84,15 +79,12 @@ def fit_privately(
         norms = _add_up(sums, records, drawn[~blank[drawn]], loss, prepare, norm)
         # Noise whatever was drawn, nothing too: else an empty step would show.
         noise.add_to(sums.total, deviation * norm)
-        gradient = sums.total.div_(privacy.expected_batch)
-        if pull is not None:
-            gradient.add_(flat.values - start, alpha=pull.strength)
-        move(gradient)
+        move(sums.total.div_(privacy.expected_batch))
         if isinstance(privacy.clipping_norm, AdaptedNorm):
             count = noise.near(centred_count(norms, norm), privacy.clipping_norm.count_noise)
             norm = privacy.clipping_norm.after(norm, count / privacy.expected_batch)
-        if progress is not None:
-            progress(step, privacy.steps)
+        if speed.progress is not None:
+            speed.progress(step, privacy.steps)
     flat.write_back()
     return PrivateRun(privacy.event(), norm, source.note)
 

@@ -79,17 +79,26 @@ class Adam:
 
 @dataclass(frozen=True)
 class Proximal:
-    """The proximal term of FedProx: parameters are drawn to where the run began.
+    """An optimiser with the proximal term of FedProx: parameters are drawn to where the run began.
 
     Its gradient, strength·(parameters − start), knows no record; it is added after clipping and
     noise, so it neither uses up the norm nor costs anything.
     """
 
+    optimiser: Optimiser
     strength: float
 
     def __post_init__(self) -> None:
         if not 0 <= self.strength < math.inf:
             raise InvalidInput(f"strength must be finite and at least 0, found {self.strength}")
+
+    def over(self, parameters: Tensor) -> Move:
+        start, follow = parameters.clone(), self.optimiser.over(parameters)
+
+        def move(gradient: Tensor) -> None:
+            follow(gradient.add_(parameters - start, alpha=self.strength))
+
+        return move
 
 
 def _check_rate(rate: float) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.privacy.events import Gaussian, PoissonSampled, PrivacyEvent, Repeated
+from voile.training.plan import Progress
 
 ROUNDING_MARGIN: Final = 1e-3
 """Noise is wider by this share, for what float32 may lose in norms and sums; never charged for."""
@@ -126,9 +127,11 @@ class Speed:
 
     Args:
         chunk: how many records' gradients are held at once, for networks that are not perceptrons.
+        progress: told how far the work is.
     """
 
     chunk: int = 64
+    progress: Progress | None = None
 
     def __post_init__(self) -> None:
         _whole("chunk", self.chunk)

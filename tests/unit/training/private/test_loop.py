@@ -28,6 +28,7 @@ from voile.training.private import (
     PrivateSteps,
     Proximal,
     Sgd,
+    Speed,
     fit_privately,
     loop,
 )
@@ -289,7 +290,7 @@ def test_the_pull_is_added_after_noise() -> None:
 
             return move
 
-    for optimiser, pull in ((Jumping(), Proximal(100.0)), (still, None)):
+    for optimiser in (Proximal(Jumping(), 100.0), still):
         source = KnownSource(Known(normal=0.0))
         fit_privately(
             made,
@@ -298,7 +299,6 @@ def test_the_pull_is_added_after_noise() -> None:
             promise(),
             optimiser=optimiser,
             source=source,
-            pull=pull,
         )
     # After k jumps of 1 the pull is 100·k, far beyond the norm: it is not clipped.
     for step, gradient in enumerate(seen.gradients):
@@ -358,7 +358,14 @@ def test_a_run_that_breaks_off_changes_nothing() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit_privately(made, records(), lines_loss, promise(), optimiser=Sgd(0.1), progress=stop)
+        fit_privately(
+            made,
+            records(),
+            lines_loss,
+            promise(),
+            optimiser=Sgd(0.1),
+            speed=Speed(progress=stop),
+        )
     assert all(np.array_equal(before[name], value) for name, value in arrays_of(made).items())
 
 
