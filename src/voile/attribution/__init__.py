@@ -6,7 +6,8 @@ arrays, DataFrames or dicts of columns; `groups=` makes several features one pla
 Choose a method:
     up to about 16 features: `ExactShapley` (no sampling error), `ShapleyInteractions` (pairs);
     more features: `KernelShapley`, or `PermutationShapley` (no bias at all), both with standard
-    errors, and an effort in `Evaluations` or up to a `Tolerance`;
+    errors, and an effort in `Evaluations` or up to a `Tolerance`; `shapley_explainer` decides
+    (`is_exact`);
     trees: `TreeShapley`;
     networks: `IntegratedGradients` (with a quadrature `Rule`), `Gradient`;
     a local linear model: `Lime`;
@@ -18,6 +19,7 @@ Make it faster, or hide how long it takes:
     `Speed` (batch size, progress: `progress_line`), `ShortCuts`, `CONSTANT_WORK`.
 """
 
+from voile.attribution.choosing import is_exact, shapley_explainer
 from voile.attribution.exact import MOST_PLAYERS, ExactShapley, SurrogateShapley
 from voile.attribution.fastshap import (
     FastShap,
@@ -61,7 +63,9 @@ __all__ = [
     "Tolerance",
     "TreeShapley",
     "distil",
+    "is_exact",
     "progress_line",
+    "shapley_explainer",
     "train_explainer",
     "train_surrogate",
 ]

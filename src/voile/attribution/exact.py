@@ -4,60 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voile.attribution.coalitions import members, shapley_share
+from voile.attribution.explainer import GameExplainer
 from voile.attribution.game import Game, output_names
 from voile.attribution.inputs import Columns
 from voile.attribution.pairs import LOW_PLAYERS, blocks
-from voile.attribution.players import Groups
 from voile.attribution.settings import Speed
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
-from voile.core.schema import Schema
 from voile.models import CoalitionModel, Rows
 
 MOST_PLAYERS: Final = 20
 
 
 @dataclass(frozen=True, eq=False)
-class ExactShapley:
+class ExactShapley(GameExplainer):
     """Interventional Shapley values without sampling error, for up to 20 players.
 
-    2^k model evaluations for each (row, background row) pair with k differing players.
-
-    Args:
-        model: anything that `voile.models.wrap` takes.
-        background: the rows that absent players take their values from.
-        groups: features that act together as one player.
-        schema: reads DataFrames of raw values and category names.
-        feature_names: one per column, where neither data nor model know them.
-        speed: batch size, short cuts, progress; changes no value.
+    2^k model evaluations for each (row, background row) pair with k differing players. Arguments:
+    see `GameExplainer`.
     """
 
-    model: Any
-    background: Any
-    _: KW_ONLY
-    groups: Groups | None = None
-    schema: Schema | None = None
-    feature_names: Sequence[str] | None = None
-    speed: Speed = field(default_factory=Speed)
-    game: Game = field(init=False, repr=False)
+    title: ClassVar[str] = "exact Shapley"
 
-    def __post_init__(self) -> None:
-        game = Game.of(
-            self.model,
-            self.background,
-            groups=self.groups,
-            schema=self.schema,
-            feature_names=self.feature_names,
-            speed=self.speed,
-        )
-        check_player_count(game.players.count)
-        object.__setattr__(self, "game", game)
+    def check_players(self, players: int) -> None:
+        check_player_count(players)
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows, game = self.game.read(X)

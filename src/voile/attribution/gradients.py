@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -10,36 +9,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.attribution.explainer import ExplainerSettings
 from voile.attribution.game import output_names
 from voile.attribution.inputs import Columns
 from voile.attribution.players import Groups, Players
 from voile.attribution.quadrature import Rule, points_and_weights
-from voile.attribution.settings import Speed
 from voile.core.errors import InvalidInput
 from voile.core.explanation import SUMMED, Explanation
-from voile.core.schema import Schema
 from voile.models import DifferentiableModel, Outputs, Rows, wrap
 
 NOT_ADDITIVE = "gradients: they do not add up to prediction minus base"
 
 
 @dataclass(frozen=True, eq=False)
-class IntegratedGradients:
+class IntegratedGradients(ExplainerSettings):
     """The gradient, averaged along the straight path from a baseline, times the distance.
 
     Attributions add up to f(x) − f(baseline), up to the error of the quadrature. All steps of a row
     go through the model in one batch.
 
-    Args:
+    Args: besides those of `ExplainerSettings`:
         model: a torch module, or anything with `gradient=` given to `voile.models.wrap`.
         baseline: the row to start from, shape (d,), or several rows, over which attributions are
             averaged; without one, the null row of the schema, or else zeros.
         steps: points of the path.
         rule: how they are placed and weighted.
-        groups: features whose attributions are added up.
-        schema: reads DataFrames of raw values and category names.
-        feature_names: one per column, where neither data nor model know them.
-        speed: batch size and progress; changes no value.
     """
 
     model: Any
@@ -47,18 +41,11 @@ class IntegratedGradients:
     _: KW_ONLY
     steps: int = 50
     rule: Rule = Rule.GAUSS_LEGENDRE
-    groups: Groups | None = None
-    schema: Schema | None = None
-    feature_names: Sequence[str] | None = None
-    speed: Speed = field(default_factory=Speed)
     inner: _Differentiable = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         points_and_weights(self.rule, self.steps)
-        inner = _Differentiable.of(
-            self.model, self.groups, self.schema, self.feature_names, self.speed, self.baseline
-        )
-        object.__setattr__(self, "inner", inner)
+        object.__setattr__(self, "inner", _Differentiable.of(self.model, self, self.baseline))
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows, names = self.inner.read(X)
@@ -108,35 +95,24 @@ class IntegratedGradients:
 
 
 @dataclass(frozen=True, eq=False)
-class Gradient:
+class Gradient(ExplainerSettings):
     """The gradient at the row itself, or with `times_input` multiplied by the row's values.
 
     Says how the output would change with a small change of each feature; the values do not add up
     to anything. The base value is the prediction itself.
 
-    Args:
+    Args: besides those of `ExplainerSettings`:
         model: a torch module, or anything with `gradient=` given to `voile.models.wrap`.
         times_input: multiply by the row's values.
-        groups: features whose attributions are added up.
-        schema: reads DataFrames of raw values and category names.
-        feature_names: one per column, where neither data nor model know them.
-        speed: batch size and progress; changes no value.
     """
 
     model: Any
     _: KW_ONLY
     times_input: bool = False
-    groups: Groups | None = None
-    schema: Schema | None = None
-    feature_names: Sequence[str] | None = None
-    speed: Speed = field(default_factory=Speed)
     inner: _Differentiable = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        inner = _Differentiable.of(
-            self.model, self.groups, self.schema, self.feature_names, self.speed
-        )
-        object.__setattr__(self, "inner", inner)
+        object.__setattr__(self, "inner", _Differentiable.of(self.model, self))
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows, names = self.inner.read(X)
@@ -165,15 +141,7 @@ class _Differentiable:
     groups: Groups | None
 
     @classmethod
-    def of(
-        cls,
-        model: Any,
-        groups: Groups | None,
-        schema: Schema | None,
-        feature_names: Sequence[str] | None,
-        speed: Speed,  # noqa: ARG003
-        example: Any = None,
-    ) -> _Differentiable:
+    def of(cls, model: Any, settings: ExplainerSettings, example: Any = None) -> _Differentiable:
         given = isinstance(model, DifferentiableModel)
         wrapped: Any = model if given else wrap(model)
         if not wrapped.has_gradient:
@@ -182,13 +150,13 @@ class _Differentiable:
                 "use a method without them (ExactShapley, KernelShapley, PermutationShapley)"
             )
         columns = Columns.known(
-            given=feature_names,
-            schema=schema,
+            given=settings.feature_names,
+            schema=settings.schema,
             model_names=wrapped.feature_names,
             model_width=getattr(wrapped, "width", None),
             example=example,
         )
-        return cls(wrapped, columns, groups)
+        return cls(wrapped, columns, settings.groups)
 
     def read(self, given: Any) -> tuple[Rows, tuple[str, ...]]:
         rows = self.columns.read(given, "X")

@@ -2,62 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voile.attribution.coalitions import interaction_share, shapley_share
 from voile.attribution.exact import Distinct, check_player_count
-from voile.attribution.game import Game
+from voile.attribution.explainer import GameExplainer
 from voile.attribution.pairs import Block, blocks
-from voile.attribution.players import Groups
-from voile.attribution.settings import Speed
 from voile.core.explanation import Explanation
-from voile.core.schema import Schema
 
 JOIN = " × "
 
 
 @dataclass(frozen=True, eq=False)
-class ShapleyInteractions:
+class ShapleyInteractions(GameExplainer):
     """Exact pairwise Shapley interaction indices, for up to 20 players.
 
     The explanation has a column for each player and one for each pair, named "age × bmi". A pair's
     value is its interaction index; a player's is its Shapley value less half of each of its
-    interactions, so that all columns add up to prediction minus base.
-
-    Args:
-        model: anything that `voile.models.wrap` takes.
-        background: the rows that absent players take their values from.
-        groups: features that act together as one player.
-        schema: reads DataFrames of raw values and category names.
-        feature_names: one per column, where neither data nor model know them.
-        speed: batch size, short cuts, progress; changes no value.
+    interactions, so that all columns add up to prediction minus base. Arguments: see
+    `GameExplainer`.
     """
 
-    model: Any
-    background: Any
-    _: KW_ONLY
-    groups: Groups | None = None
-    schema: Schema | None = None
-    feature_names: Sequence[str] | None = None
-    speed: Speed = field(default_factory=Speed)
-    game: Game = field(init=False, repr=False)
+    title: ClassVar[str] = "interactions"
 
-    def __post_init__(self) -> None:
-        game = Game.of(
-            self.model,
-            self.background,
-            groups=self.groups,
-            schema=self.schema,
-            feature_names=self.feature_names,
-            speed=self.speed,
-        )
-        check_player_count(game.players.count)
-        object.__setattr__(self, "game", game)
+    def check_players(self, players: int) -> None:
+        check_player_count(players)
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows, game = self.game.read(X)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,26 +11,20 @@ from numpy.typing import NDArray
 from voile.attribution.designs import designs, smallest_design
 from voile.attribution.game import Game
 from voile.attribution.permutation import Chains
-from voile.attribution.players import Groups
 from voile.attribution.sampling import (
-    Effort,
-    Evaluations,
     GameEstimates,
+    SampledShapley,
     check_sampled_players,
-    explain,
     freedom_of,
     paired_responses,
 )
-from voile.attribution.settings import Speed
-from voile.core.explanation import Explanation
-from voile.core.schema import Schema
 from voile.models import Outputs
 
 MOST_PLAYERS = 512
 
 
 @dataclass(frozen=True, eq=False)
-class KernelShapley:
+class KernelShapley(SampledShapley):
     """Paired, efficiency-constrained regression with coalitions drawn by leverage.
 
     Exact for models without interactions of more than two players, and for every model once the
@@ -40,44 +33,18 @@ class KernelShapley:
     estimates have a bias that is small against their standard error; `PermutationShapley` has none.
     Any number of players.
 
-    Args:
-        model: anything that `voile.models.wrap` takes.
-        background: the rows that absent players take their values from.
-        effort: `Evaluations` or `Tolerance`.
-        seed: which random numbers; the same seed gives the same explanation.
-        groups: features that act together as one player.
-        schema: reads DataFrames of raw values and category names.
-        feature_names: one per column, where neither data nor model know them.
-        speed: batch size and progress; changes no value.
+    Arguments: see `SampledShapley`.
     """
 
-    model: Any
-    background: Any
-    _: KW_ONLY
-    effort: Effort = field(default_factory=Evaluations)
-    seed: int = 0
-    groups: Groups | None = None
-    schema: Schema | None = None
-    feature_names: Sequence[str] | None = None
-    speed: Speed = field(default_factory=Speed)
-    game: Game = field(init=False, repr=False)
+    title: ClassVar[str] = "kernel Shapley"
 
-    def __post_init__(self) -> None:
-        game = Game.of(
-            self.model,
-            self.background,
-            groups=self.groups,
-            schema=self.schema,
-            feature_names=self.feature_names,
-            speed=self.speed,
-        )
-        check_sampled_players(
-            game.players.count, MOST_PLAYERS, "use PermutationShapley, or form groups of features"
-        )
-        object.__setattr__(self, "game", game)
+    def check_players(self, players: int) -> None:
+        instead = "use PermutationShapley, or form groups of features"
+        check_sampled_players(players, MOST_PLAYERS, instead)
 
-    def __call__(self, X: Any) -> Explanation:  # noqa: N803
-        return explain(self.game, X, Regressions(self.seed), self.effort, self.seed)
+    @property
+    def sampler(self) -> Regressions:
+        return Regressions(self.seed)
 
 
 @dataclass(frozen=True)

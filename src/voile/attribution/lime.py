@@ -2,76 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.attribution.explainer import GameExplainer
 from voile.attribution.game import Game
-from voile.attribution.players import Groups
-from voile.attribution.settings import Speed
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
-from voile.core.schema import Schema
 from voile.models import Rows
 
 LOCAL = "local linear model: it adds up to its own prediction, not to the model's"
 
 
 @dataclass(frozen=True, eq=False)
-class Lime:
+class Lime(GameExplainer):
     """The coefficients of a linear model fitted around the row.
 
     Each sample switches every player off with probability one half, which then takes its value from
     a random background row. Samples weigh exp(−off/width²), where `off` is the number of players
     switched off. A coefficient is what switching its player on adds; base value is the intercept.
 
-    Args:
-        model: anything that `voile.models.wrap` takes.
-        background: the rows that players take their values from when switched off.
+    Args: besides those of `GameExplainer`:
         samples: how many, at least three for each player.
         width: how far from the row a sample still counts; 0.75·√players if not given.
         ridge: how much coefficients are drawn to zero.
         seed: which random numbers; the same seed gives the same explanation.
-        groups: features that act together as one player.
-        schema: reads DataFrames of raw values and category names.
-        feature_names: one per column, where neither data nor model know them.
-        speed: batch size and progress; changes no value.
     """
 
-    model: Any
-    background: Any
     _: KW_ONLY
     samples: int = 5_000
     width: float | None = None
     ridge: float = 1e-3
     seed: int = 0
-    groups: Groups | None = None
-    schema: Schema | None = None
-    feature_names: Sequence[str] | None = None
-    speed: Speed = field(default_factory=Speed)
-    game: Game = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        game = Game.of(
-            self.model,
-            self.background,
-            groups=self.groups,
-            schema=self.schema,
-            feature_names=self.feature_names,
-            speed=self.speed,
-        )
-        if self.samples < 3 * game.players.count:
+    def check_players(self, players: int) -> None:
+        if self.samples < 3 * players:
             raise InvalidInput(
-                f"{game.players.count} players need at least {3 * game.players.count} samples, "
-                f"found {self.samples}"
+                f"{players} players need at least {3 * players} samples, found {self.samples}"
             )
         if (self.width is not None and not self.width > 0) or not self.ridge >= 0:
             raise InvalidInput("width must be above 0 and ridge at least 0")
-        object.__setattr__(self, "game", game)
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows, game = self.game.read(X)

@@ -19,12 +19,13 @@ Standard errors are widened from the normal to Student's distribution, and for s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.attribution.explainer import GameExplainer
 from voile.attribution.game import Game
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
@@ -130,6 +131,28 @@ class Estimate:
     @property
     def worst(self) -> float:
         return float(np.sqrt(self.variances.max()))
+
+
+@dataclass(frozen=True, eq=False)
+class SampledShapley(GameExplainer):
+    """Shapley values from some coalitions, drawn by a `sampler`.
+
+    Args: besides those of `GameExplainer`:
+        effort: `Evaluations` or `Tolerance`.
+        seed: which random numbers; the same seed gives the same explanation.
+    """
+
+    _: KW_ONLY
+    effort: Effort = field(default_factory=Evaluations)
+    seed: int = 0
+
+    @property
+    def sampler(self) -> Sampler:
+        """How this method draws coalitions."""
+        raise NotImplementedError
+
+    def __call__(self, X: Any) -> Explanation:  # noqa: N803
+        return explain(self.game, X, self.sampler, self.effort, self.seed)
 
 
 def explain(game: Game, given: Any, sampler: Sampler, effort: Effort, seed: int) -> Explanation:

@@ -2,50 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from voile.attribution.explainer import ExplainerSettings
 from voile.attribution.game import output_names
 from voile.attribution.inputs import Columns
-from voile.attribution.players import Groups, Players
-from voile.attribution.settings import Speed
+from voile.attribution.players import Players
 from voile.core.errors import InvalidInput
 from voile.core.explanation import SUMMED, Explanation
 from voile.core.optional import optional
-from voile.core.schema import Schema
 from voile.models import Model, Outputs, Rows, wrap
 
 PATH_DEPENDENT = "absent features follow the paths of the training rows (tree-path-dependent)"
 
 
 @dataclass(frozen=True, eq=False)
-class TreeShapley:
+class TreeShapley(ExplainerSettings):
     """Exact values for decision trees, forests and boosting, by `shap.TreeExplainer`.
 
     What is explained is the model's own scale: probabilities for forests of scikit-learn, log-odds
     for boosting.
 
-    Args:
+    Args: besides those of `ExplainerSettings`:
         model: a tree model that shap knows.
         background: with it, the interventional values that `ExactShapley` gives, too; without it,
             another game, in which absent features follow the paths of the training rows (a note in
             the explanation says so).
-        groups: features whose attributions are added up.
-        schema: reads DataFrames of raw values and category names.
-        feature_names: one per column, where neither data nor model know them.
-        speed: batch size and progress; changes no value.
     """
 
     model: Any
     background: Any = None
-    _: KW_ONLY
-    groups: Groups | None = None
-    schema: Schema | None = None
-    feature_names: Sequence[str] | None = None
-    speed: Speed = field(default_factory=Speed)
     columns: Columns = field(init=False, repr=False)
     explainer: Any = field(init=False, repr=False)
     wrapped: Model = field(init=False, repr=False)

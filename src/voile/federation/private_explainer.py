@@ -8,12 +8,12 @@ None of this costs anything for the third stage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
-from voile.attribution import ExactShapley, FastShap, KernelShapley, Surrogate, distil
+from voile.attribution import FastShap, Surrogate, distil, is_exact, shapley_explainer
 from voile.attribution.fastshap import EXPLAINER_PLAN, Distilled, exact_values, sampled
 from voile.core.errors import Refused
 from voile.core.explanation import Explanation
@@ -71,7 +71,6 @@ __all__ = [
     "train_private_explainer",
 ]
 
-EXACT_UP_TO: Final = 16
 """Players up to which every coalition is looked at; beyond, values are sampled."""
 ORDERS: Final = 200
 NOT_PRIVATE: Final = "no privacy guarantee (a stage was trained without noise)"
@@ -174,7 +173,7 @@ class PrivateExplainer:
 
         Exact up to 16 players, sampled with standard errors beyond.
         """
-        if self.surrogate.players.count <= EXACT_UP_TO:
+        if is_exact(self.surrogate.players.count):
             found = exact_values(self.surrogate, X)
         else:
             found = sampled(self.surrogate, X, orders=orders, seed=seed)
@@ -194,14 +193,11 @@ class PrivateExplainer:
         """
         (origin,) = stated([origin])
         joint_guarantees([origin])  # rows without a guarantee are refused before they are used
-        settings: dict[str, Any] = {
-            "schema": self.plan.facts.schema,
-            "groups": self.plan.facts.groups,
-        }
-        kind: Callable[..., Any] = (
-            ExactShapley if self.surrogate.players.count <= EXACT_UP_TO else KernelShapley
+        facts = self.plan.facts
+        explainer = shapley_explainer(
+            self.black_box, reference, schema=facts.schema, groups=facts.groups
         )
-        found = self._promised(kind(self.black_box, reference, **settings)(X), BLACK_BOX)
+        found = self._promised(explainer(X), BLACK_BOX)
         if not found.guarantees:
             return found
         both = joint_guarantees([trained_privately(*found.guarantees), origin])

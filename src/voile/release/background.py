@@ -11,11 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 
-from voile.attribution import Groups, Speed
+from voile.attribution import Groups, Speed, is_exact
 from voile.attribution.players import Players
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected
@@ -47,8 +47,6 @@ from voile.release.output_sets import SAME_ANSWER, BoundedModel
 from voile.release.records import Records
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 from voile.release.synthetic import break_even
-
-MOST_EXACT_PLAYERS: Final = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +119,7 @@ class PrivateBackgroundShapley:
         self.guarantees(1)  # what does not add up is said now
 
     def _designs(self, players: int, rows: int) -> Designs | None:
-        if players <= MOST_EXACT_PLAYERS:
+        if is_exact(players):
             return None
         pairs = positive("pairs_a_player", self.pairs_a_player) * players
         return Designs(players, rows, pairs, self.seed)

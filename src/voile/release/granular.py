@@ -20,7 +20,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.attribution import Groups, Speed
+from voile.attribution import Groups, Speed, is_exact
+from voile.attribution.choosing import MOST_EXACT_PLAYERS
 from voile.attribution.coalitions import interaction_share
 from voile.attribution.interactions import JOIN
 from voile.core.errors import Refused
@@ -31,7 +32,7 @@ from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import Gaussian
 from voile.privacy.sensitivity import Sensitivity, interaction_background, interaction_norm
 from voile.release.artefact_guarantees import notes_on_unprotected_data, with_artefacts
-from voile.release.background import MOST_EXACT_PLAYERS, PrivateBackgroundShapley
+from voile.release.background import PrivateBackgroundShapley
 from voile.release.composition import epsilon_of_repeated, event_of_repeated
 from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre
 from voile.release.origin import Origin
@@ -84,7 +85,7 @@ class PrivateInteractions:
             speed=self.speed,
         )
         outputs = single.games.bounded.outputs
-        if outputs != 1 or not 2 <= single.players <= MOST_EXACT_PLAYERS:
+        if outputs != 1 or single.players < 2 or not is_exact(single.players):
             raise Refused(
                 f"interactions are bounded for one output and 2 to {MOST_EXACT_PLAYERS} players, "
                 f"found {outputs} and {single.players}; choose an output with model.only(name), or "

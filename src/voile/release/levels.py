@@ -22,14 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from voile.attribution import (
-    ExactShapley,
-    Groups,
-    KernelShapley,
-    ShapleyInteractions,
-    Speed,
-)
-from voile.attribution.players import Players
+from voile.attribution import Groups, ShapleyInteractions, Speed, shapley_explainer
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import SUMMED, Explanation
 from voile.core.guarantee import Protected
@@ -38,7 +31,7 @@ from voile.models import WrappedModel, wrap
 from voile.privacy.accounting.conversion import gaussian_epsilon
 from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import member, width_of
-from voile.release.background import MOST_EXACT_PLAYERS, PrivateBackgroundShapley
+from voile.release.background import PrivateBackgroundShapley
 from voile.release.contract import Release
 from voile.release.feature_clusters import Clusters
 from voile.release.granular import PrivateInteractions
@@ -239,16 +232,9 @@ def _public(
     speed: Speed,
 ) -> Release:
     wrapped = model if isinstance(model, WrappedModel) else wrap(model)
-    players = Players.of(schema.feature_names, groups).count
-    settings: dict[str, Any] = {"groups": groups, "schema": schema, "speed": speed}
-    explainer: Any
-    if level is Level.GRANULAR:
-        name, explainer = "interactions", ShapleyInteractions(wrapped, background, **settings)
-    elif players <= MOST_EXACT_PLAYERS:
-        name, explainer = "exact Shapley", ExactShapley(wrapped, background, **settings)
-    else:
-        name, explainer = "kernel Shapley", KernelShapley(wrapped, background, **settings)
-    name = f"{name} over {len(explainer.game.background)} background rows"
+    kind: Any = ShapleyInteractions if level is Level.GRANULAR else shapley_explainer
+    explainer = kind(wrapped, background, groups=groups, schema=schema, speed=speed)
+    name = f"{explainer.title} over {len(explainer.game.background)} background rows"
     return PostProcessed(explainer, origins, wrapped.digest, name, str(level))
 
 

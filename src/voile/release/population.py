@@ -11,7 +11,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.attribution import Groups, Speed
+from voile.attribution import Groups, Speed, is_exact
+from voile.attribution.choosing import MOST_EXACT_PLAYERS
 from voile.attribution.players import Players
 from voile.core.errors import Refused
 from voile.core.guarantee import Relation
@@ -24,7 +25,6 @@ from voile.privacy.sensitivity import (
     mean_absolute_shapley_over_itself,
     shapley_norm,
 )
-from voile.release.background import MOST_EXACT_PLAYERS
 from voile.release.clipped import clipped
 from voile.release.coalition_designs import full_stretch
 from voile.release.games import BackgroundGames
@@ -158,7 +158,7 @@ class OverItself:
 
     def __post_init__(self) -> None:
         team = Players.of(self.schema.feature_names, self.groups)
-        if team.count > MOST_EXACT_PLAYERS:
+        if not is_exact(team.count):
             raise Refused(
                 f"a population over itself needs exact values, up to {MOST_EXACT_PLAYERS} players, "
                 f"found {team.count}; form groups, or use a public or synthetic background"

@@ -171,15 +171,12 @@ def quality(artefact: Artefact) -> list[tuple[str, float]]:
 
 def importance(artefact: Artefact) -> Any:
     """Explanations of public reference rows: post-processing of the private artefact."""
-    from voile.attribution import ExactShapley, KernelShapley
+    from voile.attribution import shapley_explainer
     from voile.release import PostProcessed
-    from voile.release.background import MOST_EXACT_PLAYERS
 
     rows = artefact.reference[:_SHOWN_ROWS]
     if artefact.has_model:
-        few = len(artefact.schema.features) <= MOST_EXACT_PLAYERS
-        kind: Any = ExactShapley if few else KernelShapley
-        explainer = kind(artefact.model, rows, schema=artefact.schema)
+        explainer: Any = shapley_explainer(artefact.model, rows, schema=artefact.schema)
         name, model = "interventional Shapley values", artefact.model.digest
     else:
         explainer, name, model = artefact.explainer, "learned Shapley values", "surrogate"

@@ -15,8 +15,7 @@ import hashlib
 import json
 from typing import Any, Final
 
-from voile.attribution import ExactShapley, KernelShapley
-from voile.attribution.players import Players
+from voile.attribution import shapley_explainer
 from voile.core.errors import InvalidInput, Refused
 from voile.ledger import Account
 from voile.models import digest_of
@@ -32,7 +31,6 @@ from voile.release import (
     Release,
     TopFeaturesOfRow,
 )
-from voile.release.background import MOST_EXACT_PLAYERS
 from voile.release.levels import NOISE_SHARE, Level, PrivateBackground, at_level
 from voile.release.population import Importance
 from voile.workflows.explain.inputs import ExplanationInputs
@@ -196,11 +194,10 @@ def _explainer(inputs: ExplanationInputs) -> tuple[Any, str]:
     if inputs.spec.level is Level.GRANULAR:
         raise Refused("pairs of features are offered for training and background rows only")
     background = _needed(inputs)
-    model, schema, groups = inputs.model, inputs.schema, inputs.groups
-    settings: dict[str, Any] = {"groups": groups, "schema": schema, "speed": inputs.speed}
-    if Players.of(schema.feature_names, groups).count <= MOST_EXACT_PLAYERS:
-        return ExactShapley(model, background, **settings), _name(inputs, "exact Shapley values")
-    return KernelShapley(model, background, **settings), _name(inputs, "kernel Shapley values")
+    explainer = shapley_explainer(
+        inputs.model, background, schema=inputs.schema, groups=inputs.groups, speed=inputs.speed
+    )
+    return explainer, _name(inputs, f"{explainer.title} values")
 
 
 def _needed(inputs: ExplanationInputs) -> Any:
