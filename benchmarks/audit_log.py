@@ -31,7 +31,7 @@ from voile.audit_log import (
     Commitment,
     Elsewhere,
     Policy,
-    Release,
+    ReleaseRecord,
     SigningKey,
     canonical_bytes,
     issue_receipt,
@@ -56,8 +56,8 @@ POLICY = Policy(ORIGIN, (LOG_KEY.verifier,), tuple(key.verifier for key in WITNE
 Step = Callable[[], object]
 
 
-def release(number: int) -> Release:
-    return Release(
+def release(number: int) -> ReleaseRecord:
+    return ReleaseRecord(
         time=1_700_000_000 + number,
         account="clinic federation/2026/second quarter",
         charge=f"charge {number}",

@@ -22,8 +22,8 @@ from voile.audit_log import (
     Appended,
     AuditLog,
     KeyChange,
-    KeyRotation,
-    Release,
+    KeyRotationRecord,
+    ReleaseRecord,
     canonical_bytes,
     decode_record,
     issue_receipt,
@@ -139,7 +139,7 @@ class TestTheCallersTransaction:
     def test_a_refused_record_leaves_the_charge_to_the_caller(
         self, storage: Storage, log: AuditLog
     ) -> None:
-        too_long = Release(**{**vars(release()), "account": "x" * 2000})
+        too_long = ReleaseRecord(**{**vars(release()), "account": "x" * 2000})
 
         def charge(t: Transaction) -> None:
             t.insert(CHARGES, Charge(1))
@@ -293,7 +293,7 @@ class TestPublishing:
         published = rotate(storage, log, rules, KeyChange(LOG_KEY, new, "yearly"))
         assert len(published.note.signers(rules.log_keys)) == 2
         record = decode_record(storage.submit(lambda t: log.record(t, 4)))
-        assert isinstance(record, KeyRotation)
+        assert isinstance(record, KeyRotationRecord)
         assert (record.old_key, record.new_key) == (str(LOG_KEY.verifier), str(new.verifier))
         append(storage, log, 1, first=5)
         publish(storage, log, rules, [new])

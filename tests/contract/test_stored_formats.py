@@ -17,7 +17,7 @@ from tests.contract.releases import CASES
 from tests.protecting import explained_row_of, row_of
 from tests.unit.core.test_explanation_file import COMPLETE, PROMISE
 from tests.unit.ledger.examples import DATASET, Books
-from voile.audit_log import BudgetOpened
+from voile.audit_log import BudgetOpenedRecord
 from voile.audit_log.digests import guarantees_digest
 from voile.audit_log.records import canonical_bytes, decode_record
 from voile.core.guarantee import Guarantee, Protected, ProtectedUnit, Relation
@@ -87,7 +87,7 @@ def test_accounts_are_opened_on_record_as_before() -> None:
     }
     for text in LEDGER["records"]:
         record = decode_record(text.encode())
-        assert isinstance(record, BudgetOpened)
+        assert isinstance(record, BudgetOpenedRecord)
         account = accounts[record.account]
         done = Done(account, "", 0, (), account.opened, ())
         assert canonical_bytes(opened_record(done)).decode() == text

@@ -28,7 +28,7 @@ from tests.unit.workflows.explain.examples import (
     people,
     records,
 )
-from voile.audit_log import PostProcessing, Release
+from voile.audit_log import PostProcessingRecord, ReleaseRecord
 from voile.core.explanation import Explanation
 from voile.core.storage import Command
 from voile.ledger.tables import ANSWERS
@@ -114,7 +114,9 @@ def test_killed_between_draw_and_commit_nothing_happened(tmp_path: Path, way: st
     assert heard(place, tmp_path, way, "drawn 1")[-1] == "drawn 1"
     house = House.reopen(place, tmp_path)
     assert list(balances(house)) == ["people"]
-    assert not [each for each in records(house) if isinstance(each, Release | PostProcessing)]
+    assert not [
+        each for each in records(house) if isinstance(each, ReleaseRecord | PostProcessingRecord)
+    ]
     assert house.storage.submit(lambda t: t.scan(ANSWERS)) == []
     assert house.verify().verified
     house.storage.close()
@@ -136,7 +138,7 @@ def test_killed_after_the_commit_it_is_charged_and_replayed(tmp_path: Path) -> N
     explained = explain(ROWS[:1], identifiers=["ada"])
     assert explained.replayed
     assert balances(house) == before
-    assert len([each for each in records(house) if isinstance(each, Release)]) == 1
+    assert len([each for each in records(house) if isinstance(each, ReleaseRecord)]) == 1
     assert house.verify().verified
     house.storage.close()
 
@@ -146,7 +148,7 @@ def test_a_free_call_killed_after_the_commit_is_on_record_and_cost_nothing(tmp_p
     heard(place, tmp_path, "free", "committed 1")
     house = House.reopen(place, tmp_path)
     assert list(balances(house)) == ["people"]
-    assert isinstance(records(house)[-1], PostProcessing)
+    assert isinstance(records(house)[-1], PostProcessingRecord)
     house.storage.close()
 
 
@@ -216,7 +218,7 @@ def test_two_processes_that_ask_at_once_pay_once_and_get_one_answer(tmp_path: Pa
     assert len(one) == 25
     assert one == two
     house = House.reopen(place, tmp_path)
-    assert len([each for each in records(house) if isinstance(each, Release)]) == 50
+    assert len([each for each in records(house) if isinstance(each, ReleaseRecord)]) == 50
     assert len(balances(house)) == 51
     assert house.verify().verified
     house.storage.close()

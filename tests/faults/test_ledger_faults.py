@@ -21,7 +21,7 @@ import pytest
 from tests.faults.forking import child, kill, lines
 from tests.unit.ledger.examples import CHEAP, Books, charge, opening
 from tests.unit.workflows.budget_examples import House, drawn, request
-from voile.audit_log import Release, decode_record
+from voile.audit_log import ReleaseRecord, decode_record
 from voile.core.errors import (
     BudgetExceeded,
     ForeignDatabase,
@@ -117,7 +117,7 @@ def check_books(
     stored = {f"{row.root}#{row.number}": row for row in rows}
     contents = house.storage.submit(lambda t: house.custody.log.records(t, limit=10**6))
     records = [decode_record(content) for content in contents]
-    logged = Counter(record.charge for record in records if isinstance(record, Release))
+    logged = Counter(record.charge for record in records if isinstance(record, ReleaseRecord))
     assert set(logged.values()) <= {1}
     assert logged.keys() == stored.keys()
     for charge_name, said in returned.items():

@@ -15,7 +15,7 @@ from voile.audit_log.merkle import grow, leaf_hash, root_of
 from voile.audit_log.notes import Checkpoint, Note
 from voile.audit_log.policy import Policy
 from voile.audit_log.receipt import Receipt
-from voile.audit_log.records import KeyRotation
+from voile.audit_log.records import KeyRotationRecord
 from voile.audit_log.row_receipt import HEADER, RowReceipt
 from voile.audit_log.witness_client import (
     PATIENCE,
@@ -109,9 +109,9 @@ class KeyChange:
     reason: str
 
     @property
-    def record(self) -> KeyRotation:
+    def record(self) -> KeyRotationRecord:
         old, new = str(self.old.verifier), str(self.new.verifier)
-        return KeyRotation(time=int(time.time()), old_key=old, new_key=new, reason=self.reason)
+        return KeyRotationRecord(time=int(time.time()), old_key=old, new_key=new, reason=self.reason)
 
 
 def rotate(

@@ -25,7 +25,7 @@ LARGEST_RECORD: Final = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
+class ReleaseRecord:
     """An explanation left the house, and was charged to an account.
 
     Args:
@@ -61,7 +61,7 @@ class Release:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PostProcessing:
+class PostProcessingRecord:
     """Explanations left the house that cost nothing: made from artefacts that were paid for.
 
     One record for a whole call, however many rows it explained.
@@ -97,7 +97,7 @@ class PostProcessing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refusal:
+class RefusalRecord:
     """A request was refused. The reason must follow from public facts."""
 
     kind: ClassVar[str] = "refusal"
@@ -111,7 +111,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BudgetOpened:
+class BudgetOpenedRecord:
     """An account came into being. `parent` is absent for one that stands alone.
 
     Args:
@@ -136,7 +136,7 @@ class BudgetOpened:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BudgetRenewed:
+class BudgetRenewedRecord:
     """An account got a new budget: somebody decided that, and said why.
 
     `cost` is what a plan that runs once more costs the accounts above it.
@@ -154,7 +154,7 @@ class BudgetRenewed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FederationRound:
+class FederationRoundRecord:
     """One round of a federation.
 
     Args:
@@ -179,14 +179,14 @@ class FederationRound:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Participation:
+class ParticipationRecord:
     """A client of a federation charged its own account before it trained for one round.
 
     Args:
         federation, stage, round: what for.
         charge: the ledger's name for this charge.
         epsilon, delta: what the client's account promises in all; `event` is this round's part.
-        event, cost: as in `Release`.
+        event, cost: as in `ReleaseRecord`.
     """
 
     kind: ClassVar[str] = "participation"
@@ -207,7 +207,7 @@ class Participation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Absence:
+class AbsenceRecord:
     """A client that was asked did not contribute to a round, and what became of its answer."""
 
     kind: ClassVar[str] = "absence"
@@ -220,7 +220,7 @@ class Absence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Assessment:
+class AssessmentRecord:
     """We attacked ourselves: what was claimed, what the attack measured, whether the claim held."""
 
     kind: ClassVar[str] = "assessment"
@@ -238,7 +238,7 @@ class Assessment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeyRotation:
+class KeyRotationRecord:
     """From the checkpoint that covers this record on, the log signs with another key."""
 
     kind: ClassVar[str] = "key rotation"
@@ -250,16 +250,16 @@ class KeyRotation:
 
 
 Record: TypeAlias = (
-    Release
-    | PostProcessing
-    | Refusal
-    | BudgetOpened
-    | BudgetRenewed
-    | FederationRound
-    | Participation
-    | Absence
-    | Assessment
-    | KeyRotation
+    ReleaseRecord
+    | PostProcessingRecord
+    | RefusalRecord
+    | BudgetOpenedRecord
+    | BudgetRenewedRecord
+    | FederationRoundRecord
+    | ParticipationRecord
+    | AbsenceRecord
+    | AssessmentRecord
+    | KeyRotationRecord
 )
 Encoded = NewType("Encoded", bytes)
 """The canonical bytes of a record, made here."""

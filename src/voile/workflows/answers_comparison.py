@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from voile.audit_log import Release, explanation_bytes
+from voile.audit_log import ReleaseRecord, explanation_bytes
 from voile.audit_log.commitments import digest as commitment
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
@@ -43,7 +43,7 @@ class AnswersCheck:
         self.charged = self._found = self._opened = 0
         self.problems: list[str] = []
 
-    def take(self, number: int, record: Release, entry: Entry) -> None:
+    def take(self, number: int, record: ReleaseRecord, entry: Entry) -> None:
         """A charge, and the record of it at this place in the log."""
         self.charged += 1
         try:
@@ -53,7 +53,7 @@ class AnswersCheck:
         if problem:
             self.problems.append(f"{record.charge}: {problem}")
 
-    def _problem(self, number: int, record: Release, entry: Entry) -> str:
+    def _problem(self, number: int, record: ReleaseRecord, entry: Entry) -> str:
         kept = answer_of(self._t, entry)
         if kept is None:
             return "charged, but its answer is not kept"
@@ -86,7 +86,7 @@ class AnswersCheck:
             if entry is None or not _is_of(kept, entry):
                 yield kept
 
-    def _is_on_record(self, kept: AnswerRow, record: Release) -> bool:
+    def _is_on_record(self, kept: AnswerRow, record: ReleaseRecord) -> bool:
         if hashlib.sha256(kept.answer).digest() != kept.digest:
             return False
         if self._key is None:

@@ -12,10 +12,10 @@ from typing import Final, TypeAlias
 
 from voile.audit_log import (
     AuditLog,
-    BudgetOpened,
-    BudgetRenewed,
-    Participation,
-    Release,
+    BudgetOpenedRecord,
+    BudgetRenewedRecord,
+    ParticipationRecord,
+    ReleaseRecord,
     decode_record,
 )
 from voile.core.errors import InvalidInput
@@ -35,7 +35,7 @@ from voile.ledger.recomputing import (
 )
 from voile.workflows.answers_comparison import AnswersCheck
 
-_Act: TypeAlias = BudgetOpened | BudgetRenewed | Release | Participation
+_Act: TypeAlias = BudgetOpenedRecord | BudgetRenewedRecord | ReleaseRecord | ParticipationRecord
 Progress: TypeAlias = Callable[[int, int], object]
 _PAGE: Final = 1000
 
@@ -115,7 +115,7 @@ class Comparison:
 
     def _movement(self, number: int, record: _Act) -> Movement:
         cost = read(record.cost) if record.cost else ()
-        if isinstance(record, BudgetOpened):
+        if isinstance(record, BudgetOpenedRecord):
             self._other_acts -= 1
             self._check_terms(record)
             return Movement(
@@ -126,7 +126,7 @@ class Comparison:
                 is_parallel=record.children == "parallel",
                 cost=cost,
             )
-        if isinstance(record, BudgetRenewed):
+        if isinstance(record, BudgetRenewedRecord):
             self._other_acts -= 1
             return Movement(act=Act.RENEWED, account=record.account, cost=cost)
         entry = self._entry_of(record.charge)
@@ -136,13 +136,13 @@ class Comparison:
                 event = entry.event  # too long for the log, which holds its digest
             if not _says(entry, record.account, cost, event):
                 self.charges.append(f"{record.charge}: journal and log say different things")
-            if isinstance(record, Release):
+            if isinstance(record, ReleaseRecord):
                 self._answers.take(number, record, entry)
         return Movement(
             act=Act.CHARGED, account=record.account, name=record.charge, cost=cost, event=event
         )
 
-    def _check_terms(self, record: BudgetOpened) -> None:
+    def _check_terms(self, record: BudgetOpenedRecord) -> None:
         """A budget in the ledger is the one that was opened on record."""
         account = self._accounts.get(record.account)
         if account is None:
@@ -224,7 +224,7 @@ def _contents(t: Reader, log: AuditLog, progress: Progress | None) -> Iterator[b
 
 def _nothing(record: _Act, again: Recomputation) -> Sums:
     """The zero of an account's measure, as far as an opening needs it."""
-    if not isinstance(record, BudgetOpened):
+    if not isinstance(record, BudgetOpenedRecord):
         return ()
     if record.parent in again.accounts:
         return tuple(0.0 for _ in again.accounts[record.parent].standing.spent)

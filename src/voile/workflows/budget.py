@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from voile.audit_log import AuditLog, BudgetOpened, BudgetRenewed
+from voile.audit_log import AuditLog, BudgetOpenedRecord, BudgetRenewedRecord
 from voile.core.storage import Storage, Transaction
 from voile.ledger import Done, Ledger, Opening
 from voile.ledger.measures import written
@@ -31,7 +31,7 @@ def renew_budget(
 
     def command(t: Transaction) -> Done:
         done = ledger.renew(t, account, reason=reason, caller=caller)
-        record = BudgetRenewed(
+        record = BudgetRenewedRecord(
             time=int(done.time),
             account=account,
             period=str(done.period),
@@ -46,10 +46,10 @@ def renew_budget(
     return storage.submit(command)
 
 
-def opened_record(done: Done) -> BudgetOpened:
+def opened_record(done: Done) -> BudgetOpenedRecord:
     """What the log says about an opening."""
     account = done.account
-    return BudgetOpened(
+    return BudgetOpenedRecord(
         time=int(done.time),
         account=account.name,
         epsilon=account.epsilon,

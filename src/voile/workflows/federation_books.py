@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from voile import audit_log
-from voile.audit_log import Absence, FederationRound, Refusal
+from voile.audit_log import AbsenceRecord, FederationRoundRecord, RefusalRecord
 from voile.core.errors import BudgetExceeded, Refused
 from voile.core.guarantee import Protected
 from voile.core.storage import Transaction
@@ -154,7 +154,7 @@ class ClientBooks:
         except BudgetExceeded as refused:
             self.books.log.append(t, self._refusal(refused))
             return refused
-        record = audit_log.Participation(
+        record = audit_log.ParticipationRecord(
             time=_hour(grant.time),
             account=account,
             charge=grant.charge,
@@ -170,8 +170,8 @@ class ClientBooks:
         self.books.log.append(t, record)
         return None
 
-    def _refusal(self, refused: BudgetExceeded) -> Refusal:
-        return Refusal(
+    def _refusal(self, refused: BudgetExceeded) -> RefusalRecord:
+        return RefusalRecord(
             time=_hour(self.books.ledger.now()),
             account=account_name(self.client, self.promise),
             reason=str(refused)[:_LONGEST_REASON],
@@ -199,7 +199,7 @@ class ServerBooks:
         now, previous = _hour(self.books.ledger.now()), last_hash(t, federation)
         for client, outcome in report.outcomes:
             if not outcome.counts:
-                absence = Absence(
+                absence = AbsenceRecord(
                     time=now,
                     federation=federation,
                     round=report.round,
@@ -207,7 +207,7 @@ class ServerBooks:
                     outcome=outcome.value,
                 )
                 self.books.log.append(t, absence)
-        record = FederationRound(
+        record = FederationRoundRecord(
             time=now,
             federation=federation,
             round=report.round,

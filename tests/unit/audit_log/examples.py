@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from voile.audit_log import PART, AuditLog, Commitment, Policy, Receipt, Release, SigningKey
+from voile.audit_log import PART, AuditLog, Commitment, Policy, Receipt, ReleaseRecord, SigningKey
 from voile.audit_log.notes import Checkpoint, KeyKind, Note, to_base64
 from voile.audit_log.records import Record
 from voile.core.storage import Storage, open_storage
@@ -19,8 +19,8 @@ COMMITTED_ANSWER = Commitment.to("answer", ANSWER)
 NONCES = {"query": COMMITTED_QUERY.nonce, "answer": COMMITTED_ANSWER.nonce}
 
 
-def release(number: int = 0) -> Release:
-    return Release(
+def release(number: int = 0) -> ReleaseRecord:
+    return ReleaseRecord(
         time=1_700_000_000 + number,
         account="clinic/2026",
         charge=f"charge {number}",

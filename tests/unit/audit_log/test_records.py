@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from tests.unit.audit_log.examples import LOG_KEY, release, signing_key
 
 from voile.audit_log import (
-    Absence,
-    Assessment,
-    BudgetOpened,
-    BudgetRenewed,
-    FederationRound,
-    KeyRotation,
-    Participation,
-    PostProcessing,
+    AbsenceRecord,
+    AssessmentRecord,
+    BudgetOpenedRecord,
+    BudgetRenewedRecord,
+    FederationRoundRecord,
+    KeyRotationRecord,
+    ParticipationRecord,
+    PostProcessingRecord,
     Record,
-    Refusal,
+    RefusalRecord,
     canonical_bytes,
     decode_record,
 )
@@ -32,9 +32,11 @@ HASH = bytes(range(32))
 RECORDS: list[Record] = [
     release(),
     replace(release(), event='{"kind":"gaussian","noise_multiplier":4.0}', cost="0x1.0p-5"),
-    Refusal(time=1, account="a", reason="budget exceeded", epsilon=1.0, delta=0.0, query=HASH),
-    Refusal(time=1, account="a", reason="budget exceeded", epsilon=1.0, delta=0.0),
-    BudgetOpened(
+    RefusalRecord(
+        time=1, account="a", reason="budget exceeded", epsilon=1.0, delta=0.0, query=HASH
+    ),
+    RefusalRecord(time=1, account="a", reason="budget exceeded", epsilon=1.0, delta=0.0),
+    BudgetOpenedRecord(
         time=2,
         account="clinic/2026",
         epsilon=3.0,
@@ -44,7 +46,7 @@ RECORDS: list[Record] = [
         dataset="clinic v1",
         parent="clinic",
     ),
-    BudgetOpened(
+    BudgetOpenedRecord(
         time=2,
         account="clinic",
         epsilon=3.0,
@@ -55,7 +57,7 @@ RECORDS: list[Record] = [
         composition="filter: zcdp",
         children="parallel",
     ),
-    PostProcessing(
+    PostProcessingRecord(
         time=3,
         call="00" * 16,
         subject="post-processed exact Shapley values",
@@ -66,7 +68,7 @@ RECORDS: list[Record] = [
         answer=HASH,
         rows_root=HASH,
     ),
-    PostProcessing(
+    PostProcessingRecord(
         time=3,
         call="00" * 16,
         subject="post-processed exact Shapley values",
@@ -82,10 +84,10 @@ RECORDS: list[Record] = [
         relation="blank one",
         dataset="clinic v1",
     ),
-    BudgetRenewed(
+    BudgetRenewedRecord(
         time=3, account="a", period="2027", epsilon=1.0, delta=0.0, reason="a new cohort"
     ),
-    FederationRound(
+    FederationRoundRecord(
         time=4,
         federation="eight hospitals",
         round=0,
@@ -95,7 +97,7 @@ RECORDS: list[Record] = [
         model=HASH,
         published_hash=HASH,
     ),
-    FederationRound(
+    FederationRoundRecord(
         time=5,
         federation="eight hospitals",
         round=1,
@@ -106,7 +108,7 @@ RECORDS: list[Record] = [
         published_hash=HASH,
         previous_hash=HASH,
     ),
-    Participation(
+    ParticipationRecord(
         time=5,
         account="north",
         charge="north#7",
@@ -121,8 +123,10 @@ RECORDS: list[Record] = [
         event="{}",
         cost=None,
     ),
-    Absence(time=5, federation="eight hospitals", round=2, client="north", outcome="no answer"),
-    Assessment(
+    AbsenceRecord(
+        time=5, federation="eight hospitals", round=2, client="north", outcome="no answer"
+    ),
+    AssessmentRecord(
         time=6,
         subject="clinic/2026",
         attack="membership inference",
@@ -134,7 +138,7 @@ RECORDS: list[Record] = [
         outcome="the claim held",
         report=HASH,
     ),
-    KeyRotation(
+    KeyRotationRecord(
         time=7,
         old_key=str(LOG_KEY.verifier),
         new_key=str(signing_key("next").verifier),
@@ -178,7 +182,7 @@ def test_the_bytes_of_a_release_never_change() -> None:
     time=st.integers(-(2**53) + 1, 2**53 - 1),
 )
 def test_every_value_comes_back_bit_for_bit(epsilon: float, reason: str, time: int) -> None:
-    record = Refusal(time=time, account="a", reason=reason, epsilon=epsilon, delta=0.0)
+    record = RefusalRecord(time=time, account="a", reason=reason, epsilon=epsilon, delta=0.0)
     assert repr(decode_record(canonical_bytes(record))) == repr(record)
 
 

@@ -13,7 +13,7 @@ from tests.unit.audit_log.examples import SmallLog, policy
 from voile import Explanation
 from voile.audit_log import (
     Outcome,
-    PostProcessing,
+    PostProcessingRecord,
     RowReceipt,
     RowTree,
     explanation_rows,
@@ -31,8 +31,8 @@ def rows(count: int) -> list[bytes]:
     return [f"row {number}".encode() for number in range(count)]
 
 
-def record(tree: RowTree) -> PostProcessing:
-    return PostProcessing(
+def record(tree: RowTree) -> PostProcessingRecord:
+    return PostProcessingRecord(
         time=1,
         call="call",
         subject="explainer",

@@ -18,7 +18,7 @@ from tests.unit.audit_log.examples import (
     signing_key,
 )
 
-from voile.audit_log import Elsewhere, Outcome, Policy, Receipt, Refusal, Report
+from voile.audit_log import Elsewhere, Outcome, Policy, Receipt, RefusalRecord, Report
 from voile.audit_log.canonical import Malformed
 from voile.audit_log.notes import Checkpoint, KeyKind, Note
 from voile.audit_log.verifier import NAMES, verify_export, verify_receipt
@@ -68,7 +68,7 @@ class TestReceipts:
         assert verify(stripped, query=None, answer=None).verified
 
     def test_a_record_without_commitments_is_fine_unless_asked_for_one(self) -> None:
-        refusal = Refusal(time=1, account="a", reason="budget", epsilon=1.0, delta=0.0)
+        refusal = RefusalRecord(time=1, account="a", reason="budget", epsilon=1.0, delta=0.0)
         receipt = SmallLog.of([refusal]).receipt(0, 1)
         assert verify(receipt, query=None, answer=None).verified
         assert failed(verify(receipt, query=None)) == "answer"

@@ -18,11 +18,11 @@ from tests.unit.workflows.budget_examples import EVENT, RULES, House, drawn, gua
 from tests.unit.workflows.explain.examples import ROWS, free
 
 from voile.audit_log import (
-    BudgetOpened,
-    BudgetRenewed,
-    Participation,
-    Refusal,
-    Release,
+    BudgetOpenedRecord,
+    BudgetRenewedRecord,
+    ParticipationRecord,
+    RefusalRecord,
+    ReleaseRecord,
     RemoteWitness,
     Report,
     SigningKey,
@@ -85,7 +85,7 @@ class TestTheWalk:
             False,
         )
         record = records(house)[answer.record]
-        assert isinstance(record, Release)
+        assert isinstance(record, ReleaseRecord)
         assert (record.charge, record.account) == ("clinic#1", "clinic")
         assert record.event == '{"kind":"gaussian","noise_multiplier":20.0}'
         assert record.cost == (1 / 800).hex()
@@ -125,7 +125,7 @@ class TestTheWalk:
 
         answer = house.service.answer_request(request(), overtaken)
         assert (answer.content, answer.replayed) == (b"the winner's noise", True)
-        assert sum(isinstance(record, Release) for record in records(house)) == 1
+        assert sum(isinstance(record, ReleaseRecord) for record in records(house)) == 1
 
     def test_a_budget_used_up_while_drawing_refuses(self, house: House) -> None:
         """The second check: it fitted before the draw, and does not after it."""
@@ -136,7 +136,11 @@ class TestTheWalk:
 
         with pytest.raises(BudgetExceeded):
             house.service.answer_request(request(event=Zcdp(0.02)), meanwhile)
-        assert [type(record) for record in records(house)] == [BudgetOpened, Release, Refusal]
+        assert [type(record) for record in records(house)] == [
+            BudgetOpenedRecord,
+            ReleaseRecord,
+            RefusalRecord,
+        ]
         assert house.verify().verified
 
     def test_a_refusal_is_recorded_and_nothing_is_drawn(self, house: House) -> None:
@@ -146,7 +150,7 @@ class TestTheWalk:
         with pytest.raises(BudgetExceeded) as caught:
             house.service.answer_request(request(event=Gaussian(1.0)), never)
         refusal = records(house)[-1]
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, RefusalRecord)
         assert refusal.reason == str(caught.value)
         assert refusal.account == "clinic"
         assert house.verify().verified
@@ -223,10 +227,10 @@ class TestOpeningAndRenewing:
         house.open("wards", parent="clinic", children=Children.PARALLEL)
         house.renew("clinic")
         _, opened, renewed = records(house)
-        assert isinstance(opened, BudgetOpened)
+        assert isinstance(opened, BudgetOpenedRecord)
         assert (opened.parent, opened.children) == ("clinic", "parallel")
         assert opened.composition == "filter: zcdp"
-        assert isinstance(renewed, BudgetRenewed)
+        assert isinstance(renewed, BudgetRenewedRecord)
         assert (renewed.account, renewed.period, renewed.reason) == ("clinic", "1", "why")
 
     def test_a_refused_opening_is_in_neither(self, house: House) -> None:
@@ -383,7 +387,7 @@ class TestVerify:
 
         def participation(t: Transaction) -> None:
             grant, headline = house.custody.ledger.charge(t, asked), guarantee()
-            record = Participation(
+            record = ParticipationRecord(
                 time=int(grant.time),
                 account="clinic",
                 charge=grant.charge,

@@ -13,7 +13,7 @@ import pytest
 from tests.protecting import row_of
 
 from voile.attribution import FastShap
-from voile.audit_log import Participation, decode_record
+from voile.audit_log import ParticipationRecord, decode_record
 from voile.core.errors import InvalidInput, Refused, UnreadableFile, VerificationFailed
 from voile.core.guarantee import Relation
 from voile.datasets import Dataset, clinic_federation
@@ -100,7 +100,7 @@ def test_the_guarantee_is_what_the_logged_events_amount_to(artefact: Artefact) -
     for client in CHOSEN:
         lines = (artefact.log_folder(client) / "records.jsonl").read_bytes().splitlines()
         records = [decode_record(line) for line in lines]
-        logged = [record.event for record in records if isinstance(record, Participation)]
+        logged = [record.event for record in records if isinstance(record, ParticipationRecord)]
         history = [from_dict(json.loads(r.event)) for r in artefact.history if r.client == client]
         assert sorted(map(str, logged)) == sorted(event_for_log(event_text(e)) for e in history)
         assert len(history) == 6

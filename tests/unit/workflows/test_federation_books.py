@@ -12,11 +12,11 @@ import pytest
 from tests.protecting import row_of
 
 from voile.audit_log import (
-    Absence,
+    AbsenceRecord,
     AuditLog,
-    FederationRound,
-    Participation,
-    Refusal,
+    FederationRoundRecord,
+    ParticipationRecord,
+    RefusalRecord,
     SigningKey,
     decode_record,
 )
@@ -57,7 +57,7 @@ def test_a_client_grants_its_plan_and_nothing_beyond(books: Custody) -> None:
     with pytest.raises(BudgetExceeded):
         recorder.before_participation(asked(3))
     kinds = [type(record) for record in records(books)[1:]]
-    assert kinds == [Participation, Participation, Refusal]
+    assert kinds == [ParticipationRecord, ParticipationRecord, RefusalRecord]
 
 
 def test_another_event_than_planned_is_refused(books: Custody) -> None:
@@ -113,11 +113,11 @@ def test_the_server_writes_rounds_in_a_chain_and_who_fell_out(books: Custody) ->
     server.after_round(RoundReport("surrogate", 1, outcomes[:1], True, "digest three"))
     found = records(books)
     absent, one, two, other = found
-    assert isinstance(absent, Absence)
+    assert isinstance(absent, AbsenceRecord)
     assert (absent.client, absent.outcome) == ("south", "late")
-    assert isinstance(one, FederationRound)
-    assert isinstance(two, FederationRound)
-    assert isinstance(other, FederationRound)
+    assert isinstance(one, FederationRoundRecord)
+    assert isinstance(two, FederationRoundRecord)
+    assert isinstance(other, FederationRoundRecord)
     assert (one.clients, one.previous_hash) == (1, None)
     assert (two.round, two.previous_hash) == (2, one.published_hash)
     assert other.previous_hash is None
@@ -142,7 +142,7 @@ def test_a_round_that_was_written_is_known_without_reading_the_log(
     again = RoundReport("black box", 2, outcomes, True, "another digest")
     with open_custody(tmp_path, "north.example/log") as books:
         ServerBooks(books, PROMISE).after_round(again)
-        rounds = [record for record in records(books) if isinstance(record, FederationRound)]
+        rounds = [record for record in records(books) if isinstance(record, FederationRoundRecord)]
     assert [record.round for record in rounds] == [1, 2, 3, 2]
     chain = [(record.previous_hash, record.published_hash) for record in rounds]
     assert [before for before, _ in chain] == [None, *(after for _, after in chain[:-1])]

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Final, TypeAlias
 
-from voile.audit_log import Draft, Encoded, Refusal, Release, guarantees_digest
+from voile.audit_log import Draft, Encoded, RefusalRecord, ReleaseRecord, guarantees_digest
 from voile.audit_log.commitments import digest as commitment
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.guarantee import Guarantee
@@ -274,7 +274,7 @@ def _record_refusal(
 ) -> None:
     """Somebody asked, and was told that the budget does not allow it."""
     headline = questions.prepared[0].request.guarantees[0]
-    record = Refusal(
+    record = RefusalRecord(
         time=int(custody.ledger.now()),
         account=questions.account.name,
         reason=str(refused)[:_LONGEST_REASON],
@@ -310,7 +310,7 @@ def _draft(
 ) -> Draft:
     """A service promises the same few things again and again: what its records have in common."""
     headline = guarantees[0]
-    record = Release(
+    record = ReleaseRecord(
         time=0,
         account="",
         charge="",

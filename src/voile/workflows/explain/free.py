@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from voile.audit_log import (
-    PostProcessing,
+    PostProcessingRecord,
     RowTree,
     explanation_bytes,
     explanation_rows,
@@ -37,7 +37,7 @@ NO_PROMISE: Final = "none: made from public artefacts only"
 class FreeCall:
     """A call that is to be written into the log, its proofs, and what opens its commitments."""
 
-    record: PostProcessing
+    record: PostProcessingRecord
     tree: RowTree
     nonces: dict[str, bytes] = field(repr=False)
 
@@ -51,7 +51,7 @@ def free_call(
     nonces = custody.key.nonces(f"call {call}")
     promises = explanation.guarantees
     first = promises[0] if promises else None
-    record = PostProcessing(
+    record = PostProcessingRecord(
         time=int(custody.ledger.now()),
         call=call,
         subject=subject,
@@ -74,7 +74,7 @@ def _promises_digest(guarantees: tuple[Guarantee, ...]) -> bytes:
     return guarantees_digest(guarantees)
 
 
-def tree_of_call(key: ReplayKey, record: PostProcessing, explanation: Explanation) -> RowTree:
+def tree_of_call(key: ReplayKey, record: PostProcessingRecord, explanation: Explanation) -> RowTree:
     """The tree of an earlier call, from its record and the explanation as it was saved."""
     tree = RowTree.of(explanation_rows(explanation), _seed(key, record.call))
     if tree.root != record.rows_root:

@@ -22,7 +22,13 @@ from tests.unit.workflows.explain.examples import (
     records,
 )
 
-from voile.audit_log import BudgetOpened, PostProcessing, Refusal, Release, verify_receipt
+from voile.audit_log import (
+    BudgetOpenedRecord,
+    PostProcessingRecord,
+    RefusalRecord,
+    ReleaseRecord,
+    verify_receipt,
+)
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.storage import Command
@@ -118,8 +124,8 @@ def test_a_refusal_touches_nobody_else_and_leaves_no_account_behind(house: House
     assert [type(each) for each in outcomes] == [*kinds, Explained]
     assert len(set(balances(house)) - before) == 2  # of "first" and of "last"
     told = records(house)
-    assert sum(isinstance(each, BudgetOpened) for each in told) == len(before) + 2
-    assert sum(isinstance(each, Refusal) for each in told) == 3
+    assert sum(isinstance(each, BudgetOpenedRecord) for each in told) == len(before) + 2
+    assert sum(isinstance(each, RefusalRecord) for each in told) == 3
     assert house.verify().verified
 
 
@@ -135,8 +141,8 @@ def test_what_is_spent_within_a_batch_counts_for_the_rest_of_it(house: House) ->
     assert isinstance(outcomes[-1], BudgetExceeded)
     assert list(balances(house)) == ["people"]  # no account was opened for what was refused
     told = records(house)
-    assert sum(isinstance(each, BudgetOpened) for each in told) == 1
-    assert sum(isinstance(each, Refusal) for each in told) == len(refused)
+    assert sum(isinstance(each, BudgetOpenedRecord) for each in told) == 1
+    assert sum(isinstance(each, RefusalRecord) for each in told) == len(refused)
     assert house.verify().verified
 
 
@@ -148,7 +154,7 @@ def test_one_record_asked_for_by_two_callers_is_two_questions(house: House) -> N
     assert explained(ada).charges != explained(bob).charges
     assert explained(again).charges == explained(ada).charges
     assert explained(again).explanation == explained(ada).explanation
-    assert len([each for each in records(house) if isinstance(each, Release)]) == 2
+    assert len([each for each in records(house) if isinstance(each, ReleaseRecord)]) == 2
 
 
 def test_rows_that_cannot_be_stacked_are_drawn_one_by_one(house: House) -> None:
@@ -205,7 +211,7 @@ def test_free_answers_share_a_transaction_too(house: House) -> None:
     told = records(house)
     for each, row in ((one, 0), (two, 1)):
         (entry,) = explained(each).entries
-        assert isinstance(told[entry.record], PostProcessing)
+        assert isinstance(told[entry.record], PostProcessingRecord)
         assert np.allclose(entry.explanation.values, exact()(ROWS[row : row + 1]).values)
 
 

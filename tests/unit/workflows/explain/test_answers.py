@@ -31,11 +31,11 @@ from tests.unit.workflows.explain.examples import (
 
 from voile.attribution import ExactShapley
 from voile.audit_log import (
-    BudgetOpened,
+    BudgetOpenedRecord,
     Outcome,
-    PostProcessing,
-    Refusal,
-    Release,
+    PostProcessingRecord,
+    RefusalRecord,
+    ReleaseRecord,
     explanation_rows,
     guarantees_digest,
     verify_receipt,
@@ -119,7 +119,7 @@ def test_what_costs_nothing_is_one_record_and_leaves_the_ledger_alone(house: Hou
     explain = asking(house, free(private_training()))
     explained = explain(ROWS)
     assert balances(house) == before
-    (record,) = [each for each in records(house) if isinstance(each, PostProcessing)]
+    (record,) = [each for each in records(house) if isinstance(each, PostProcessingRecord)]
     assert (record.rows, record.promise, record.epsilon) == (3, CARRIED, 2.0)
     assert record.dataset == TRAINED.protected.dataset
     assert record.guarantees == guarantees_digest([TRAINED])
@@ -135,7 +135,7 @@ def test_what_costs_nothing_is_one_record_and_leaves_the_ledger_alone(house: Hou
 def test_without_a_guarantee_the_record_says_so(house: House) -> None:
     asking(house, free())(ROWS)
     record = records(house)[-1]
-    assert isinstance(record, PostProcessing)
+    assert isinstance(record, PostProcessingRecord)
     assert record.promise == NO_PROMISE
     assert (record.epsilon, record.delta, record.unit, record.dataset) == (None,) * 4
     assert record.guarantees == guarantees_digest([])
@@ -158,7 +158,7 @@ def test_proofs_can_be_issued_later_from_record_key_and_explanation(house: House
     explain = asking(house, free())
     explained = explain(ROWS)
     record = records(house)[-1]
-    assert isinstance(record, PostProcessing)
+    assert isinstance(record, PostProcessingRecord)
     again = tree_of_call(house.custody.key, record, explained.explanation)
     assert again == explained.rows_tree
     with pytest.raises(VerificationFailed, match="not the one"):
@@ -169,7 +169,7 @@ def test_two_free_calls_have_different_names_and_nonces(house: House) -> None:
     explain = asking(house, free())
     explain(ROWS)
     explain(ROWS)
-    first, second = (each for each in records(house) if isinstance(each, PostProcessing))
+    first, second = (each for each in records(house) if isinstance(each, PostProcessingRecord))
     assert first.call != second.call
     assert (first.rows_root, first.answer) != (second.rows_root, second.answer)
 
@@ -250,7 +250,7 @@ def test_beyond_the_budget_is_refused_recorded_and_nothing_is_computed(house: Ho
         asking(house, release, "clinic")(ROWS)
     assert release.drawn == 0
     assert balances(house) == before
-    assert isinstance(records(house)[-1], Refusal)
+    assert isinstance(records(house)[-1], RefusalRecord)
 
 
 # --- protected records ---------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def test_each_record_pays_for_itself_in_parallel(house: House) -> None:
     assert not any("ada" in name or "bob" in name for name in sums)
     once = asking(house, clipped(), "people")(ROWS[:1], identifiers=["dan"])
     assert balances(house)["people"] == sums["people"]  # a fifth record costs the parent nothing
-    opened = [each for each in records(house) if isinstance(each, BudgetOpened)]
+    opened = [each for each in records(house) if isinstance(each, BudgetOpenedRecord)]
     assert [each.parent for each in opened] == [None, *["people"] * 4]
     checked(house, explain, explained)
     checked(house, explain, once)
@@ -332,7 +332,7 @@ def test_several_rows_are_settled_all_or_none(house: House) -> None:
         explain(ROWS[:2], identifiers=["bob", "ada"], fresh=True)
     assert balances(house) == before
     refusal = records(house)[-1]
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, RefusalRecord)
     assert refusal.account == "people"  # never the name of a record's account
     assert house.verify().verified
 
@@ -354,7 +354,7 @@ def test_a_record_whose_account_is_a_plan_is_recorded_as_it_was_charged(house: H
     )
     explain(ROWS[1:2], identifiers=["ada"])
     record = records(house)[-1]
-    assert isinstance(record, Release)
+    assert isinstance(record, ReleaseRecord)
     assert (record.account, record.cost) == (planned, None)
     assert house.verify().verified
 
@@ -376,7 +376,7 @@ def test_who_loses_the_race_for_the_budget_is_refused_on_record(house: House) ->
         late(ROWS[:2], identifiers=["bob", "ada"])
     assert len(balances(house)) == 2  # not even an account for bob
     refusal = records(house)[-1]
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, RefusalRecord)
     assert refusal.account == "people"
     assert house.verify().verified
 
@@ -607,7 +607,7 @@ def test_releases_are_on_record_with_what_they_cost(house: House) -> None:
     people(house)
     asking(house, clipped(), "people", subject="loan score v3")(ROWS[:1], identifiers=["ada"])
     record = records(house)[-1]
-    assert isinstance(record, Release)
+    assert isinstance(record, ReleaseRecord)
     assert record.subject == "loan score v3"
     assert record.cost is not None
     assert (record.epsilon, record.unit, record.relation) == (1.0, "explained row", "replace one")
@@ -625,7 +625,7 @@ def test_a_synthetic_background_is_paid_for_once(house: House) -> None:
     assert first.charge
     assert first.charge == again.charge
     assert all(map(np.array_equal, first.histograms, again.histograms))
-    charged = [each for each in records(house) if isinstance(each, Release)]
+    charged = [each for each in records(house) if isinstance(each, ReleaseRecord)]
     assert len(charged) == 1
     assert charged[0].subject == "synthetic background of 20 rows"
     explainer = ExactShapley(model(), first.rows, schema=SCHEMA)
@@ -667,7 +667,7 @@ def test_a_private_number_of_records_does_not_show_in_what_is_charged(
         paid_synthetic_background(house.service, "clinic", nothing, SCHEMA, epsilon=1.0, delta=1e-6)
     for each in (table, fewer):
         paid_synthetic_background(house.service, "clinic", each, SCHEMA, epsilon=1.0, delta=1e-6)
-    assert sum(isinstance(each, Release) for each in records(house)) == charges
+    assert sum(isinstance(each, ReleaseRecord) for each in records(house)) == charges
 
 
 def test_the_size_of_a_population_is_part_of_its_question_where_it_is_public() -> None:
@@ -720,7 +720,7 @@ def test_clusters_are_paid_for_once_and_carry_their_guarantee(house: House) -> N
     assert all(each == first for each in again)
     assert first.charge
     assert balances(house) != before
-    (charged,) = [each for each in records(house) if isinstance(each, Release)]
+    (charged,) = [each for each in records(house) if isinstance(each, ReleaseRecord)]
     assert (charged.charge, charged.epsilon) == (first.charge, 1.0)
     given = {"level": Level.AGGREGATE, "declared": first, "background": BACKGROUND}
     release = build_release(inputs(background_origin=PUBLIC, **given), None, 1)

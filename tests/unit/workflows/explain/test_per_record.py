@@ -26,7 +26,7 @@ from tests.unit.workflows.explain.examples import (
     records,
 )
 
-from voile.audit_log import BudgetOpened, Refusal
+from voile.audit_log import BudgetOpenedRecord, RefusalRecord
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.ledger import Adaptive, NamedRecord, budget_report, remaining
 from voile.ledger.balances import Standing
@@ -92,7 +92,7 @@ def test_a_row_without_a_name_may_be_that_of_somebody_named(
         explain(ROWS[:1], identifiers=second)
     assert release.drawn == 1
     assert balances(house) == before
-    assert isinstance(records(house)[-1], Refusal)
+    assert isinstance(records(house)[-1], RefusalRecord)
     assert house.verify().verified
 
 
@@ -114,7 +114,7 @@ def test_rows_of_one_call_are_added_up_before_anything_is_computed(
         asking(house, release, "people")(ROWS[: len(names)], identifiers=names)
     assert release.drawn == 0
     assert balances(house) == before  # no account was left behind
-    assert sum(isinstance(each, BudgetOpened) for each in records(house)) == 1
+    assert sum(isinstance(each, BudgetOpenedRecord) for each in records(house)) == 1
 
 
 def test_a_call_with_and_without_names_counts_both(house: House) -> None:
