@@ -42,7 +42,7 @@ from voile.ledger import Children, Ledger, Opening
 from voile.ledger.tables import BALANCES
 from voile.models import Box, Rows, wrap
 from voile.release import PUBLIC, ClippedRelease, PostProcessed, trained_privately
-from voile.training import Plan
+from voile.training import TrainingPlan
 from voile.workflows.budget import open_budget
 from voile.workflows.custody import PARTS, Custody, Place
 from voile.workflows.explain import (
@@ -91,7 +91,7 @@ def explainer() -> FastShap:
     """Briefly trained: speed does not depend on how well."""
     rows = CLINIC.together().rows[:2_000]
     model = wrap(CLINIC.risk, outputs=Box(0, 1), output_names=("readmitted",), digest="risk")
-    plan = Plan(steps=20, hidden=(64, 64))
+    plan = TrainingPlan(steps=20, hidden=(64, 64))
     surrogate = train_surrogate(model, rows, schema=CLINIC.schema, source=Seeded(SEED), plan=plan)
     short = replace(EXPLAINER_PLAN, steps=20)
     return train_explainer(surrogate, rows, source=Seeded(SEED), plan=short)

@@ -29,7 +29,7 @@ from voile.attribution.fastshap import (
 from voile.core.randomness import Seeded
 from voile.evaluation import cosine_similarity, r_squared
 from voile.models import Rows
-from voile.training import Plan, perceptron
+from voile.training import TrainingPlan, perceptron
 
 SEED = 0
 FEATURES = 12
@@ -79,7 +79,7 @@ def speed() -> list[Figure]:
         network.get_parameter("4.weight").normal_(generator=torch.Generator().manual_seed(SEED))
     model = torch.nn.Sequential(network, torch.nn.Softmax(-1)).eval()
     rows = draw.normal(size=(400_000, FEATURES))
-    short = Plan(steps=20, hidden=(64, 64))
+    short = TrainingPlan(steps=20, hidden=(64, 64))
     surrogate = train_surrogate(model, rows[:2_000], source=Seeded(SEED), plan=short)
     short = replace(EXPLAINER_PLAN, steps=20)
     learned = train_explainer(surrogate, rows[:2_000], source=Seeded(SEED), plan=short)

@@ -15,10 +15,8 @@ from voile import ProtectedUnit, Relation
 from voile.privacy import calibration
 from voile.privacy.accounting import PrivacyLoss, Renyi, ZeroConcentrated, ZeroConcentratedFilter
 from voile.privacy.calibration import Stage, dp_sgd_noise
-from voile.privacy.events import Gaussian as GaussianEvent
-from voile.privacy.events import Laplace as LaplaceEvent
-from voile.privacy.events import PrivacyEvent
-from voile.privacy.mechanisms import Gaussian, Laplace
+from voile.privacy.events import Gaussian, Laplace, PrivacyEvent
+from voile.privacy.mechanisms import GaussianMechanism, LaplaceMechanism
 from voile.privacy.sensitivity import Norm, clipped_vector
 
 SIZE = 12
@@ -55,15 +53,15 @@ def noise() -> list[Figure]:
         bound = clipped_vector(
             bound=1.0, norm=norm, unit=ProtectedUnit.ROW, relation=Relation.BLANK_ONE
         )
-        ours: Gaussian | Laplace
+        ours: GaussianMechanism | LaplaceMechanism
         if norm is Norm.L2:
             name = "Gaussian"
-            ours = Gaussian(sigma=1.0, sensitivity=bound, shape=(SIZE,))
+            ours = GaussianMechanism(sigma=1.0, sensitivity=bound, shape=(SIZE,))
             theirs = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=1.0, k=-40)
             plain = rate(lambda: generator.normal(values), values=SIZE, calls=20_000)
         else:
             name = "Laplace"
-            ours = Laplace(scale=1.0, sensitivity=bound, shape=(SIZE,))
+            ours = LaplaceMechanism(scale=1.0, sensitivity=bound, shape=(SIZE,))
             theirs = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=1.0, k=-40)
             plain = rate(lambda: generator.laplace(values), values=SIZE, calls=20_000)
         voile_rate, opendp_rate, numpy_rate = alternate(
@@ -139,7 +137,7 @@ def _without_cache(work: Callable[[], object]) -> Callable[[], float]:
 def compose() -> list[Figure]:
     """Ten thousand events, of a hundred kinds, one after the other."""
     events: list[PrivacyEvent] = [
-        GaussianEvent(10 + n % 50) if n % 2 else LaplaceEvent(50 + n % 50) for n in range(10_000)
+        Gaussian(10 + n % 50) if n % 2 else Laplace(50 + n % 50) for n in range(10_000)
     ]
 
     def ours(new: Callable[[], ZeroConcentrated | Renyi]) -> Callable[[], float]:
@@ -154,9 +152,9 @@ def compose() -> list[Figure]:
     def theirs() -> None:
         accountant = dp_accounting.rdp.RdpAccountant()
         for event in events:
-            if isinstance(event, GaussianEvent):
+            if isinstance(event, Gaussian):
                 accountant.compose(dp_accounting.GaussianDpEvent(event.noise_multiplier))
-            elif isinstance(event, LaplaceEvent):
+            elif isinstance(event, Laplace):
                 accountant.compose(dp_accounting.LaplaceDpEvent(event.noise_multiplier))
         accountant.get_epsilon(1e-5)
 
@@ -181,8 +179,8 @@ def numerical() -> Figure:
     def work() -> None:
         accountant = PrivacyLoss()
         for _ in range(100):
-            accountant = accountant.compose(GaussianEvent(100.0), 50)
-            accountant = accountant.compose(LaplaceEvent(500.0), 50)
+            accountant = accountant.compose(Gaussian(100.0), 50)
+            accountant = accountant.compose(Laplace(500.0), 50)
         accountant.epsilon(1e-5)
 
     (took,) = alternate([_without_cache(work)], rounds=3)

@@ -30,7 +30,7 @@ from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit,
 from voile.core.schema import Schema
 from voile.ledger import Opening, PublicInput, Question, RowPart
 from voile.models import Box, WrappedModel, wrap
-from voile.privacy.mechanisms import Gaussian
+from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.release import PUBLIC, Origin, PostProcessed, trained_privately
 from voile.workflows.budget import open_budget
@@ -147,7 +147,9 @@ def train_privately(service: ReleaseService) -> tuple[WrappedModel, Origin]:
         relation=PROTECTED.relation,
         conditions=("encoded rows are at most 1 long", "the solver has converged"),
     )
-    noise = Gaussian.calibrated(bound, epsilon=EPSILON, delta=DELTA, shape=(weights_count(),))
+    noise = GaussianMechanism.calibrated(
+        bound, epsilon=EPSILON, delta=DELTA, shape=(weights_count(),)
+    )
     promise = Guarantee(
         epsilon=EPSILON,
         delta=DELTA,

@@ -20,9 +20,9 @@ from benchmarks.harness import ROOT, Figure, write
 from experiments.budget_allocation.traces import Asked, TraceSettings, make_trace
 from voile.ledger.allocation import (
     DAY,
+    AllocationPolicy,
     DynamicAllocation,
     EqualVariance,
-    Policy,
     Query,
     Situation,
     UniformOverHorizon,
@@ -39,7 +39,9 @@ SETTINGS = TraceSettings()
 PICTURE = ROOT / "docs" / "budget-allocation.png"
 
 
-def noises(policy: Policy, trace: Sequence[Asked], *, filtered: bool, replay: bool) -> list[float]:
+def noises(
+    policy: AllocationPolicy, trace: Sequence[Asked], *, filtered: bool, replay: bool
+) -> list[float]:
     """The noise multiplier of every answer that was given.
 
     Args:

@@ -24,8 +24,8 @@ from voile.privacy.calibration import Stage, dp_sgd_noise
 from voile.training import (
     Batch,
     Loss,
-    Plan,
     Softmax,
+    TrainingPlan,
     arrays_of,
     divergence,
     fit,
@@ -249,4 +249,4 @@ def _batches(records: Batch, draw: np.random.Generator) -> Any:
     return more
 
 
-_PLAN: Final = Plan(steps=2_000, batch_rows=256, peak_rate=5e-3)
+_PLAN: Final = TrainingPlan(steps=2_000, batch_rows=256, peak_rate=5e-3)

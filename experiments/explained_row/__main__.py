@@ -33,7 +33,7 @@ from voile.attribution import ExactShapley
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee
 from voile.models import Box, wrap
-from voile.privacy.mechanisms import Gaussian
+from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import shapley_background_with_base, shapley_norm
 from voile.release import (
     PUBLIC,
@@ -231,7 +231,7 @@ def over_background(explained: Explanation, epsilon: float) -> tuple[Explanation
     sensitivity = shapley_background_with_base(
         features=features, background_rows=1000, output_width=1.0, relation=Relation.BLANK_ONE
     )
-    noise = Gaussian.calibrated(
+    noise = GaussianMechanism.calibrated(
         sensitivity, epsilon=epsilon, delta=DELTA, shape=(rows, features + 1)
     )
     joint = np.concatenate([explained.values[:, :, 0], explained.base_values], axis=1)

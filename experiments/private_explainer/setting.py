@@ -130,7 +130,7 @@ class Split:
 def parts_of_the_time(split: Split) -> dict[str, float]:
     """CPU seconds of each part of the pipeline at one total, in one thread."""
     from voile.federation.private_explainer import split_total
-    from voile.training import Plan
+    from voile.training import TrainingPlan
 
     taken: dict[str, float] = {}
     begin = time.process_time()
@@ -149,6 +149,6 @@ def parts_of_the_time(split: Split) -> dict[str, float]:
     found = split.trained(plan, stage_over)
     found.of_surrogate(split.explained[:50])
     lap("exact values of 50 rows")
-    found.distilled(Seeded(split.seed), plan=Plan(steps=1_000, batch_rows=512))
+    found.distilled(Seeded(split.seed), plan=TrainingPlan(steps=1_000, batch_rows=512))
     lap("distilling an explainer, 1,000 steps")
     return taken

@@ -25,8 +25,8 @@ from voile.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
-    Gaussian,
-    Laplace,
+    GaussianMechanism,
+    LaplaceMechanism,
     NoisePreview,
     PeelingTopK,
     RandomisedResponse,
@@ -73,10 +73,14 @@ class Case:
 
 NOISE = {
     "laplace": Case(
-        Laplace, {"scale": 2.0, "sensitivity": of(Norm.L1), "shape": (2, 3)}, np.ones((2, 3))
+        LaplaceMechanism,
+        {"scale": 2.0, "sensitivity": of(Norm.L1), "shape": (2, 3)},
+        np.ones((2, 3)),
     ),
     "gaussian": Case(
-        Gaussian, {"sigma": 2.0, "sensitivity": of(Norm.L2), "shape": (2, 3)}, np.ones((2, 3))
+        GaussianMechanism,
+        {"sigma": 2.0, "sensitivity": of(Norm.L2), "shape": (2, 3)},
+        np.ones((2, 3)),
     ),
 }
 COUNTS = {
@@ -186,9 +190,9 @@ def test_a_bare_number_is_no_sensitivity(case: Case, wrong: Any) -> None:
 @pytest.mark.parametrize("wrong", [1.0, None, "1"])
 def test_calibrating_needs_a_sensitivity_too(wrong: Any) -> None:
     with pytest.raises(InvalidInput, match="needs a Sensitivity"):
-        Laplace.calibrated(wrong, epsilon=1.0, shape=(1,))
+        LaplaceMechanism.calibrated(wrong, epsilon=1.0, shape=(1,))
     with pytest.raises(InvalidInput, match="needs a Sensitivity"):
-        Gaussian.calibrated(wrong, epsilon=1.0, delta=1e-5, shape=(1,))
+        GaussianMechanism.calibrated(wrong, epsilon=1.0, delta=1e-5, shape=(1,))
 
 
 @pytest.mark.parametrize(
@@ -240,9 +244,9 @@ def test_an_amount_that_is_none_is_refused(case: Case, wrong: Any) -> None:
 @pytest.mark.parametrize("wrong", NO_AMOUNTS, ids=repr)
 def test_calibrating_refuses_an_epsilon_that_is_none(wrong: Any) -> None:
     with pytest.raises(InvalidInput):
-        Laplace.calibrated(of(Norm.L1), epsilon=wrong, shape=(1,))
+        LaplaceMechanism.calibrated(of(Norm.L1), epsilon=wrong, shape=(1,))
     with pytest.raises(InvalidInput):
-        Gaussian.calibrated(of(Norm.L2), epsilon=wrong, delta=1e-5, shape=(1,))
+        GaussianMechanism.calibrated(of(Norm.L2), epsilon=wrong, delta=1e-5, shape=(1,))
     with pytest.raises(InvalidInput):
         PeelingTopK.within_rho(rho=wrong, k=2, sensitivity=of(Norm.LINF), candidates=5)
 
@@ -250,7 +254,7 @@ def test_calibrating_refuses_an_epsilon_that_is_none(wrong: Any) -> None:
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -1e-9, 0.0, 1.0, 1.5, True, "0.1", None])
 def test_calibrating_refuses_a_delta_that_is_none(wrong: Any) -> None:
     with pytest.raises(InvalidInput):
-        Gaussian.calibrated(of(Norm.L2), epsilon=1.0, delta=wrong, shape=(1,))
+        GaussianMechanism.calibrated(of(Norm.L2), epsilon=1.0, delta=wrong, shape=(1,))
 
 
 @each({**NOISE, **COUNTS})
@@ -400,10 +404,10 @@ def test_little_pure_noise_warns_like_the_epsilon_it_means(name: str) -> None:
 
 def test_calibrating_to_a_weak_target_warns_once_and_says_why() -> None:
     with pytest.warns(WeakPrivacyWarning, match="surer of one record") as seen:
-        Laplace.calibrated(of(Norm.L1), epsilon=11.0, shape=(1,))
+        LaplaceMechanism.calibrated(of(Norm.L1), epsilon=11.0, shape=(1,))
     assert [warning.filename for warning in seen] == [__file__]
     with pytest.warns(WeakPrivacyWarning) as seen:
-        Gaussian.calibrated(of(Norm.L2), epsilon=11.0, delta=0.002, shape=(1,))
+        GaussianMechanism.calibrated(of(Norm.L2), epsilon=11.0, delta=0.002, shape=(1,))
     assert [warning.filename for warning in seen] == [__file__] * 2
     assert "surer of one record" in str(seen[0].message)
     assert "publishing each record with probability" in str(seen[1].message)
@@ -412,8 +416,8 @@ def test_calibrating_to_a_weak_target_warns_once_and_says_why() -> None:
 def test_a_target_at_the_limit_does_not_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Laplace.calibrated(of(Norm.L1), epsilon=10.0, shape=(1,))
-        Gaussian.calibrated(of(Norm.L2), epsilon=10.0, delta=1e-3, shape=(1,))
+        LaplaceMechanism.calibrated(of(Norm.L1), epsilon=10.0, shape=(1,))
+        GaussianMechanism.calibrated(of(Norm.L2), epsilon=10.0, delta=1e-3, shape=(1,))
 
 
 # --- What comes out ------------------------------------------------------------------------------
@@ -509,8 +513,8 @@ def test_a_preview_of_noise_says_what_happens(case: Case) -> None:
     assert _consistent(kept, DRAWS // 2, 0.95, at_least=whole)
     # How often noise stays within one standard deviation follows from its law.
     laws: dict[object, float] = {
-        Laplace: -math.expm1(-math.sqrt(2)),
-        Gaussian: math.erf(math.sqrt(0.5)),
+        LaplaceMechanism: -math.expm1(-math.sqrt(2)),
+        GaussianMechanism: math.erf(math.sqrt(0.5)),
     }
     inside = laws.get(case.kind)
     if inside is not None:

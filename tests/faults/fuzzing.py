@@ -37,7 +37,7 @@ from voile.audit_log.canonical import Malformed
 from voile.audit_log.keys import SigningKey
 from voile.audit_log.notes import Checkpoint, Note
 from voile.audit_log.row_receipt import RowTree
-from voile.audit_log.witness import Request
+from voile.audit_log.witness import AddCheckpointRequest
 from voile.core.errors import Refused, VoileError
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
@@ -316,7 +316,7 @@ def _proofs(folder: Path) -> Iterator[Parser]:
     yield Parser("note", note, lambda c: Checkpoint.parse(Note.parse(c).text), ways)
     yield Parser("record", receipt.record, decode_record, (json_changed,))
     asked = b"old 2\n" + log.consistency(2, 4) + b"\n" + note
-    yield Parser("request to a witness", asked, Request.parse, ways)
+    yield Parser("request to a witness", asked, AddCheckpointRequest.parse, ways)
     LOG_KEY.save(folder / "sound.key")
     key = (folder / "sound.key").read_bytes()
     yield Parser("signing key", key, _through(folder / "log.key", SigningKey.load, 0o600))

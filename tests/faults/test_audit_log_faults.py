@@ -57,7 +57,7 @@ from voile.audit_log.publishing import (
     reissue,
 )
 from voile.audit_log.witness import PART as WITNESS_PART
-from voile.audit_log.witness import Request
+from voile.audit_log.witness import AddCheckpointRequest
 from voile.audit_log.witness_client import Answered
 from voile.core.errors import InvalidInput
 from voile.core.storage import Storage, open_storage
@@ -183,7 +183,7 @@ def test_a_killed_witness_never_forgets_what_it_cosigned(tmp_path: Path) -> None
 
     def body(log: SmallLog, old: int, new: int) -> bytes:
         proof = log.storage.submit(lambda t: log.log.consistency_proof(t, old, new))
-        return bytes(Request(old, proof, bytes(log.note(new, cosigners=()))))
+        return bytes(AddCheckpointRequest(old, proof, bytes(log.note(new, cosigners=()))))
 
     bodies = {old: body(small, old, old + 1) for old in range(119)}
 
@@ -298,7 +298,7 @@ def cosign_blindly(key: SigningKey) -> Answer:
     """What a witness outside the policy would send."""
 
     def answer(handler: BaseHTTPRequestHandler, body: bytes) -> None:
-        text = Note.parse(Request.parse(body).note).text
+        text = Note.parse(AddCheckpointRequest.parse(body).note).text
         say(200, str(key.cosign(text, 1_700_000_000)).encode())(handler, body)
 
     return answer
@@ -577,7 +577,7 @@ def test_interrupting_a_loaded_witness_is_clean(tmp_path: Path) -> None:
 
 def asking(small: SmallLog, old: int, new: int = 30) -> bytes:
     proof = small.storage.submit(lambda t: small.log.consistency_proof(t, old, new))
-    return bytes(Request(old, proof, bytes(small.note(new, cosigners=()))))
+    return bytes(AddCheckpointRequest(old, proof, bytes(small.note(new, cosigners=()))))
 
 
 @contextmanager

@@ -15,8 +15,8 @@ from voile.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
-    Gaussian,
-    Laplace,
+    GaussianMechanism,
+    LaplaceMechanism,
     PeelingTopK,
     RandomisedResponse,
     SubsetSelection,
@@ -40,7 +40,7 @@ def _in_batches(draw: Callable[[], NDArray[np.float64]], batches: int) -> NDArra
 def laplace_noise() -> NDArray[np.float64]:
     """Pairs of Laplace noise of scale 1."""
     batch = (1000, 2)
-    mechanism = Laplace(scale=1.0, sensitivity=unit_sensitivity(Norm.L1), shape=batch)
+    mechanism = LaplaceMechanism(scale=1.0, sensitivity=unit_sensitivity(Norm.L1), shape=batch)
     return _in_batches(lambda: mechanism.randomise(np.zeros(batch)), VECTORS // 1000)
 
 
@@ -48,7 +48,7 @@ def laplace_noise() -> NDArray[np.float64]:
 def gaussian_noise() -> NDArray[np.float64]:
     """Pairs of Gaussian noise of standard deviation 1."""
     batch = (1000, 2)
-    mechanism = Gaussian(sigma=1.0, sensitivity=unit_sensitivity(Norm.L2), shape=batch)
+    mechanism = GaussianMechanism(sigma=1.0, sensitivity=unit_sensitivity(Norm.L2), shape=batch)
     return _in_batches(lambda: mechanism.randomise(np.zeros(batch)), VECTORS // 1000)
 
 

@@ -30,8 +30,8 @@ from voile.privacy.accounting.conversion import gaussian_delta, gaussian_epsilon
 from voile.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
-    Gaussian,
-    Laplace,
+    GaussianMechanism,
+    LaplaceMechanism,
     RandomisedResponse,
     SubsetSelection,
 )
@@ -146,7 +146,9 @@ def test_the_pair_of_backgrounds_attains_the_sensitivity(relation: Relation) -> 
 def test_no_event_refutes_gaussian_noise_on_shapley_values(
     relation: Relation, epsilon: float, delta: float, gaussian_noise: Vector
 ) -> None:
-    mechanism = Gaussian.calibrated(_of_shapley(relation), epsilon=epsilon, delta=delta, shape=(2,))
+    mechanism = GaussianMechanism.calibrated(
+        _of_shapley(relation), epsilon=epsilon, delta=delta, shape=(2,)
+    )
     assert (
         _bound_of_gaussian(_neighbours(relation), mechanism.sigma, gaussian_noise, epsilon) < delta
     )
@@ -163,7 +165,7 @@ def test_mutants_of_gaussian_noise_on_shapley_values_are_caught(
         sensitivity = sensitivity.scaled(0.5)
     else:
         pair = 2 * pair[0], 2 * pair[1]
-    mechanism = Gaussian.calibrated(sensitivity, epsilon=epsilon, delta=delta, shape=(2,))
+    mechanism = GaussianMechanism.calibrated(sensitivity, epsilon=epsilon, delta=delta, shape=(2,))
     assert _bound_of_gaussian(pair, mechanism.sigma, gaussian_noise, epsilon) > delta
 
 
@@ -187,10 +189,12 @@ def _of_clipped(norm: Norm) -> Sensitivity:
 def test_opposite_clipped_vectors_need_twice_their_length(
     epsilon: float, delta: float, gaussian_noise: Vector
 ) -> None:
-    right = Gaussian.calibrated(_of_clipped(Norm.L2), epsilon=epsilon, delta=delta, shape=(2,))
+    right = GaussianMechanism.calibrated(
+        _of_clipped(Norm.L2), epsilon=epsilon, delta=delta, shape=(2,)
+    )
     assert _bound_of_gaussian(_OPPOSITE, right.sigma, gaussian_noise, epsilon) < delta
     c_for_2c = _of_clipped(Norm.L2).scaled(0.5)
-    wrong = Gaussian.calibrated(c_for_2c, epsilon=epsilon, delta=delta, shape=(2,))
+    wrong = GaussianMechanism.calibrated(c_for_2c, epsilon=epsilon, delta=delta, shape=(2,))
     assert _bound_of_gaussian(_OPPOSITE, wrong.sigma, gaussian_noise, epsilon) > delta
 
 
@@ -215,11 +219,13 @@ def _bound_of_laplace(
 def test_laplace_noise_keeps_its_pure_claim_on_opposite_vectors(
     epsilon: float, laplace_noise: Vector
 ) -> None:
-    right = Laplace.calibrated(_of_clipped(Norm.L1), epsilon=epsilon, shape=(2,))
+    right = LaplaceMechanism.calibrated(_of_clipped(Norm.L1), epsilon=epsilon, shape=(2,))
     # Clipped in the l1 norm, the axes are the corners; elsewhere the vectors must fit as well.
     for pair in (_ON_AN_AXIS, (np.array([0.35, 0.35]), np.array([-0.35, -0.35]))):
         assert _bound_of_laplace(pair, right.scale, laplace_noise, epsilon) < 0
-    wrong = Laplace.calibrated(_of_clipped(Norm.L1).scaled(0.5), epsilon=epsilon, shape=(2,))
+    wrong = LaplaceMechanism.calibrated(
+        _of_clipped(Norm.L1).scaled(0.5), epsilon=epsilon, shape=(2,)
+    )
     assert _bound_of_laplace(_ON_AN_AXIS, wrong.scale, laplace_noise, epsilon) > 0.1
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
 import subprocess
 import sys
+from collections import defaultdict
 from importlib.metadata import version
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -119,3 +122,27 @@ def test_subpackages_can_still_be_reached() -> None:
 
 def test_the_version_is_the_installed_one() -> None:
     assert voile.__version__ == version("voile")
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+SHARED_WITH_FEDERATION = {"Answer", "Client", "Figures", "Outcome", "Place", "Stage", "Training"}
+"""Known exceptions: in each pair one class is `voile.federation`'s. Nothing is to be added."""
+
+
+def classes() -> dict[str, list[str]]:
+    """Where each class of voile is defined, by its name."""
+    found: dict[str, list[str]] = defaultdict(list)
+    folder = Path(voile.__path__[0])
+    for file in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(file.relative_to(folder).as_posix())
+    return found
+
+
+def test_no_class_name_stands_for_two_things() -> None:
+    twice = {name: files for name, files in classes().items() if len(files) > 1}
+    assert twice.keys() == SHARED_WITH_FEDERATION, twice
+    for files in twice.values():
+        assert len([file for file in files if not file.startswith("federation/")]) == 1

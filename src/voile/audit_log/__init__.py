@@ -2,9 +2,10 @@
 
 A tour, by what you want to do:
 
-- say what happened: `ReleaseRecord`, `PostProcessingRecord`, `RefusalRecord`, `BudgetOpenedRecord`, `BudgetRenewedRecord`,
-  `FederationRoundRecord`, `ParticipationRecord`, `AbsenceRecord`, `AssessmentRecord`, `KeyRotationRecord`; commit to a query or
-  an answer without showing it: `Commitment`
+- say what happened, in one of the classes of `Record`: `ReleaseRecord`, `PostProcessingRecord`,
+  `RefusalRecord`, `BudgetOpenedRecord`, `BudgetRenewedRecord`, `FederationRoundRecord`,
+  `ParticipationRecord`, `AbsenceRecord`, `AssessmentRecord`, `KeyRotationRecord`; commit to a query
+  or an answer without showing it: `Commitment`
 - write it down, inside whatever transaction you are in: `AuditLog`, with the tables of `PART`
 - sign what the log holds, with witnesses if a policy asks for them: `SigningKey`, `publish`,
   `RemoteWitness`; keep a copy outside the database, so that one that was set back is noticed:

@@ -34,7 +34,7 @@ class Leaf(NamedTuple):
     hashes: bytes
 
 
-class Head(NamedTuple):
+class TreeEdge(NamedTuple):
     """Size and right edge of the tree: one row."""
 
     name: str
@@ -51,7 +51,7 @@ class PublishedCheckpoint(NamedTuple):
 
 
 LEAVES: Final = Table("audit_leaves", Leaf, key=("number",))
-HEADS: Final = Table("audit_heads", Head, key=("name",))
+HEADS: Final = Table("audit_heads", TreeEdge, key=("name",))
 CHECKPOINTS: Final = Table("audit_checkpoints", PublishedCheckpoint, key=("size",))
 PART: Final = Part("audit log", (LEAVES, HEADS, CHECKPOINTS))
 """Open the storage with this part to keep a log in it."""
@@ -103,7 +103,7 @@ class AuditLog:
         except Malformed as error:
             raise InvalidInput(f"origin: {error}") from None
         try:
-            transaction.insert(HEADS, Head(_HEAD, origin, 0, b""))
+            transaction.insert(HEADS, TreeEdge(_HEAD, origin, 0, b""))
         except DuplicateRecord:
             raise InvalidInput("this database holds an audit log already") from None
         return cls(origin)
@@ -177,7 +177,7 @@ class AuditLog:
         leaf = leaf_hash(content)
         edge, completed = grow(head.size, head.edge, leaf)
         transaction.insert(LEAVES, Leaf(head.size, content, b"".join(completed)))
-        grown = Head(_HEAD, self.origin, head.size + 1, edge)
+        grown = TreeEdge(_HEAD, self.origin, head.size + 1, edge)
         transaction.replace(HEADS, grown)
         transaction.memory[HEADS.name] = grown
         return Appended(head.size, leaf)
@@ -218,8 +218,8 @@ class AuditLog:
         return tuple(_range_hash(transaction, part) for part in ranges)
 
 
-def _head(transaction: Reader) -> Head:
-    head: Head | None = transaction.memory.get(HEADS.name)
+def _head(transaction: Reader) -> TreeEdge:
+    head: TreeEdge | None = transaction.memory.get(HEADS.name)
     if head is None:
         head = transaction.get(HEADS, _HEAD)
         if head is None:

@@ -111,7 +111,9 @@ class KeyChange:
     @property
     def record(self) -> KeyRotationRecord:
         old, new = str(self.old.verifier), str(self.new.verifier)
-        return KeyRotationRecord(time=int(time.time()), old_key=old, new_key=new, reason=self.reason)
+        return KeyRotationRecord(
+            time=int(time.time()), old_key=old, new_key=new, reason=self.reason
+        )
 
 
 def rotate(

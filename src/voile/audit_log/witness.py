@@ -55,7 +55,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Request:
+class AddCheckpointRequest:
     """The body of `add-checkpoint`: `old SIZE`, a consistency proof, an empty line, a note."""
 
     old_size: int
@@ -104,7 +104,7 @@ class Witness:
     def add_checkpoint(self, body: bytes) -> Reply:
         """Answer one request, in the order of the specification."""
         try:
-            request = Request.parse(body)
+            request = AddCheckpointRequest.parse(body)
             note = Note.parse(request.note)
             checkpoint = Checkpoint.parse(note.text)
         except Malformed as error:
@@ -129,7 +129,9 @@ def _is_signed(note: Note, keys: tuple[VerifierKey, ...]) -> bool:
         return False
 
 
-def _advance(transaction: Transaction, request: Request, new: Checkpoint) -> Reply | None:
+def _advance(
+    transaction: Transaction, request: AddCheckpointRequest, new: Checkpoint
+) -> Reply | None:
     """Check against the latest cosigned checkpoint and replace it; a reply if it must not be."""
     latest = transaction.get(COSIGNED, new.origin)
     size, root = (0, EMPTY_ROOT) if latest is None else (latest.size, latest.root)

@@ -29,7 +29,7 @@ from voile.audit_log.notes import (
     parse_signatures,
 )
 from voile.audit_log.policy import Policy, is_address
-from voile.audit_log.witness import Request
+from voile.audit_log.witness import AddCheckpointRequest
 from voile.audit_log.witness_server import PATH
 from voile.core.errors import InvalidInput, VerificationFailed
 
@@ -171,7 +171,7 @@ def _ask(inquiry: Inquiry, witness: RemoteWitness, patience: float) -> WitnessAn
     old_size = inquiry.known_size
     try:
         for _ in range(_TRIES):
-            request = Request(old_size, inquiry.prove(old_size), bytes(inquiry.note))
+            request = AddCheckpointRequest(old_size, inquiry.prove(old_size), bytes(inquiry.note))
             status, body = witness.post(bytes(request), patience)
             if status == 200:
                 return _cosigned(inquiry, witness, body)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from voile.audit_log import Report
     from voile.core.storage import Reader, Storage
-    from voile.ledger import Node
+    from voile.ledger import AccountNode
     from voile.privacy.events import PrivacyEvent
     from voile.workflows.checkpoints import Kept
     from voile.workflows.custody import Custody, Place
@@ -128,7 +128,7 @@ def show(
 
     ledger = Ledger()
 
-    def nodes(t: Reader) -> list[Node]:
+    def nodes(t: Reader) -> list[AccountNode]:
         if account is None:
             return ledger.nodes(t)
         return [ledger.node(t, account), *ledger.below(t, account)]
@@ -355,7 +355,7 @@ def _member(kind: Any, value: str) -> Any:
         raise InvalidInput(f"expected one of {choices}, found {value!r}") from None
 
 
-def _facts(node: Node) -> dict[str, Any]:
+def _facts(node: AccountNode) -> dict[str, Any]:
     account = node.account
     return {
         "account": account.name,

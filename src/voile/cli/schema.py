@@ -13,7 +13,7 @@ from voile.cli.output import ExitCode, JsonOption, console, print_json
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from voile.core.schema import ColumnReport, Finding, Schema, SchemaReport
+    from voile.core.schema import ColumnFinding, ColumnReport, Schema, SchemaReport
 
 app = typer.Typer(
     help="Look at a schema, and at how data fit it.",
@@ -79,7 +79,7 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(repr(name) for name in names)
 
 
-def _findings_table(outside: list[tuple[ColumnReport, Finding]]) -> Table:
+def _findings_table(outside: list[tuple[ColumnReport, ColumnFinding]]) -> Table:
     table = _table("column", "problem", "values", "examples (first row)")
     for column, finding in outside:
         examples = ", ".join(f"{example.value} ({example.row})" for example in finding.examples)

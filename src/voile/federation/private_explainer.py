@@ -47,7 +47,7 @@ from voile.federation.task import Unprotected
 from voile.models import Model
 from voile.release.contract import NOT_CHARGED
 from voile.release.origin import Origin, joint_guarantees, stated, trained_privately
-from voile.training import Plan, Progress, arrays_of, with_arrays
+from voile.training import Progress, TrainingPlan, arrays_of, with_arrays
 
 __all__ = [
     "BLACK_BOX",
@@ -207,7 +207,7 @@ class PrivateExplainer:
         self,
         source: GeneratorSource,
         *,
-        plan: Plan = EXPLAINER_PLAN,
+        plan: TrainingPlan = EXPLAINER_PLAN,
         progress: Progress | None = None,
     ) -> Distilled:
         """A fast explainer, learned from the surrogate and the public schema alone."""

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from voile.attribution.fastshap.encoding import Encoding
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
-from voile.core.schema import Categories, FeatureValues, Numbers, Rows, Schema, Table
+from voile.core.schema import Categories, ColumnTable, FeatureValues, Numbers, Rows, Schema
 from voile.datasets import Dataset
 from voile.federation.arrays import Arrays
-from voile.models import Box, Model, Outputs, OutputSet, Simplex, digest_of
+from voile.models import Box, DeclaredOutputs, Model, Outputs, Simplex, digest_of
 from voile.models.inspection import layers
 from voile.models.wrapped import Forward, InspectedForward
 from voile.training import Head, Sigmoid, Softmax, arrays_of, with_arrays
@@ -57,7 +57,7 @@ class TableRecords:
         return cls(schema, schema.clamp(data.rows), data.labels, schema.null_records(data.rows))
 
     @classmethod
-    def read(cls, schema: Schema, table: Table) -> TableRecords:
+    def read(cls, schema: Schema, table: ColumnTable) -> TableRecords:
         """From raw values; only a missing column raises, or columns of different lengths."""
         return cls(schema, schema.rows(table), schema.labels(table), schema.null_records(table))
 
@@ -110,7 +110,7 @@ class Outlook:
 
     head: Head
     names: tuple[str, ...]
-    outputs: OutputSet
+    outputs: DeclaredOutputs
 
     @classmethod
     def of_label(cls, schema: Schema) -> Outlook:
@@ -178,7 +178,7 @@ class NetworkModel:
         return self.outlook.names
 
     @property
-    def outputs(self) -> OutputSet:
+    def outputs(self) -> DeclaredOutputs:
         return self.outlook.outputs
 
     @cached_property

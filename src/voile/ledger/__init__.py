@@ -50,7 +50,7 @@ from voile.ledger.recomputing import check_journal
 from voile.ledger.replay import About, Asked, NamedRecord, PublicInput, Question, ReplayKey
 from voile.ledger.report import BudgetReport, budget_report
 from voile.ledger.tables import PART
-from voile.ledger.tree import Node, share_of
+from voile.ledger.tree import AccountNode, share_of
 from voile.ledger.watch import Finding, watch
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "THRESHOLDS",
     "About",
     "Account",
+    "AccountNode",
     "Adaptive",
     "Alert",
     "Asked",
@@ -72,7 +73,6 @@ __all__ = [
     "Ledger",
     "Measure",
     "NamedRecord",
-    "Node",
     "Opening",
     "Planned",
     "PublicInput",

@@ -4,7 +4,7 @@ A policy proposes an epsilon or an event for the next query from public facts (h
 which kind of query, what is left). It only proposes: the account decides, and no policy can
 overspend it.
 
-- `Fixed`: the same event for every query, until the account refuses.
+- `FixedEvent`: the same event for every query, until the account refuses.
 - `UniformOverHorizon`: an equal share of the budget for each of a number of queries.
 - `DynamicAllocation`: Algorithm 2 of the recommender framework, as published.
 - `EqualVariance`: ours; see the class.
@@ -62,7 +62,7 @@ class Situation:
     account: ZeroConcentratedFilter
 
 
-class Policy(Protocol):
+class AllocationPolicy(Protocol):
     """Proposes what to spend on a query, given the ones before it and what is left."""
 
     def propose(self, situation: Situation) -> PrivacyEvent | None:
@@ -70,7 +70,7 @@ class Policy(Protocol):
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedEvent:
     """The same event for every query."""
 
     event: PrivacyEvent

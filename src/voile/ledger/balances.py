@@ -59,7 +59,7 @@ class Kind(Protocol):
     def is_parallel(self) -> bool: ...
 
 
-class Step(Protocol):
+class AccountOnPath(Protocol):
     """One account on the way up."""
 
     @property
@@ -69,7 +69,7 @@ class Step(Protocol):
     def standing(self) -> Standing: ...
 
 
-def charged(path: Sequence[Step], cost: Sums) -> list[Standing]:
+def charged(path: Sequence[AccountOnPath], cost: Sums) -> list[Standing]:
     """Where all accounts on a path stand after a charge on its first; the last is the root.
 
     An account that is not reached keeps the very object.

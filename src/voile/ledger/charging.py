@@ -36,7 +36,7 @@ from voile.ledger.tables import (
     Entry,
     PopulationRow,
 )
-from voile.ledger.tree import Node, Tree
+from voile.ledger.tree import AccountNode, Tree
 from voile.privacy.events import PrivacyEvent
 
 DIGEST_SIZE: Final = 32
@@ -114,7 +114,7 @@ def check_charge(charge: Charge, account: Account) -> None:
     check_relation(charge.event, account.protected.relation)
 
 
-def standings_after(path: Sequence[Node], cost: Sums) -> list[Standing]:
+def standings_after(path: Sequence[AccountNode], cost: Sums) -> list[Standing]:
     """Steps 2 and 3: where the accounts would stand; `BudgetExceeded` if one cannot afford it."""
     after = charged(path, cost)
     for node, standing in zip(path, after, strict=True):
@@ -152,7 +152,7 @@ def plan_parts_after(
 def write_act(
     t: Transaction,
     tree: Tree,
-    path: Sequence[Node],
+    path: Sequence[AccountNode],
     standings: Sequence[Standing],
     entry: Entry,
     *,
@@ -167,7 +167,7 @@ def write_act(
         used: which share of its parts a plan has used after a charge on it.
     """
     alerts: list[Alert] = []
-    changed: list[Node] = []
+    changed: list[AccountNode] = []
     root = path[-1]
     for node, standing in zip(path, standings, strict=True):
         account, (name, terms, period, sums, alerted, entries, time), before = node
@@ -187,7 +187,7 @@ def write_act(
         if node is root:
             entries, time = entry.number + 1, entry.time
         balance = Balance(name, terms, period, sums, alerted, entries, time)
-        changed.append(Node(account, balance, standing))
+        changed.append(AccountNode(account, balance, standing))
     tree.replace(t, changed)
     t.insert(ENTRIES, entry)
     return tuple(alerts)
@@ -258,13 +258,13 @@ def check_words(name: str, value: object) -> None:
         )
 
 
-def _record_alert(t: Transaction, node: Node, threshold: int, entry: Entry) -> Alert:
+def _record_alert(t: Transaction, node: AccountNode, threshold: int, entry: Entry) -> Alert:
     row = AlertRow(node.account.name, node.balance.period, threshold, entry.time, entry.number)
     t.insert(ALERTS, row)
     return Alert(row.account, row.period, threshold, row.time, charge_name(entry))
 
 
-def _exceeded(node: Node, after: Sums) -> BudgetExceeded:
+def _exceeded(node: AccountNode, after: Sums) -> BudgetExceeded:
     account, spent = node.account, node.standing.spent
     best = max(range(len(after)), key=lambda n: account.budgets[n] - after[n])
     left, needed = max(0.0, account.budgets[best] - spent[best]), after[best] - spent[best]

@@ -15,7 +15,7 @@ from voile.ledger.charging import Charge, Grant, apply_charge
 from voile.ledger.opening import Done, open_account, renew
 from voile.ledger.replay import Asked
 from voile.ledger.tables import ANSWERS, CHILDREN, ENTRIES, AnswerRow
-from voile.ledger.tree import Node, Tree
+from voile.ledger.tree import AccountNode, Tree
 
 NOT_RECORDED: Final = -1
 
@@ -163,19 +163,19 @@ class Ledger:
             raise InvalidInput(f"there is no charge {charge!r} with a stored answer")
         return Settled(found, self._tree.node(t, found.account).balance.terms, None)
 
-    def node(self, t: Reader, name: str) -> Node:
+    def node(self, t: Reader, name: str) -> AccountNode:
         """An account with its running sums."""
         return self._tree.node(t, name)
 
-    def path(self, t: Reader, name: str) -> list[Node]:
+    def path(self, t: Reader, name: str) -> list[AccountNode]:
         """An account and all above it, the root last."""
         return self._tree.path(t, name)
 
-    def below(self, t: Reader, name: str) -> list[Node]:
+    def below(self, t: Reader, name: str) -> list[AccountNode]:
         """All accounts below an account."""
         return self._tree.below(t, name)
 
-    def nodes(self, t: Reader) -> list[Node]:
+    def nodes(self, t: Reader) -> list[AccountNode]:
         """All accounts, each tree from its root down."""
         return self._tree.all(t)
 

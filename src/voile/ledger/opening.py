@@ -26,7 +26,7 @@ from voile.ledger.tables import (
     Entry,
     PlanPart,
 )
-from voile.ledger.tree import Node, Tree, check_depth, row_from
+from voile.ledger.tree import AccountNode, Tree, check_depth, row_from
 from voile.privacy.events import Composed, PrivacyEvent
 
 
@@ -61,7 +61,7 @@ def open_account(t: Transaction, tree: Tree, opening: Opening, caller: str, now:
         t.insert(CHILDREN, ChildRow(account.parent, account.name))
     for text, count in parts_of(account.plan).items():
         t.insert(PLAN_PARTS, PlanPart(account.name, text, count, 0))
-    path = [Node(account, balance, standing), *above]
+    path = [AccountNode(account, balance, standing), *above]
     return _act(t, tree, path, Act.OPENED, "opened", caller, now)
 
 
@@ -83,7 +83,13 @@ def renew(t: Transaction, tree: Tree, name: str, *, reason: str, caller: str, no
 
 
 def _act(
-    t: Transaction, tree: Tree, path: list[Node], act: Act, purpose: str, caller: str, now: float
+    t: Transaction,
+    tree: Tree,
+    path: list[AccountNode],
+    act: Act,
+    purpose: str,
+    caller: str,
+    now: float,
 ) -> Done:
     """Charge a plan to the accounts above it, and write the entry."""
     account, root = path[0].account, path[-1].balance
@@ -115,7 +121,7 @@ def _act(
     return Done(account, charge_name(entry), entry.period, cost, entry.time, alerts)
 
 
-def _renewed(t: Transaction, tree: Tree, node: Node, *, carried: bool) -> Node:
+def _renewed(t: Transaction, tree: Tree, node: AccountNode, *, carried: bool) -> AccountNode:
     balance, plan = node.balance, node.account.is_plan
     standing = node.standing.renewed(carried=carried)
     fresh = not plan or carried  # a plan below what is renewed keeps its period
@@ -128,7 +134,7 @@ def _renewed(t: Transaction, tree: Tree, node: Node, *, carried: bool) -> Node:
         balance.entries,
         balance.time,
     )
-    renewed = Node(node.account, balance, standing)
+    renewed = AccountNode(node.account, balance, standing)
     tree.replace(t, [renewed])
     if plan and fresh:
         for part in t.scan(PLAN_PARTS, node.account.name):
@@ -136,7 +142,7 @@ def _renewed(t: Transaction, tree: Tree, node: Node, *, carried: bool) -> Node:
     return renewed
 
 
-def _account(opening: Opening, above: list[Node], now: float) -> Account:
+def _account(opening: Opening, above: list[AccountNode], now: float) -> Account:
     plan = opening.spending.events if isinstance(opening.spending, Planned) else ()
     orders = opening.spending.orders if isinstance(opening.spending, Adaptive) else ()
     measure = None if plan else Measure(orders)
@@ -166,7 +172,7 @@ def _check_budget(measure: Measure, opening: Opening) -> None:
         )
 
 
-def _measure_below(opening: Opening, above: list[Node]) -> Measure:
+def _measure_below(opening: Opening, above: list[AccountNode]) -> Measure:
     """The tree's measure, if the account can be opened where it asks to be."""
     parent = above[0].account
     check_depth(above)

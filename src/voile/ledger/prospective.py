@@ -11,7 +11,7 @@ from voile.ledger.accounts import Account, Children, Opening
 from voile.ledger.balances import Standing
 from voile.ledger.charging import Charge, check_charge, plan_parts_after, standings_after
 from voile.ledger.ledger import Ledger
-from voile.ledger.tree import Node
+from voile.ledger.tree import AccountNode
 
 
 def check_fits(ledger: Ledger, t: Reader, parent: Account, charges: Iterable[Charge]) -> None:
@@ -53,7 +53,7 @@ def child_of(parent: Account, name: str) -> Account:
     return replace(parent, name=name, parent=parent.name, children=Children.SEQUENTIAL)
 
 
-def _path(ledger: Ledger, t: Reader, parent: Account, name: str) -> list[Node]:
+def _path(ledger: Ledger, t: Reader, parent: Account, name: str) -> list[AccountNode]:
     """The way up from an account, also if that is not opened yet."""
     if ledger.is_open(t, name):
         path = ledger.path(t, name)
@@ -63,4 +63,4 @@ def _path(ledger: Ledger, t: Reader, parent: Account, name: str) -> list[Node]:
     above = ledger.path(t, parent.name)
     assert parent.measure is not None
     fresh = Standing.fresh(parent.measure.nothing)
-    return [Node(child_of(parent, name), above[0].balance, fresh), *above]
+    return [AccountNode(child_of(parent, name), above[0].balance, fresh), *above]

@@ -13,7 +13,7 @@ from voile.ledger.event_text import event_from
 from voile.ledger.ledger import Ledger
 from voile.ledger.measures import Sums, consumed, plus, unpacked
 from voile.ledger.tables import ENTRIES, Act, Entry
-from voile.ledger.tree import Node, share_of
+from voile.ledger.tree import AccountNode, share_of
 from voile.privacy.events import PrivacyEvent, Repeated
 
 DAY: Final = 24 * 3600.0
@@ -84,7 +84,7 @@ def remaining(ledger: Ledger, t: Reader, name: str) -> Remaining:
     return Remaining(name, left[name], left[limit], limit, epsilon_spent(path[0]))
 
 
-def epsilon_spent(node: Node) -> float | None:
+def epsilon_spent(node: AccountNode) -> float | None:
     """This period's sums as an epsilon at the account's delta."""
     account = node.account
     if account.is_plan or account.measure is None:
@@ -176,7 +176,7 @@ def recent_charges(
     return found
 
 
-def _share_of_charges(node: Node, entries: list[Entry]) -> float:
+def _share_of_charges(node: AccountNode, entries: list[Entry]) -> float:
     account: Account = node.account
     if account.is_plan or account.measure is None:
         return 0.0
@@ -186,7 +186,7 @@ def _share_of_charges(node: Node, entries: list[Entry]) -> float:
     return consumed(total, account.budgets)
 
 
-def _fit(t: Reader, path: list[Node], event: PrivacyEvent) -> bool:
+def _fit(t: Reader, path: list[AccountNode], event: PrivacyEvent) -> bool:
     account = path[0].account
     try:
         if account.is_plan:
@@ -200,7 +200,7 @@ def _fit(t: Reader, path: list[Node], event: PrivacyEvent) -> bool:
 
 
 def _moves(
-    path: list[Node], before: list[float], after: list[float]
+    path: list[AccountNode], before: list[float], after: list[float]
 ) -> tuple[tuple[str, float, float], ...]:
     names = [node.account.name for node in path]
     return tuple(zip(names, before, after, strict=True))

@@ -21,7 +21,7 @@ from voile.ledger.event_text import event_from, parts_of
 from voile.ledger.journal import entries_of
 from voile.ledger.measures import Measure, Sums, unpacked
 from voile.ledger.tables import ALERTS, CHILDREN, PLAN_PARTS, Act, Entry
-from voile.ledger.tree import Node
+from voile.ledger.tree import AccountNode
 
 _PAGE: Final = 1000
 
@@ -166,7 +166,7 @@ class JournalCheck:
             self.problems.append(f"{charge_name(entry)}: {error}")
 
 
-def check_journal(t: Reader, nodes: list[Node]) -> list[str]:
+def check_journal(t: Reader, nodes: list[AccountNode]) -> list[str]:
     """Whether all balances are what the journal makes them, and the journal has no gap."""
     check = JournalCheck({node.account.name: node.account for node in nodes})
     for root in [node.account.name for node in nodes if node.account.parent is None]:
@@ -176,14 +176,14 @@ def check_journal(t: Reader, nodes: list[Node]) -> list[str]:
     return [*check.problems, *sums, *misplaced(t, nodes), *forgotten_alerts(t, nodes)]
 
 
-def misplaced(t: Reader, nodes: Iterable[Node]) -> list[str]:
+def misplaced(t: Reader, nodes: Iterable[AccountNode]) -> list[str]:
     """Accounts that are not listed where their terms say they belong."""
     terms = {(node.account.parent, node.account.name) for node in nodes if node.account.parent}
     listed = {(row.parent, row.child) for row in t.scan(CHILDREN)}
     return [f"{child}: is it below {parent!r}?" for parent, child in sorted(terms ^ listed)]
 
 
-def forgotten_alerts(t: Reader, nodes: Iterable[Node]) -> list[str]:
+def forgotten_alerts(t: Reader, nodes: Iterable[AccountNode]) -> list[str]:
     """Accounts that remember another threshold than the last one recorded in their period."""
     recorded: dict[tuple[str, int], int] = {}
     for row in t.scan(ALERTS):
@@ -196,7 +196,7 @@ def forgotten_alerts(t: Reader, nodes: Iterable[Node]) -> list[str]:
     ]
 
 
-def differences(t: Reader, nodes: Iterable[Node], found: Recomputation) -> list[str]:
+def differences(t: Reader, nodes: Iterable[AccountNode], found: Recomputation) -> list[str]:
     """Where stored balances are not what the acts make them; empty if all agree."""
     stored = {node.account.name: node for node in nodes}
     problems = [

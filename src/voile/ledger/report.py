@@ -17,7 +17,7 @@ from voile.ledger.ledger import Ledger
 from voile.ledger.reading import Forecast, Remaining, epsilon_spent, forecast, remaining
 from voile.ledger.report_schema import FORMAT
 from voile.ledger.tables import ALERTS
-from voile.ledger.tree import Node, share_of
+from voile.ledger.tree import AccountNode, share_of
 from voile.ledger.watch import Finding, watch
 
 COLLUSION: Final = (
@@ -144,12 +144,12 @@ def budget_report(ledger: Ledger, t: Reader, name: str, *, custodian: bool = Fal
     )
 
 
-def _line(t: Reader, node: Node) -> tuple[str, float, str]:
+def _line(t: Reader, node: AccountNode) -> tuple[str, float, str]:
     share = share_of(t, node)
     return node.account.name, share, Risk.of(share).value
 
 
-def _assumptions(node: Node, below: list[Node]) -> tuple[str, ...]:
+def _assumptions(node: AccountNode, below: list[AccountNode]) -> tuple[str, ...]:
     parallel = [each.account for each in (node, *below) if each.account.is_parallel]
     said = [DISJOINT.format(name=each.name) for each in parallel]
     if below or node.account.parent is not None:
@@ -157,7 +157,7 @@ def _assumptions(node: Node, below: list[Node]) -> tuple[str, ...]:
     return (*said, READING)
 
 
-def _advice(share: float, node: Node, below: list[Node]) -> tuple[str, ...]:
+def _advice(share: float, node: AccountNode, below: list[AccountNode]) -> tuple[str, ...]:
     """Each of these lowers risk; spending more per answer never does."""
     said: list[str] = []
     if share >= 0.5:
@@ -177,7 +177,7 @@ def _advice(share: float, node: Node, below: list[Node]) -> tuple[str, ...]:
     return tuple(said) or ("Nothing to do: less than half of the budget is used.",)
 
 
-def _lifetime(node: Node, history: History) -> Lifetime:
+def _lifetime(node: AccountNode, history: History) -> Lifetime:
     account, periods = node.account, node.balance.period + 1
     epsilon: float | None = None
     if account.measure is not None and not account.is_plan:

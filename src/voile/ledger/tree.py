@@ -27,7 +27,7 @@ _MOST_KNOWN: Final = 10_000
 _DEEPEST: Final = 16
 
 
-class Node(NamedTuple):
+class AccountNode(NamedTuple):
     """An account with its running sums."""
 
     account: Account
@@ -45,7 +45,7 @@ class Tree:
     def __init__(self) -> None:
         self._known: dict[bytes, Account] = {}
 
-    def node(self, t: Reader, name: str) -> Node:
+    def node(self, t: Reader, name: str) -> AccountNode:
         """One account; `InvalidInput` if there is none of this name."""
         if type(name) is not str:
             raise InvalidInput(f"an account's name is a text, found {name!r:.80}")
@@ -62,14 +62,14 @@ class Tree:
         """Whether there is an account of this name."""
         return name in _kept(t) or t.get(BALANCES, name) is not None
 
-    def _read(self, t: Reader, name: str) -> Node:
+    def _read(self, t: Reader, name: str) -> AccountNode:
         balance = t.get(BALANCES, name)
         if balance is None:
             raise InvalidInput(f"there is no account {name!r}; `voile budget show` lists them")
         account = self._known.get(balance.terms) or self._promised(t, balance)
-        return Node(account, balance, Standing.unpack(balance.sums))
+        return AccountNode(account, balance, Standing.unpack(balance.sums))
 
-    def replace(self, t: Transaction, nodes: Sequence[Node]) -> None:
+    def replace(self, t: Transaction, nodes: Sequence[AccountNode]) -> None:
         """Write where accounts stand."""
         known = _kept(t)
         t.replace_all(BALANCES, [node.balance for node in nodes])
@@ -77,31 +77,31 @@ class Tree:
             known[node.balance.account] = node
         t.memory[BALANCES.name] = known
 
-    def path(self, t: Reader, name: str) -> list[Node]:
+    def path(self, t: Reader, name: str) -> list[AccountNode]:
         """The account and all accounts above it, the root last."""
         path = [self.node(t, name)]
         while (above := path[-1].account.parent) is not None:
             path.append(self.node(t, above))
         return path
 
-    def below(self, t: Reader, name: str) -> list[Node]:
+    def below(self, t: Reader, name: str) -> list[AccountNode]:
         """All accounts below an account, parents before children."""
-        found: list[Node] = []
+        found: list[AccountNode] = []
         for row in t.scan(CHILDREN, name):
             found.append(self.node(t, row.child))
             found += self.below(t, row.child)
         return found
 
-    def all(self, t: Reader) -> list[Node]:
+    def all(self, t: Reader) -> list[AccountNode]:
         """All accounts of the ledger, each tree from its root down."""
         promised = {row.terms: row for row in t.scan(ACCOUNTS)}
-        nodes: dict[str | None, list[Node]] = {}
+        nodes: dict[str | None, list[AccountNode]] = {}
         for balance in t.scan(BALANCES):
             account = _account(balance, promised.get(balance.terms))
-            node = Node(account, balance, Standing.unpack(balance.sums))
+            node = AccountNode(account, balance, Standing.unpack(balance.sums))
             nodes.setdefault(account.parent, []).append(node)
 
-        def from_here(node: Node) -> Iterator[Node]:
+        def from_here(node: AccountNode) -> Iterator[AccountNode]:
             yield node
             for child in nodes.get(node.account.name, ()):
                 yield from from_here(child)
@@ -121,9 +121,9 @@ class Tree:
         return account
 
 
-def _kept(t: Reader) -> dict[str, Node]:
+def _kept(t: Reader) -> dict[str, AccountNode]:
     """Accounts that were read or written while nobody else wrote."""
-    known: dict[str, Node] = t.memory.setdefault(BALANCES.name, {})
+    known: dict[str, AccountNode] = t.memory.setdefault(BALANCES.name, {})
     return known
 
 
@@ -138,13 +138,13 @@ def _account(balance: Balance, row: AccountRow | None) -> Account:
         raise InvalidInput(f"the terms of account {row.name!r} cannot be read: {error}") from None
 
 
-def check_depth(path: list[Node]) -> None:
+def check_depth(path: list[AccountNode]) -> None:
     """A charge rewrites every account on its way: trees are kept shallow."""
     if len(path) >= _DEEPEST:
         raise InvalidInput(f"accounts can be nested {_DEEPEST} deep, not deeper")
 
 
-def share_of(t: Reader, node: Node) -> float:
+def share_of(t: Reader, node: AccountNode) -> float:
     """The consumed share of an account: of its budget, or of the parts of its plan."""
     if not node.account.is_plan:
         return consumed(node.standing.spent, node.account.budgets)

@@ -32,7 +32,7 @@ from voile.ledger.ledger import Ledger
 from voile.ledger.measures import Sums, consumed, plus, unpacked
 from voile.ledger.reading import DAY, recent_charges
 from voile.ledger.tables import POPULATIONS, Entry
-from voile.ledger.tree import Node, share_of
+from voile.ledger.tree import AccountNode, share_of
 
 OVERLAP_TIMES: Final = 5
 OVERLAP_SHARE: Final = 0.9
@@ -108,7 +108,7 @@ def _differencing(asked: Sequence[_Asked]) -> Iterator[Finding]:
 
 
 def _exhaustion(
-    node: Node, charges: Sequence[Entry], share: float, now: float
+    node: AccountNode, charges: Sequence[Entry], share: float, now: float
 ) -> Iterator[Finding]:
     """Rule 3."""
     latest = max((entry.time for entry in charges), default=now)
@@ -137,7 +137,7 @@ def _averaging(charges: Sequence[Entry]) -> Iterator[Finding]:
             yield Finding("averaging", callers, tuple(map(charge_name, same)), detail)
 
 
-def _share(node: Node, charges: Sequence[Entry]) -> float:
+def _share(node: AccountNode, charges: Sequence[Entry]) -> float:
     account = node.account
     if account.is_plan or account.measure is None:
         return 0.0

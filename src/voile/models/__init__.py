@@ -6,8 +6,8 @@ Wrap what you have:
     the outputs.
 
 Say where outputs lie (a guarantee needs it):
-    `Simplex` (derived for classifiers), `Box`, `Unbounded`; all are an `OutputSet`. Outputs outside
-    are clamped and counted in `WrappedModel.diagnostics`, which never leaves its owner.
+    `Simplex` (derived for classifiers), `Box`, `Unbounded`; all are `DeclaredOutputs`. Outputs
+    outside are clamped and counted in `WrappedModel.diagnostics`, which never leaves its owner.
 
 Say whether rows are treated one by one (guarantees about them need that, too):
     `row_wise` tells whether that is known (`RowWise.KNOWN`) or declared. All other models get one
@@ -23,7 +23,7 @@ Write an adapter of your own:
 
 from voile.models.digests import digest_of
 from voile.models.loading import load_file, load_model
-from voile.models.outputs import Box, Outputs, OutputSet, Simplex, Unbounded
+from voile.models.outputs import Box, DeclaredOutputs, Outputs, Simplex, Unbounded
 from voile.models.protocol import CoalitionModel, DifferentiableModel, Model, Presence, Rows
 from voile.models.row_wise import RowWise, known_model, row_wise
 from voile.models.wrapped import Diagnostics, WrappedModel
@@ -32,10 +32,10 @@ from voile.models.wrapping import wrap
 __all__ = [
     "Box",
     "CoalitionModel",
+    "DeclaredOutputs",
     "Diagnostics",
     "DifferentiableModel",
     "Model",
-    "OutputSet",
     "Outputs",
     "Presence",
     "RowWise",

@@ -22,12 +22,12 @@ _FORM = b"voile model 1\n"
 
 def digest_of(value: object) -> str:
     """SHA-256 (hex) of everything `value` consists of."""
-    walk = _Walk()
+    walk = _DigestWalk()
     walk.visit(value)
     return walk.hash.hexdigest()
 
 
-class _Walk:
+class _DigestWalk:
     def __init__(self) -> None:
         self.hash = hashlib.sha256(_FORM)
         self._seen: dict[int, int] = {}

@@ -11,7 +11,7 @@ from voile.core.optional import optional
 from voile.core.schema import Schema
 from voile.models.digests import digest_of
 from voile.models.inspection import estimators
-from voile.models.outputs import OutputSet, Simplex, Unbounded
+from voile.models.outputs import DeclaredOutputs, Simplex, Unbounded
 from voile.models.protocol import Rows
 from voile.models.wrapped import Forward, InspectedForward, WrappedModel
 
@@ -62,7 +62,7 @@ def wrap_estimator(source: Any) -> WrappedModel:
     columns = None if names is None else tuple(str(name) for name in names)
     classes: Any = getattr(source, "classes_", None)
     probable = hasattr(source, "predict_proba") and classes is not None
-    outputs: OutputSet = Simplex() if probable else Unbounded()
+    outputs: DeclaredOutputs = Simplex() if probable else Unbounded()
     return WrappedModel(
         forward=OfEstimator(source, "predict_proba" if probable else "predict", columns),
         identity=lambda: digest_of(source),

@@ -13,7 +13,7 @@ from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.input_file import read_file
 from voile.core.optional import optional
 from voile.models.inspection import graphs
-from voile.models.outputs import OutputSet, Simplex, Unbounded
+from voile.models.outputs import DeclaredOutputs, Simplex, Unbounded
 from voile.models.protocol import Rows
 from voile.models.wrapped import Forward, InspectedForward, WrappedModel
 
@@ -105,7 +105,7 @@ def wrap_session(session: Any, content: bytes | None = None) -> WrappedModel:
         return hashlib.sha256(content).hexdigest()
 
     probable = chosen.name in ("probabilities", "output_probability")
-    outputs: OutputSet = Simplex() if probable else Unbounded()
+    outputs: DeclaredOutputs = Simplex() if probable else Unbounded()
     return WrappedModel(
         forward=forward,
         identity=identity,

@@ -25,7 +25,7 @@ Outputs: TypeAlias = NDArray[np.float64]
 ROUNDING = 1e-5
 
 
-class OutputSet(Protocol):
+class DeclaredOutputs(Protocol):
     """A declared convex set that all outputs are brought into."""
 
     def width(self, outputs: int) -> float:
@@ -40,7 +40,7 @@ class OutputSet(Protocol):
     def clamp(self, values: Outputs) -> tuple[Outputs, int]:
         """Values brought inside, and how many rows had to be moved."""
 
-    def selected(self, places: tuple[int, ...]) -> OutputSet:
+    def selected(self, places: tuple[int, ...]) -> DeclaredOutputs:
         """The set in which some of the outputs lie."""
 
 

@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.models.outputs import Outputs, OutputSet
+from voile.models.outputs import DeclaredOutputs, Outputs
 
 Rows: TypeAlias = NDArray[np.float64]
 """Shape (n, d): n inputs of d features."""
@@ -29,7 +29,7 @@ class Model(Protocol):
         """The columns the model was fitted on, in order, where it knows them."""
 
     @property
-    def outputs(self) -> OutputSet:
+    def outputs(self) -> DeclaredOutputs:
         """Where outputs lie."""
 
     @property

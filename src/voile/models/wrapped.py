@@ -13,7 +13,7 @@ import numpy as np
 
 from voile.core.errors import InvalidInput
 from voile.models.inspection.genuine import is_of
-from voile.models.outputs import Outputs, OutputSet, Unbounded
+from voile.models.outputs import DeclaredOutputs, Outputs, Unbounded
 from voile.models.protocol import Rows
 
 Forward: TypeAlias = Callable[[Rows], Any]
@@ -103,7 +103,7 @@ class WrappedModel:
     width: int | None = None
     feature_names: tuple[str, ...] | None = None
     output_names: tuple[str, ...] | None = None
-    outputs: OutputSet = field(default_factory=Unbounded)
+    outputs: DeclaredOutputs = field(default_factory=Unbounded)
     source: object = None
     total: bool = False
     treats_rows_independently: bool = False

@@ -20,7 +20,7 @@ from voile.models.estimators import (
 from voile.models.loading import load_file
 from voile.models.networks import is_network, wrap_network
 from voile.models.onnx_files import is_session, wrap_session
-from voile.models.outputs import OutputSet
+from voile.models.outputs import DeclaredOutputs
 from voile.models.protocol import Rows
 from voile.models.wrapped import Backward, WrappedModel
 
@@ -28,7 +28,7 @@ from voile.models.wrapped import Backward, WrappedModel
 def wrap(
     model: Any,
     *,
-    outputs: OutputSet | None = None,
+    outputs: DeclaredOutputs | None = None,
     output_names: Sequence[str] | None = None,
     gradient: Backward | None = None,
     digest: str | None = None,

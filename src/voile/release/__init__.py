@@ -23,7 +23,7 @@ Make what was released better, for free: `projected` (`PublicTotal`, `ReleasedTo
 
 Explanations of several silos, noised at the source: `FederatedAggregate` of `Silo`s.
 
-What every release offers: `Release` (`cost`, `guarantees`, `preview`, `draw`); `Identity`,
+What every release offers: `Release` (`cost`, `guarantees`, `preview`, `draw`); `ReleaseIdentity`,
 `Preview`, `RowsAre`, `NOT_CHARGED`.
 
 Where artefacts come from: `Origin`, `PUBLIC`, `trained_on`, `trained_privately`.
@@ -31,7 +31,7 @@ Where artefacts come from: `Origin`, `PUBLIC`, `trained_on`, `trained_privately`
 
 from voile.release.background import PrivateBackgroundShapley
 from voile.release.clipped import ClippedRelease
-from voile.release.contract import NOT_CHARGED, Identity, Preview, Release, RowsAre
+from voile.release.contract import NOT_CHARGED, Preview, Release, ReleaseIdentity, RowsAre
 from voile.release.feature_clusters import (
     Clusters,
     declared_clusters,
@@ -66,7 +66,6 @@ __all__ = [
     "ClippedRelease",
     "Clusters",
     "FederatedAggregate",
-    "Identity",
     "Level",
     "NoisyValues",
     "Origin",
@@ -80,6 +79,7 @@ __all__ = [
     "PrivateTopFeatures",
     "PublicTotal",
     "Release",
+    "ReleaseIdentity",
     "ReleasedTotal",
     "Role",
     "RowsAre",

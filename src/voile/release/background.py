@@ -22,7 +22,7 @@ from voile.core.guarantee import Adversary, Guarantee, Protected
 from voile.core.schema import Schema
 from voile.privacy.accounting.conversion import gaussian_epsilon
 from voile.privacy.events import PrivacyEvent
-from voile.privacy.mechanisms import Gaussian
+from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import (
     OutputSet,
     Sensitivity,
@@ -31,9 +31,9 @@ from voile.privacy.sensitivity import (
 )
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.artefact_guarantees import notes_on_unprotected_data, with_artefacts
-from voile.release.coalition_designs import PAIRS_A_PLAYER, Designs, full_stretch
+from voile.release.coalition_designs import PAIRS_A_PLAYER, BackgroundRowDesigns, full_stretch
 from voile.release.composition import epsilon_of_repeated, event_of_repeated
-from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
+from voile.release.contract import NOT_CHARGED, Preview, ReleaseIdentity, RowsAre, parameters
 from voile.release.games import BackgroundGames
 from voile.release.intervals import (
     NO_SAMPLING,
@@ -93,7 +93,7 @@ class PrivateBackgroundShapley:
     seed: int = 0
     speed: Speed = field(default_factory=Speed)
     games: BackgroundGames = field(init=False, repr=False)
-    noise: Gaussian = field(init=False, repr=False)
+    noise: GaussianMechanism = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "origins", stated(self.origins))
@@ -112,17 +112,17 @@ class PrivateBackgroundShapley:
         object.__setattr__(self, "games", games)
         check_bounds(self.sensitivity, self.protected)
         shape = (players.count + 1, bounded.outputs)
-        noise = Gaussian.calibrated(
+        noise = GaussianMechanism.calibrated(
             self.sensitivity, epsilon=self.epsilon, delta=self.delta, shape=shape
         )
         object.__setattr__(self, "noise", noise)
         self.guarantees(1)  # what does not add up is said now
 
-    def _designs(self, players: int, rows: int) -> Designs | None:
+    def _designs(self, players: int, rows: int) -> BackgroundRowDesigns | None:
         if is_exact(players):
             return None
         pairs = positive("pairs_a_player", self.pairs_a_player) * players
-        return Designs(players, rows, pairs, self.seed)
+        return BackgroundRowDesigns(players, rows, pairs, self.seed)
 
     @classmethod
     def at_noise(cls, model: Any, background: Any, *, noise: float, **settings: Any) -> Self:
@@ -187,7 +187,7 @@ class PrivateBackgroundShapley:
         )
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ReleaseIdentity:
         settings = {
             "background": self.protected.dataset,
             "background rows": self.background_rows,
@@ -205,7 +205,7 @@ class PrivateBackgroundShapley:
         }
         model = self.games.bounded.model.digest
         how = "Shapley values over a private background"
-        return Identity(model, how, self.level, parameters(settings))
+        return ReleaseIdentity(model, how, self.level, parameters(settings))
 
     @property
     def rows_are(self) -> RowsAre:
@@ -275,7 +275,7 @@ class PrivateBackgroundShapley:
         sigma = self.noise.sigma
         return standard_error(sigma, self.sampling), half_width(sigma, self.sampling)
 
-    def _noise_for(self, rows: int) -> Gaussian:
+    def _noise_for(self, rows: int) -> GaussianMechanism:
         """The same noise on several explained rows at once; sampling many values is faster."""
         stacked = self.sensitivity.stacked(rows)
         shape = (rows, *self.noise.shape)

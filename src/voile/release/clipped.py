@@ -23,11 +23,11 @@ from voile.core.explanation_checks import Attributions
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit
 from voile.core.schema import Schema
 from voile.privacy.events import PrivacyEvent
-from voile.privacy.mechanisms import Gaussian
+from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity, clipped_vector
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.artefact_guarantees import carried_forward, notes_on_unprotected_data
-from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
+from voile.release.contract import NOT_CHARGED, Preview, ReleaseIdentity, RowsAre, parameters
 from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
 from voile.release.per_row import EXPLAINER_IS_STATELESS, PerRow
 from voile.release.post_processed import Explainer
@@ -77,7 +77,7 @@ class ClippedRelease:
     name: str
     level: str = "detailed"
     _inner: PerRow = field(init=False, repr=False)
-    _noise: Gaussian = field(init=False, repr=False)
+    _noise: GaussianMechanism = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "origins", stated(self.origins))
@@ -86,7 +86,7 @@ class ClippedRelease:
         sensitivity = self.sensitivity
         check_bounds(sensitivity, self.protected)
         inner = PerRow(self.explainer, self.schema)
-        noise = Gaussian.calibrated(
+        noise = GaussianMechanism.calibrated(
             sensitivity,
             epsilon=self.epsilon,
             delta=self.delta,
@@ -106,7 +106,7 @@ class ClippedRelease:
         )
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ReleaseIdentity:
         settings = {
             "bound": self.bound,
             "dataset": self.protected.dataset,
@@ -115,7 +115,7 @@ class ClippedRelease:
             "origins": origins_digest(self.origins),
             "schema": self.schema.digest,
         }
-        return Identity(self.model, f"clipped {self.name}", self.level, parameters(settings))
+        return ReleaseIdentity(self.model, f"clipped {self.name}", self.level, parameters(settings))
 
     @property
     def rows_are(self) -> RowsAre:

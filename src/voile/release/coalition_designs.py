@@ -27,7 +27,7 @@ PAIRS_A_PLAYER = 16
 
 
 @dataclass(frozen=True)
-class Designs:
+class BackgroundRowDesigns:
     """For each background row, `pairs` coalitions with their complements.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Final
 
 from voile.privacy.accounting.conversion import gaussian_epsilon, zcdp_to_epsilon
 from voile.privacy.events import PrivacyEvent, Repeated
-from voile.privacy.mechanisms import Gaussian
+from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.mechanisms.noise import GRID_DISTANCE
 from voile.privacy.mechanisms.parameters import MARGIN
 from voile.privacy.sensitivity.bound import positive
@@ -15,13 +15,15 @@ from voile.privacy.sensitivity.bound import positive
 _LARGEST_EXACT: Final = 20.0
 
 
-def event_of_repeated(noise: Gaussian, times: int) -> PrivacyEvent:
+def event_of_repeated(noise: GaussianMechanism, times: int) -> PrivacyEvent:
     """What `times` releases with this noise cost."""
     event = noise.event()
     return event if positive("times", times) == 1 else Repeated(event, times)
 
 
-def epsilon_of_repeated(noise: Gaussian, epsilon: float, delta: float, times: int) -> float:
+def epsilon_of_repeated(
+    noise: GaussianMechanism, epsilon: float, delta: float, times: int
+) -> float:
     """The epsilon of `times` releases at the same delta.
 
     Gaussian releases on the same records are one Gaussian release of a vector that moves √times as

@@ -38,7 +38,7 @@ class RowsAre(StrEnum):
 
 
 @dataclass(frozen=True)
-class Identity:
+class ReleaseIdentity:
     """Everything beside the rows that determines what would be released, from public facts.
 
     Args:
@@ -91,7 +91,7 @@ class Release(Protocol):
     """Explanations with a guarantee."""
 
     @property
-    def identity(self) -> Identity: ...
+    def identity(self) -> ReleaseIdentity: ...
 
     @property
     def rows_are(self) -> RowsAre: ...

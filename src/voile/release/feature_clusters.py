@@ -21,7 +21,7 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.schema import Schema
 from voile.privacy.events import PrivacyEvent
-from voile.privacy.mechanisms import Gaussian
+from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.privacy.sensitivity.bound import by_relation, check_bounds, positive
 from voile.release.origin import PUBLIC, Origin, trained_privately
@@ -88,7 +88,9 @@ def private_clusters(
     )
     check_bounds(sensitivity, protected)
     moments = _moments(scaled)
-    noise = Gaussian.calibrated(sensitivity, epsilon=epsilon, delta=delta, shape=moments.shape)
+    noise = GaussianMechanism.calibrated(
+        sensitivity, epsilon=epsilon, delta=delta, shape=moments.shape
+    )
     promise = Guarantee(
         epsilon=epsilon,
         delta=delta,

@@ -23,7 +23,7 @@ from voile.attribution.inputs import Columns
 from voile.attribution.players import Players
 from voile.core.schema import Rows, Schema
 from voile.models import Outputs
-from voile.release.coalition_designs import Designs
+from voile.release.coalition_designs import BackgroundRowDesigns
 from voile.release.evaluation import Evaluation, PairByPair, Together
 from voile.release.output_sets import BoundedModel
 from voile.release.records import Records
@@ -57,7 +57,7 @@ class BackgroundGames:
     game: Game
     records: Records
     bounded: BoundedModel
-    designs: Designs | None
+    designs: BackgroundRowDesigns | None
 
     @classmethod
     def of(
@@ -68,7 +68,7 @@ class BackgroundGames:
         schema: Schema,
         players: Players,
         speed: Speed,
-        designs: Designs | None,
+        designs: BackgroundRowDesigns | None,
     ) -> BackgroundGames:
         columns = Columns(schema.feature_names, len(schema.features), schema)
         game = Game(bounded.model, columns, records.rows, players, speed)
@@ -141,7 +141,7 @@ class BackgroundGames:
             yield vectors
 
     @property
-    def _designs(self) -> Designs:
+    def _designs(self) -> BackgroundRowDesigns:
         assert self.designs is not None
         return self.designs
 

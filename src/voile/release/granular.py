@@ -29,12 +29,12 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee, Protected
 from voile.core.schema import Rows, Schema
 from voile.privacy.events import PrivacyEvent
-from voile.privacy.mechanisms import Gaussian
+from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Sensitivity, interaction_background, interaction_norm
 from voile.release.artefact_guarantees import notes_on_unprotected_data, with_artefacts
 from voile.release.background import PrivateBackgroundShapley
 from voile.release.composition import epsilon_of_repeated, event_of_repeated
-from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre
+from voile.release.contract import NOT_CHARGED, Preview, ReleaseIdentity, RowsAre
 from voile.release.origin import Origin
 from voile.release.output_sets import SAME_ANSWER
 from voile.release.records import Records
@@ -69,7 +69,7 @@ class PrivateInteractions:
     level: str = "granular"
     speed: Speed = field(default_factory=Speed)
     single: PrivateBackgroundShapley = field(init=False, repr=False)
-    noise: Gaussian = field(init=False, repr=False)
+    noise: GaussianMechanism = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         single = PrivateBackgroundShapley(
@@ -93,7 +93,7 @@ class PrivateInteractions:
             )
         object.__setattr__(self, "single", single)
         shape = (single.players + 1 + math.comb(single.players, 2), 1)
-        noise = Gaussian.calibrated(
+        noise = GaussianMechanism.calibrated(
             self.sensitivity, epsilon=self.epsilon, delta=self.delta, shape=shape
         )
         object.__setattr__(self, "noise", noise)
@@ -120,7 +120,7 @@ class PrivateInteractions:
         return replace(bound, value=bound.value + beside)
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ReleaseIdentity:
         how = "Shapley values and interactions over a private background"
         return replace(self.single.identity, explainer=how)
 

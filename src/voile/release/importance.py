@@ -19,12 +19,12 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected
 from voile.privacy import events
-from voile.privacy.mechanisms import Gaussian
+from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.mechanisms.parameters import MARGIN
 from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.artefact_guarantees import notes_on_unprotected_data, with_artefacts
-from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
+from voile.release.contract import NOT_CHARGED, Preview, ReleaseIdentity, RowsAre, parameters
 from voile.release.intervals import NO_SAMPLING, half_width
 from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
 from voile.release.population import Importance
@@ -82,7 +82,7 @@ class PrivateGlobalImportance:
         self.guarantees(1)
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ReleaseIdentity:
         settings = {
             "by": type(self.importance).__name__,
             "conditions": list(self.sensitivity(1).conditions),
@@ -98,7 +98,7 @@ class PrivateGlobalImportance:
             "schema": self.importance.schema.digest,
         }
         how = f"mean absolute {self.name}"
-        return Identity(self.model, how, self.level, parameters(settings))
+        return ReleaseIdentity(self.model, how, self.level, parameters(settings))
 
     @property
     def rows_are(self) -> RowsAre:
@@ -109,7 +109,7 @@ class PrivateGlobalImportance:
         exact = self.importance.sensitivity(positive("rows", rows), self.protected.relation)
         return exact.scaled(1 + ROUNDING * rows)
 
-    def noise(self, rows: int) -> Gaussian:
+    def noise(self, rows: int) -> GaussianMechanism:
         """For a population, or a part of it, of this many records."""
         shape = (len(self.importance.players), len(self.importance.output_names))
         return _calibrated(self.sensitivity(rows), self.epsilon, self.delta, shape)
@@ -209,5 +209,5 @@ def _mean_absolute(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 @lru_cache(maxsize=256)
 def _calibrated(
     sensitivity: Sensitivity, epsilon: float, delta: float, shape: tuple[int, ...]
-) -> Gaussian:
-    return Gaussian.calibrated(sensitivity, epsilon=epsilon, delta=delta, shape=shape)
+) -> GaussianMechanism:
+    return GaussianMechanism.calibrated(sensitivity, epsilon=epsilon, delta=delta, shape=shape)

@@ -20,11 +20,11 @@ from voile.core.explanation_checks import distinct_names
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit
 from voile.core.schema.cells import read_numbers
 from voile.privacy.events import PrivacyEvent
-from voile.privacy.mechanisms import Gaussian, Laplace
+from voile.privacy.mechanisms import GaussianMechanism, LaplaceMechanism
 from voile.privacy.mechanisms.parameters import checked_target
 from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import check_bounds, positive
-from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
+from voile.release.contract import NOT_CHARGED, Preview, ReleaseIdentity, RowsAre, parameters
 
 DECLARED: Final = "the sensitivity was declared by the user, not derived"
 _LARGEST: Final = 1e300
@@ -73,7 +73,7 @@ class NoisyValues:
         self._noise(1)
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ReleaseIdentity:
         settings = {
             "dataset": self.protected.dataset,
             "delta": self.delta,
@@ -85,7 +85,7 @@ class NoisyValues:
             "sensitivity": self.sensitivity.value,
             "unit": self.protected.texts["unit"],
         }
-        return Identity(self.model, f"noisy {self.name}", "detailed", parameters(settings))
+        return ReleaseIdentity(self.model, f"noisy {self.name}", "detailed", parameters(settings))
 
     @property
     def rows_are(self) -> RowsAre:
@@ -95,15 +95,15 @@ class NoisyValues:
     def _by_row(self) -> bool:
         return self.protected.unit is ProtectedUnit.EXPLAINED_ROW
 
-    def _noise(self, rows: int) -> Laplace | Gaussian:
+    def _noise(self, rows: int) -> LaplaceMechanism | GaussianMechanism:
         positive("rows", rows)
         together = 1 if self._by_row else rows
         shape = (together, len(self.feature_names), len(self.output_names))
         if self.delta:
-            return Gaussian.calibrated(
+            return GaussianMechanism.calibrated(
                 self.sensitivity, epsilon=self.epsilon, delta=self.delta, shape=shape
             )
-        return Laplace.calibrated(self.sensitivity, epsilon=self.epsilon, shape=shape)
+        return LaplaceMechanism.calibrated(self.sensitivity, epsilon=self.epsilon, shape=shape)
 
     def cost(self, rows: int) -> PrivacyEvent:
         return self._noise(rows).event()

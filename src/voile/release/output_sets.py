@@ -19,6 +19,7 @@ from voile.core.errors import Refused
 from voile.core.explanation_checks import or_numbered
 from voile.core.schema import Schema
 from voile.models import (
+    DeclaredOutputs,
     Diagnostics,
     Outputs,
     Rows,
@@ -30,7 +31,6 @@ from voile.models import (
     row_wise,
     wrap,
 )
-from voile.models import OutputSet as DeclaredOutputs
 from voile.models.outputs import ROUNDING
 from voile.privacy.sensitivity import OutputSet
 from voile.release.silence import or_none, silenced

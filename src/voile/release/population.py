@@ -17,7 +17,7 @@ from voile.attribution.players import Players
 from voile.core.errors import Refused
 from voile.core.guarantee import Relation
 from voile.core.schema import Schema
-from voile.models import OutputSet as DeclaredOutputs
+from voile.models import DeclaredOutputs
 from voile.privacy.sensitivity import (
     OutputSet,
     Sensitivity,

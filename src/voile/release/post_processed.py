@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
-from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
+from voile.release.contract import NOT_CHARGED, Preview, ReleaseIdentity, RowsAre, parameters
 from voile.release.origin import Origin, joint_guarantees, origins_digest, stated
 
 Explainer: TypeAlias = Callable[[Any], Explanation]
@@ -46,9 +46,11 @@ class PostProcessed:
         object.__setattr__(self, "_promised", joint_guarantees(self.origins))
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ReleaseIdentity:
         settings = {"origins": origins_digest(self.origins)}
-        return Identity(self.model, f"post-processed {self.name}", self.level, parameters(settings))
+        return ReleaseIdentity(
+            self.model, f"post-processed {self.name}", self.level, parameters(settings)
+        )
 
     @property
     def rows_are(self) -> RowsAre:

@@ -19,7 +19,7 @@ from voile.core.guarantee import Adversary, Guarantee, Protected, Relation
 from voile.core.schema import Categories, Domain, FeatureValues, Numbers, Rows, Schema
 from voile.privacy.accounting.conversion import zcdp_budget, zcdp_to_epsilon
 from voile.privacy.events import Zcdp
-from voile.privacy.mechanisms import DiscreteGaussian, Gaussian
+from voile.privacy.mechanisms import DiscreteGaussian, GaussianMechanism
 from voile.privacy.mechanisms.parameters import checked_target
 from voile.privacy.sensitivity import Norm, OutputSet, Sensitivity, histogram, shapley_background
 from voile.privacy.sensitivity.bound import check_bounds, positive
@@ -172,7 +172,7 @@ def break_even(
     *,
     rows: int,
     relation: Relation,
-    noise: Gaussian,
+    noise: GaussianMechanism,
     outputs: OutputSet,
     players: int,
 ) -> str:

@@ -30,7 +30,7 @@ from voile.privacy.sensitivity import (
 )
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.artefact_guarantees import notes_on_unprotected_data, with_artefacts
-from voile.release.contract import NOT_CHARGED, Identity, Preview, RowsAre, parameters
+from voile.release.contract import NOT_CHARGED, Preview, ReleaseIdentity, RowsAre, parameters
 from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
 from voile.release.per_row import EXPLAINER_IS_STATELESS, PerRow
 from voile.release.post_processed import Explainer
@@ -106,7 +106,7 @@ class PrivateTopFeatures:
         return max(pure, math.sqrt(8 * rho / self.k) * (1 - 1e-12))
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ReleaseIdentity:
         settings = {
             "dataset": self.protected.dataset,
             "delta": self.delta,
@@ -118,7 +118,7 @@ class PrivateTopFeatures:
             "schema": self.schema.digest,
             "signed": self.signed,
         }
-        return Identity(
+        return ReleaseIdentity(
             self.model, f"top features by {self.name}", self.level, parameters(settings)
         )
 

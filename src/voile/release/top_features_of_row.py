@@ -22,7 +22,7 @@ from voile.privacy.mechanisms import SubsetSelection
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.artefact_guarantees import carried_forward, notes_on_unprotected_data
 from voile.release.clipped import OF_ONE_ROW
-from voile.release.contract import Identity, Preview, RowsAre, parameters
+from voile.release.contract import Preview, ReleaseIdentity, RowsAre, parameters
 from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
 from voile.release.per_row import PerRow
 from voile.release.post_processed import Explainer
@@ -87,7 +87,7 @@ class TopFeaturesOfRow:
         object.__setattr__(self, "_response", response)
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ReleaseIdentity:
         settings = {
             "dataset": self.protected.dataset,
             "epsilon": self.epsilon,
@@ -96,7 +96,7 @@ class TopFeaturesOfRow:
             "schema": self.schema.digest,
             "signed": self.signed,
         }
-        return Identity(
+        return ReleaseIdentity(
             self.model, f"top features of a row by {self.name}", self.level, parameters(settings)
         )
 

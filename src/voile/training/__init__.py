@@ -3,37 +3,37 @@
 Make one: `perceptron`; its answers are read through a head: `Softmax` (probabilities of classes),
 `Sigmoid` (numbers between bounds), `Identity` (any numbers), all a `Head`.
 
-Train one: `fit` takes a network, a source of batches and a per-record `Loss`, follows a `Plan`
-(steps, batch, one-cycle rate) and returns a `History`. Losses of surrogates: `divergence`,
-`squared_distance`.
+Train one: `fit` takes a network, a source of batches and a per-record `Loss`, follows a
+`TrainingPlan` (steps, batch, one-cycle rate) and returns a `TrainingHistory`. Losses of surrogates:
+`divergence`, `squared_distance`.
 
-Draw coalitions: `uniform_sizes` (surrogates), `kernel_pairs` (Shapley regressions), `Chains`
-(unbiased Shapley estimates from permutations).
+Draw coalitions: `uniform_sizes` (surrogates), `kernel_pairs` (Shapley regressions),
+`CoalitionChains` (unbiased Shapley estimates from permutations).
 
 Randomness always comes in as a numpy generator of a `voile.core.randomness` source; torch's global
 generator is neither read nor changed. torch is imported when a network is made, not before.
 """
 
-from voile.training.coalitions import Chains, kernel_pairs, uniform_sizes
+from voile.training.coalitions import CoalitionChains, kernel_pairs, uniform_sizes
 from voile.training.heads import Head, Identity, Sigmoid, Softmax, divergence, squared_distance
 from voile.training.loop import Batch, Batches, Loss, fit
 from voile.training.networks import arrays_of, perceptron, with_arrays
-from voile.training.plan import History, Plan, Point, Progress
+from voile.training.plan import Progress, TrainingHistory, TrainingPlan, TrainingPoint
 from voile.training.schedule import one_cycle
 
 __all__ = [
     "Batch",
     "Batches",
-    "Chains",
+    "CoalitionChains",
     "Head",
-    "History",
     "Identity",
     "Loss",
-    "Plan",
-    "Point",
     "Progress",
     "Sigmoid",
     "Softmax",
+    "TrainingHistory",
+    "TrainingPlan",
+    "TrainingPoint",
     "arrays_of",
     "divergence",
     "fit",

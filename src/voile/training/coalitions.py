@@ -47,7 +47,7 @@ def _of_sizes(draw: np.random.Generator, sizes: NDArray[np.intp], players: int) 
 
 
 @dataclass(frozen=True, eq=False)
-class Chains:
+class CoalitionChains:
     """Random orders of the players, each with its reverse, and the coalitions along them.
 
     Joining one after the other, in an order and in its reverse, every player adds something; the
@@ -62,7 +62,7 @@ class Chains:
     place: NDArray[np.intp]
 
     @classmethod
-    def drawn(cls, draw: np.random.Generator, count: int, players: int) -> Chains:
+    def drawn(cls, draw: np.random.Generator, count: int, players: int) -> CoalitionChains:
         marks = draw.random((count, players), dtype=np.float32)
         return cls(marks.argsort(axis=1).argsort(axis=1))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
-from voile.training.plan import History, Plan, Point, Progress
+from voile.training.plan import Progress, TrainingHistory, TrainingPlan, TrainingPoint
 from voile.training.schedule import one_cycle
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ def fit(
     network: nn.Module,
     batches: Batches,
     loss: Loss,
-    plan: Plan,
+    plan: TrainingPlan,
     *,
     validation: Batch | None = None,
     progress: Progress | None = None,
-) -> History:
+) -> TrainingHistory:
     """Train a network in place; afterwards it is in evaluation mode.
 
     With `validation`, the weights of the look with the lowest loss are kept, else the last ones.
@@ -40,7 +40,7 @@ def fit(
     optimiser = torch.optim.Adam(network.parameters(), lr=plan.peak_rate, fused=True)
     network.train()
     best = _Best()
-    points: list[Point] = []
+    points: list[TrainingPoint] = []
     total, counted, start = 0.0, 0, time.perf_counter()
     for step in range(1, plan.steps + 1):
         for group in optimiser.param_groups:
@@ -59,7 +59,7 @@ def fit(
                 progress(step, plan.steps)
     kept = best.restore(network)
     network.eval()
-    return History(tuple(points), kept, time.perf_counter() - start)
+    return TrainingHistory(tuple(points), kept, time.perf_counter() - start)
 
 
 def _look(
@@ -69,7 +69,7 @@ def _look(
     step: int,
     training_loss: float,
     start: float,
-) -> Point:
+) -> TrainingPoint:
     torch = optional("torch", extra="torch")
     found = None
     if validation is not None:
@@ -82,7 +82,7 @@ def _look(
             f"training left the numbers at step {step} (the loss is NaN); lower peak_rate, and "
             "check that rows and outputs are on a moderate scale"
         )
-    return Point(step, time.perf_counter() - start, training_loss, found)
+    return TrainingPoint(step, time.perf_counter() - start, training_loss, found)
 
 
 class _Best:
@@ -93,7 +93,7 @@ class _Best:
         self._step = 0
         self._state: dict[str, Any] | None = None
 
-    def consider(self, network: nn.Module, point: Point) -> None:
+    def consider(self, network: nn.Module, point: TrainingPoint) -> None:
         if point.validation_loss is None:
             self._step = point.step
         elif point.validation_loss < self._loss:

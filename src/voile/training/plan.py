@@ -13,7 +13,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """What changes a trained network.
 
     Args:
@@ -47,7 +47,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Point:
+class TrainingPoint:
     """One look during training: step, mean training loss since the last look, validation loss."""
 
     step: int
@@ -57,7 +57,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class History:
+class TrainingHistory:
     """How training went.
 
     Args:
@@ -66,7 +66,7 @@ class History:
         seconds: wall time of all steps, looks included.
     """
 
-    points: tuple[Point, ...]
+    points: tuple[TrainingPoint, ...]
     kept_step: int
     seconds: float
 

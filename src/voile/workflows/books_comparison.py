@@ -20,7 +20,7 @@ from voile.audit_log import (
 )
 from voile.core.errors import InvalidInput
 from voile.core.storage import Reader
-from voile.ledger import Ledger, Measure, Node, ReplayKey
+from voile.ledger import AccountNode, Ledger, Measure, ReplayKey
 from voile.ledger.event_text import event_for_log, event_from
 from voile.ledger.journal import Act, Entry, charge_name, entries_of
 from voile.ledger.measures import Sums, fits, read
@@ -239,7 +239,7 @@ def _says(entry: Entry, account: str, cost: Sums, event: str) -> bool:
         return False
 
 
-def _overspending(node: Node) -> str | None:
+def _overspending(node: AccountNode) -> str | None:
     account, spent = node.account, node.standing.spent
     if account.is_plan or not any(spent):
         return None

@@ -102,7 +102,7 @@ def verify(
 
     def books() -> Comparison:
         if not compared:
-            raise _NotCheckable("the books could not be compared")
+            raise _MissingEvidence("the books could not be compared")
         return compared[0]
 
     def journal() -> str:
@@ -141,14 +141,14 @@ def _check_about(log: AuditLog, evidence: Evidence) -> None:
             )
 
 
-class _NotCheckable(Exception):
+class _MissingEvidence(Exception):
     """What a step needs is not there."""
 
 
 def _step(number: int, name: str, check: Callable[[], str]) -> Step:
     try:
         return Step(number, name, Outcome.CHECKED, check())
-    except _NotCheckable as missing:
+    except _MissingEvidence as missing:
         return Step(number, name, Outcome.NOT_CHECKABLE, str(missing))
     except (VerificationFailed, InvalidInput, Malformed, BadSignature) as error:
         return Step(number, name, Outcome.FAILED, str(error))
@@ -175,7 +175,7 @@ def _answers_held(count: int, key: ReplayKey | None) -> str:
 
 def _kept_copies(storage: Storage, log: AuditLog, evidence: Evidence, newest: list[int]) -> str:
     if not evidence.checkpoints or evidence.policy is None:
-        raise _NotCheckable(
+        raise _MissingEvidence(
             "no checkpoint from outside the database was handed in: a database restored from an "
             "old backup would not show"
         )
@@ -208,7 +208,7 @@ def _extends(storage: Storage, log: AuditLog, policy: Policy, name: str, content
 
 def _witnesses(storage: Storage, log: AuditLog, evidence: Evidence) -> str:
     if not evidence.witnesses or evidence.policy is None or evidence.key is None:
-        raise _NotCheckable("no witness was asked")
+        raise _MissingEvidence("no witness was asked")
     head = storage.submit(log.head)
     checkpoint = Checkpoint(log.origin, head.size, head.root)
     note = Note(checkpoint.text, (evidence.key.sign(checkpoint.text),))
@@ -224,14 +224,14 @@ def _witnesses(storage: Storage, log: AuditLog, evidence: Evidence) -> str:
     if any(answer.outcome in against for answer in answers):
         raise VerificationFailed(said)
     if not all(answer.outcome is Answered.COSIGNED for answer in answers):
-        raise _NotCheckable(said)
+        raise _MissingEvidence(said)
     return said
 
 
 def _newer(storage: Storage, log: AuditLog, newest: list[int]) -> str:
     size = storage.submit(log.head).size
     covered = max(newest, default=0)
-    raise _NotCheckable(
+    raise _MissingEvidence(
         f"{size - covered} of {size} records are newer than the newest copy handed in; records "
         "that were lost after it cannot be noticed"
     )

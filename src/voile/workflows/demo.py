@@ -44,7 +44,7 @@ from voile.federation.private_explainer import PrivateExplainer
 from voile.federation.tables import NetworkModel, TableRecords
 from voile.models import Box, Model, wrap
 from voile.release import PostProcessed
-from voile.training import Plan, with_arrays
+from voile.training import TrainingPlan, with_arrays
 from voile.workflows.artefact import Artefact
 from voile.workflows.custody import open_custody
 from voile.workflows.explain import ReleaseService
@@ -129,7 +129,7 @@ def run(
         epsilon=EPSILON,
         delta=DELTA,
         folder=output,
-        distillation=Plan(steps=distillation_steps),
+        distillation=TrainingPlan(steps=distillation_steps),
     )
     done = federate(job, rounds_seen=rounds_seen, steps_seen=steps_seen, say=say)
     judged = elsewhere.rows[:: len(elsewhere) // _JUDGED_ROWS][:_JUDGED_ROWS]

@@ -50,8 +50,8 @@ from voile.federation.private_explainer import PrivateExplainer, train_private_e
 from voile.federation.tables import NetworkModel, TableRecords
 from voile.models import digest_of
 from voile.privacy.accounting import PrivacyLoss
-from voile.training import Plan
 from voile.training import Progress as Steps
+from voile.training import TrainingPlan
 from voile.workflows.artefact import (
     Artefact,
     Contents,
@@ -114,7 +114,7 @@ class Job:
     rounds: int = 10
     participations: int | None = None
     hidden: tuple[int, ...] | None = None
-    distillation: Plan = EXPLAINER_PLAN
+    distillation: TrainingPlan = EXPLAINER_PLAN
     remarks: tuple[str, ...] = ()
 
     @property

@@ -21,11 +21,11 @@ Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^/\\\x00-\x1f]+$")]
 
 
-class _Section(BaseModel):
+class _ConfigSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
 
 
-class Client(_Section):
+class Client(_ConfigSection):
     """A party that trains on its own rows.
 
     Args:
@@ -39,14 +39,14 @@ class Client(_Section):
     rows: Count
 
 
-class HeldOut(_Section):
+class HeldOut(_ConfigSection):
     """Rows that are listed as unprotected: figures of the report are measured on them."""
 
     name: Name
     data: Path
 
 
-class Privacy(_Section):
+class Privacy(_ConfigSection):
     """The total that is promised for each row of each client, black box and surrogate together.
 
     Sizes are public under both relations that can be chosen here.
@@ -63,7 +63,7 @@ class Privacy(_Section):
         return self
 
 
-class Training(_Section):
+class Training(_ConfigSection):
     """How much is trained. What is left out follows from the public sizes.
 
     Args:
@@ -92,7 +92,7 @@ class Training(_Section):
 Party = TypeVar("Party", Client, HeldOut)
 
 
-class FederationConfig(_Section):
+class FederationConfig(_ConfigSection):
     """What `voile federate` reads.
 
     Args:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from voile.core.errors import InvalidInput
-from voile.core.schema import ColumnReport, Finding, Problem, RawColumn, Schema
+from voile.core.schema import ColumnFinding, ColumnReport, Problem, RawColumn, Schema
 
 _HARMLESS = (Problem.MISSING, Problem.NOT_WHOLE)
 _NO_LABEL = (Problem.UNKNOWN, Problem.UNREADABLE)
@@ -102,7 +102,7 @@ def _of_label(column: ColumnReport, rows: int, *, constant: bool) -> Iterator[Re
         yield Remark(column.name, "has one value only: figures say little", fatal=False)
 
 
-def _outside(findings: list[Finding], rows: int) -> str:
+def _outside(findings: list[ColumnFinding], rows: int) -> str:
     parts = []
     for each in findings:
         examples = ", ".join(f"{e.value} in row {e.row}" for e in each.examples[:3])

@@ -22,7 +22,7 @@ from tests.unit.audit_log.examples import (
 from voile.audit_log import Witness, serve
 from voile.audit_log.merkle import EMPTY_ROOT
 from voile.audit_log.notes import Checkpoint, Note, Signature, cosigned_at, parse_signatures
-from voile.audit_log.witness import PART, SIZE_TYPE, Reply, Request
+from voile.audit_log.witness import PART, SIZE_TYPE, AddCheckpointRequest, Reply
 from voile.audit_log.witness_server import WitnessServer
 from voile.core.errors import InvalidInput
 from voile.core.storage import Storage, open_storage
@@ -54,7 +54,7 @@ def witness(storage: Storage) -> Witness:
 
 def request(log: SmallLog, old: int, new: int, note: Note | None = None) -> bytes:
     proof = log.storage.submit(lambda t: log.log.consistency_proof(t, min(old, new), new))
-    return bytes(Request(old, proof, bytes(note or log.note(new, cosigners=()))))
+    return bytes(AddCheckpointRequest(old, proof, bytes(note or log.note(new, cosigners=()))))
 
 
 def assert_cosigned(reply: Reply, note: Note) -> None:
@@ -111,7 +111,7 @@ class TestStatuses:
     def test_400_an_old_size_above_the_checkpoint_s(
         self, witness: Witness, small: SmallLog
     ) -> None:
-        body = bytes(Request(9, (), bytes(small.note(7))))
+        body = bytes(AddCheckpointRequest(9, (), bytes(small.note(7))))
         assert witness.add_checkpoint(body).status == 400
 
     def test_403_no_trusted_signature(self, witness: Witness, small: SmallLog) -> None:
@@ -141,15 +141,15 @@ class TestStatuses:
         witness.add_checkpoint(request(small, 0, 20))
         assert witness.add_checkpoint(request(forked, 20, 20)).status == 409
         text = Checkpoint(ORIGIN, 0, b"x" * 32).text
-        empty = bytes(Request(0, (), bytes(Note(text, (LOG_KEY.sign(text),)))))
+        empty = bytes(AddCheckpointRequest(0, (), bytes(Note(text, (LOG_KEY.sign(text),)))))
         assert witness.add_checkpoint(empty).status == 409
 
     def test_409_an_empty_log_has_one_root(self, witness: Witness) -> None:
         text = Checkpoint(ORIGIN, 0, b"x" * 32).text
-        body = bytes(Request(0, (), bytes(Note(text, (LOG_KEY.sign(text),)))))
+        body = bytes(AddCheckpointRequest(0, (), bytes(Note(text, (LOG_KEY.sign(text),)))))
         assert witness.add_checkpoint(body).status == 409
         text = Checkpoint(ORIGIN, 0, EMPTY_ROOT).text
-        body = bytes(Request(0, (), bytes(Note(text, (LOG_KEY.sign(text),)))))
+        body = bytes(AddCheckpointRequest(0, (), bytes(Note(text, (LOG_KEY.sign(text),)))))
         assert witness.add_checkpoint(body).status == 200
 
     def test_422_a_fork(self, witness: Witness, small: SmallLog, forked: SmallLog) -> None:
@@ -162,13 +162,13 @@ class TestStatuses:
     def test_422_a_proof_from_nothing_must_be_empty(
         self, witness: Witness, small: SmallLog
     ) -> None:
-        body = bytes(Request(0, (b"x" * 32,), bytes(small.note(7))))
+        body = bytes(AddCheckpointRequest(0, (b"x" * 32,), bytes(small.note(7))))
         assert witness.add_checkpoint(body).status == 422
 
     def test_a_rollback_is_never_cosigned(self, witness: Witness, small: SmallLog) -> None:
         witness.add_checkpoint(request(small, 0, 20))
         for old in (0, 10, 20):
-            body = bytes(Request(old, (), bytes(small.note(10))))
+            body = bytes(AddCheckpointRequest(old, (), bytes(small.note(10))))
             assert witness.add_checkpoint(body).status in (400, 409)
         assert_stands_at(witness, small, 20)
 

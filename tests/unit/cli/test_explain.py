@@ -408,9 +408,9 @@ def test_people_read_a_table(run: Any) -> None:
 def test_a_learned_explainer(run: Any) -> None:
     from voile.attribution.fastshap import save, train_explainer, train_surrogate
     from voile.core.randomness import Seeded
-    from voile.training import Plan
+    from voile.training import TrainingPlan
 
-    plan = Plan(steps=5, hidden=(8,))
+    plan = TrainingPlan(steps=5, hidden=(8,))
     rows = np.random.default_rng(0).uniform(0, 10, (50, 3)) * [1, 1, 0]
     learnt = train_surrogate(SCORE, rows, schema=SCHEMA, source=Seeded(1), plan=plan)
     save(train_explainer(learnt, rows, source=Seeded(1), plan=plan), Path("e.safetensors"))

@@ -326,9 +326,9 @@ def perceptron_like(explainer: FastShap) -> Any:
 def test_a_distilled_explainer_costs_nothing_more(
     trained: PrivateExplainer, clinic: ClinicFederation
 ) -> None:
-    from voile.training import Plan
+    from voile.training import TrainingPlan
 
-    quick = Plan(steps=20, batch_rows=32, hidden=(16,), checks=1)
+    quick = TrainingPlan(steps=20, batch_rows=32, hidden=(16,), checks=1)
     explainer = trained.distilled(Seeded(0), plan=quick).explainer
     found = trained.by_network(explainer, clinic.reference[:3])
     assert found.guarantees == trained.of_surrogate(clinic.reference[:3]).guarantees

@@ -12,7 +12,7 @@ from voile.ledger.allocation import (
     HOUR,
     DynamicAllocation,
     EqualVariance,
-    Fixed,
+    FixedEvent,
     Query,
     QueryType,
     Situation,
@@ -116,7 +116,9 @@ class TestOurs:
 
 
 def test_fixed_and_uniform() -> None:
-    assert spend(Fixed(Gaussian(30.0)), hourly(500)) == [30.0] * ACCOUNT.how_many(Gaussian(30.0))
+    assert spend(FixedEvent(Gaussian(30.0)), hourly(500)) == [30.0] * ACCOUNT.how_many(
+        Gaussian(30.0)
+    )
     given = spend(UniformOverHorizon(40), hourly(60))
     assert len(given) == 40
     assert len(set(given)) == 1

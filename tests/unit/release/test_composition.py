@@ -8,15 +8,15 @@ import pytest
 
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy.accounting.conversion import gaussian_epsilon, zcdp_to_epsilon
-from voile.privacy.mechanisms import Gaussian
+from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.release.composition import epsilon_of_repeated
 
 ONE = Sensitivity(value=1.0, norm=Norm.L2, unit=ProtectedUnit.ROW, relation=Relation.BLANK_ONE)
 
 
-def noise(delta: float, size: int) -> Gaussian:
-    return Gaussian.calibrated(ONE, epsilon=1.0, delta=delta, shape=(size,))
+def noise(delta: float, size: int) -> GaussianMechanism:
+    return GaussianMechanism.calibrated(ONE, epsilon=1.0, delta=delta, shape=(size,))
 
 
 def test_at_a_delta_in_use_it_is_nearly_that_of_the_continuous_law() -> None:

@@ -17,7 +17,7 @@ from voile.attribution.players import Players
 from voile.core.errors import InvalidInput
 from voile.core.schema import Feature, Numbers, Schema
 from voile.models import Box, wrap
-from voile.release.coalition_designs import Designs, full_stretch
+from voile.release.coalition_designs import BackgroundRowDesigns, full_stretch
 from voile.release.evaluation import PairByPair
 from voile.release.games import BackgroundGames
 from voile.release.intervals import sampling_error
@@ -43,7 +43,7 @@ def games(
     *,
     groups: Any = None,
     speed: Speed | None = None,
-    designs: Designs | None = None,
+    designs: BackgroundRowDesigns | None = None,
     together: bool = True,
 ) -> BackgroundGames:
     model = wrap(two, outputs=Box(-1, 1), digest="two", treats_rows_independently=together)
@@ -75,7 +75,7 @@ def test_pair_by_pair_a_model_of_single_rows_plays_the_same_games(
     with_null = BACKGROUND.copy()
     with_null[4] = math.nan
     players = Players.of(SCHEMA.feature_names, groups).count
-    designs = Designs(players, len(BACKGROUND), 8, 0) if sampled else None
+    designs = BackgroundRowDesigns(players, len(BACKGROUND), 8, 0) if sampled else None
     settings: dict[str, Any] = {"groups": groups, "designs": designs}
     apart = games(with_null, together=False, **settings)
     assert isinstance(apart.evaluation, PairByPair)
@@ -136,7 +136,7 @@ def test_sums_are_pairwise() -> None:
 def test_drawn_coalitions_are_right_on_average() -> None:
     """2,000 copies of one background row: the error is within its bound, wrong once in 1e6."""
     copies = np.repeat(BACKGROUND[:1], 2000, axis=0)
-    designs = Designs(PLAYERS, 2000, 10, seed=3)
+    designs = BackgroundRowDesigns(PLAYERS, 2000, 10, seed=3)
     found = games(copies, designs=designs).joint(ROWS)
     exact = games(BACKGROUND[:1]).joint(ROWS)
     error = sampling_error(
@@ -152,13 +152,13 @@ def test_drawn_coalitions_are_right_on_average() -> None:
 def test_drawn_coalitions_respect_null_records() -> None:
     null = BACKGROUND.copy()
     null[:] = math.nan
-    designs = Designs(PLAYERS, 30, 5, seed=0)
+    designs = BackgroundRowDesigns(PLAYERS, 30, 5, seed=0)
     assert np.allclose(games(null, designs=designs).joint(ROWS), games(null).joint(ROWS))
 
 
 def test_each_weight_is_what_the_coalition_counts_over_its_chance() -> None:
     """The sum over all coalitions of chance × weight is the Shapley matrix itself."""
-    designs = Designs(PLAYERS, 1, 2**PLAYERS - 2, seed=0)
+    designs = BackgroundRowDesigns(PLAYERS, 1, 2**PLAYERS - 2, seed=0)
     every = np.array(list(itertools.product([False, True], repeat=PLAYERS))[1:-1])
     designs.__dict__["coalitions"] = every[np.newaxis]
     size = every.sum(axis=1)
@@ -172,7 +172,7 @@ def test_each_weight_is_what_the_coalition_counts_over_its_chance() -> None:
 
 @pytest.mark.parametrize("pairs", [4, 40])
 def test_no_game_is_stretched_beyond_the_certificate(pairs: int) -> None:
-    designs = Designs(PLAYERS, 4, pairs, seed=1)
+    designs = BackgroundRowDesigns(PLAYERS, 4, pairs, seed=1)
     furthest = 0.0
     for row in range(4):
         weights = designs.weights(slice(row, row + 1))[0].T
@@ -182,7 +182,9 @@ def test_no_game_is_stretched_beyond_the_certificate(pairs: int) -> None:
 
 
 def test_more_coalitions_come_down_to_all_of_them() -> None:
-    stretches = [Designs(12, 5, pairs, seed=0).stretch for pairs in (12, 120, 1200, 12_000)]
+    stretches = [
+        BackgroundRowDesigns(12, 5, pairs, seed=0).stretch for pairs in (12, 120, 1200, 12_000)
+    ]
     assert stretches == sorted(stretches, reverse=True)
     assert full_stretch(12) < stretches[-1] < 1.05 * full_stretch(12)
 
@@ -192,7 +194,7 @@ def test_one_background_row_moves_sampled_values_by_no_more_than_the_bound() -> 
     from voile.core.guarantee import Relation
     from voile.privacy.sensitivity import sampled_shapley_background_with_base
 
-    designs = Designs(PLAYERS, 2, 6, seed=5)
+    designs = BackgroundRowDesigns(PLAYERS, 2, 6, seed=5)
     inside = designs.coalitions[0]
     bound = sampled_shapley_background_with_base(
         features=PLAYERS,
@@ -231,6 +233,6 @@ def test_one_background_row_moves_sampled_values_by_no_more_than_the_bound() -> 
 
 def test_designs_that_are_none_are_refused() -> None:
     with pytest.raises(InvalidInput, match="at least one pair"):
-        Designs(1, 5, 5, 0)
+        BackgroundRowDesigns(1, 5, 5, 0)
     with pytest.raises(InvalidInput, match="too much memory"):
-        Designs(500, 100_000, 8000, 0)
+        BackgroundRowDesigns(500, 100_000, 8000, 0)

@@ -15,7 +15,7 @@ from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Feature, Numbers, Schema
 from voile.models import Box, wrap
 from voile.release import PUBLIC, PrivateBackgroundShapley
-from voile.release.coalition_designs import Designs
+from voile.release.coalition_designs import BackgroundRowDesigns
 from voile.release.intervals import (
     NO_SAMPLING,
     SamplingError,
@@ -46,7 +46,7 @@ def test_without_noise_it_is_the_bound_on_sampling() -> None:
 
 def test_the_bound_on_sampling_follows_from_the_coalitions() -> None:
     """For one player, the squares of the weights are H² on average and (d − 1)·H² at most."""
-    designs = Designs(9, 400, 60, seed=0)
+    designs = BackgroundRowDesigns(9, 400, 60, seed=0)
     weights = designs.weights(slice(None)) * designs.pairs
     squares = (weights**2).mean(axis=(0, 1))
     assert np.allclose(squares, designs.harmonic**2, rtol=0.1)

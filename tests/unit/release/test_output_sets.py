@@ -19,7 +19,7 @@ from voile.privacy.sensitivity import (
     shapley_background_with_base,
 )
 from voile.release import PUBLIC, OverItself, PrivateBackgroundShapley, PrivateInteractions
-from voile.release.output_sets import DECLARED_ROW_WISE, FORGETFUL, STEADY
+from voile.release.output_sets import DECLARED_ROW_WISE, MODEL_IS_STATELESS, SAME_INPUT_SAME_OUTPUT
 
 Array = NDArray[np.float64]
 STATED = 2.0**-20
@@ -47,7 +47,7 @@ def build(kind: Any, players: int, first: float = 1.0, **settings: Any) -> Any:
     return kind(model, rows, schema=schema(players), **common, **promise, **settings)
 
 
-@pytest.mark.parametrize("text", [STEADY, DECLARED_ROW_WISE, FORGETFUL])
+@pytest.mark.parametrize("text", [SAME_INPUT_SAME_OUTPUT, DECLARED_ROW_WISE, MODEL_IS_STATELESS])
 def test_what_is_assumed_of_a_model_is_what_is_paid_for(text: str) -> None:
     assert "2^-20 of the width" in " ".join(text.split())
 

@@ -12,7 +12,7 @@ from voile.attribution import Evaluations, ExactShapley, KernelShapley
 from voile.core.errors import Refused
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.models import Box, wrap
-from voile.privacy.mechanisms import Gaussian
+from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, clipped_mean
 from voile.release import (
     ALL_PUBLIC,
@@ -69,7 +69,9 @@ def output_perturbed(rows: Any, labels: Any, epsilon: float) -> tuple[Any, Guara
     sensitivity = clipped_mean(
         bound=1.0, rows=len(rows), norm=Norm.L2, relation=Relation.REPLACE_ONE
     )
-    noise = Gaussian.calibrated(sensitivity, epsilon=epsilon, delta=1e-5, shape=(signed.shape[1],))
+    noise = GaussianMechanism.calibrated(
+        sensitivity, epsilon=epsilon, delta=1e-5, shape=(signed.shape[1],)
+    )
     weights = noise.randomise(short.mean(axis=0))
     promise = Guarantee(
         epsilon=epsilon,

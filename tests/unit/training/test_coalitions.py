@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from voile.core.errors import InvalidInput
-from voile.training import Chains, kernel_pairs, uniform_sizes
+from voile.training import CoalitionChains, kernel_pairs, uniform_sizes
 
 
 def test_sizes_are_uniform_and_players_equally_likely() -> None:
@@ -41,7 +41,7 @@ def worth(coalitions: np.ndarray) -> np.ndarray:
 
 
 def test_the_mean_over_all_orders_is_the_shapley_value() -> None:
-    chains = Chains(np.array(list(permutations(range(3)))))
+    chains = CoalitionChains(np.array(list(permutations(range(3)))))
     full = np.repeat(worth(np.ones((1, 3))), 6, axis=0).astype(np.float32)
     found = chains.estimates(
         worth(chains.coalitions).astype(np.float32), worth(np.zeros(3)).astype(np.float32), full
@@ -56,7 +56,7 @@ def test_one_order_is_exact_up_to_pairwise_interactions() -> None:
     def pairwise(z: np.ndarray) -> np.ndarray:
         return np.stack([z[..., 0] + 3 * z[..., 0] * z[..., 1] - z[..., 1] * z[..., 2]], axis=-1)
 
-    chains = Chains.drawn(np.random.default_rng(0), 50, 3)
+    chains = CoalitionChains.drawn(np.random.default_rng(0), 50, 3)
     worths = pairwise(chains.coalitions).astype(np.float32)
     full = np.full((50, 1), 3.0, dtype=np.float32)
     found = chains.estimates(worths, np.zeros(1, dtype=np.float32), full)

@@ -14,9 +14,9 @@ from voile.training import (
     Batch,
     Head,
     Identity,
-    Plan,
     Sigmoid,
     Softmax,
+    TrainingPlan,
     arrays_of,
     divergence,
     fit,
@@ -144,7 +144,7 @@ def test_fit_learns_keeps_the_best_and_reports() -> None:
         found: Tensor = (learner(given[0]) - given[1]).square().sum(1)
         return found
 
-    plan = Plan(steps=400, batch_rows=32, peak_rate=0.02, hidden=(16,), checks=8)
+    plan = TrainingPlan(steps=400, batch_rows=32, peak_rate=0.02, hidden=(16,), checks=8)
     validation = batch()
     history = fit(network, batch, loss, plan, validation=validation,
                   progress=lambda done, total: seen.append((done, total)))  # fmt: skip
@@ -169,7 +169,7 @@ def test_weights_that_got_worse_are_not_kept() -> None:
         return found
 
     ones = torch.ones(8, 1)
-    history = fit(network, lambda: (ones, 10 * ones), loss, Plan(steps=100, checks=5),
+    history = fit(network, lambda: (ones, 10 * ones), loss, TrainingPlan(steps=100, checks=5),
                   validation=(ones, 0 * ones))  # fmt: skip
     assert history.kept_step == 20
     with torch.no_grad():
@@ -185,7 +185,7 @@ def test_a_loss_that_is_no_number_is_an_error() -> None:
         return found
 
     with pytest.raises(InvalidInput, match="NaN"):
-        fit(network, lambda: (torch.ones(2, 1),), loss, Plan(steps=3))
+        fit(network, lambda: (torch.ones(2, 1),), loss, TrainingPlan(steps=3))
 
 
 @pytest.mark.parametrize(
@@ -194,4 +194,4 @@ def test_a_loss_that_is_no_number_is_an_error() -> None:
 )
 def test_impossible_plans_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
-        Plan(**wrong)  # type: ignore[arg-type]
+        TrainingPlan(**wrong)  # type: ignore[arg-type]

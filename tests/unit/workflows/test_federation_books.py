@@ -23,8 +23,7 @@ from voile.audit_log import (
 from voile.audit_log.notes import KeyKind
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Relation
-from voile.federation import Outcome, RoundReport
-from voile.federation import Participation as Asked
+from voile.federation import Outcome, Participation, RoundReport
 from voile.ledger import Ledger
 from voile.privacy.events import Gaussian, PoissonSampled, PrivacyEvent, Repeated
 from voile.workflows.budget_verification import Evidence, verify
@@ -41,8 +40,8 @@ def books(tmp_path: Path) -> Iterator[Custody]:
         yield opened
 
 
-def asked(number: int, event: PrivacyEvent | None = EVENT) -> Asked:
-    return Asked("north", "black box", number, event)
+def asked(number: int, event: PrivacyEvent | None = EVENT) -> Participation:
+    return Participation("north", "black box", number, event)
 
 
 def records(books: Custody) -> list[object]:

@@ -23,7 +23,7 @@ from voile.attribution.fastshap.surrogate import Surrogate
 from voile.core.errors import InvalidInput
 from voile.core.randomness import GeneratorSource
 from voile.core.schema import Rows, Schema
-from voile.training import Plan, Progress
+from voile.training import Progress, TrainingPlan
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,7 +57,7 @@ def distil(
     schema: Schema,
     *,
     source: GeneratorSource,
-    plan: Plan = EXPLAINER_PLAN,
+    plan: TrainingPlan = EXPLAINER_PLAN,
     objective: Objective = OBJECTIVE,
     inferred_share: float = 0.75,
     unprotected_rows: Any = None,

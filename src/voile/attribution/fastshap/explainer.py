@@ -15,7 +15,7 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.optional import optional
 from voile.models import Rows
-from voile.training import History
+from voile.training import TrainingHistory
 
 if TYPE_CHECKING:
     from torch import nn
@@ -40,7 +40,7 @@ class FastShap:
 
     surrogate: Surrogate
     network: nn.Sequential
-    history: History | None = None
+    history: TrainingHistory | None = None
     threads: int = 1
 
     def __post_init__(self) -> None:

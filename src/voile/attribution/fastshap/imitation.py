@@ -17,16 +17,16 @@ from voile.core.explanation_checks import or_numbered
 from voile.core.optional import optional
 from voile.core.randomness import GeneratorSource
 from voile.core.schema import Schema
-from voile.models import Box, Model, Outputs, OutputSet, Rows, Simplex, wrap
+from voile.models import Box, DeclaredOutputs, Model, Outputs, Rows, Simplex, wrap
 from voile.training import (
     Batch,
     Head,
     Identity,
     Loss,
-    Plan,
     Progress,
     Sigmoid,
     Softmax,
+    TrainingPlan,
     divergence,
     fit,
     perceptron,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 OutputLoss = Callable[["Head", "Tensor", "Tensor"], "Tensor"]
 """Distance of outputs from targets, (n,), given head, logits and targets."""
 
-SURROGATE_PLAN: Final = Plan(steps=4_000, batch_rows=256, hidden=(128, 128))
+SURROGATE_PLAN: Final = TrainingPlan(steps=4_000, batch_rows=256, hidden=(128, 128))
 COALITIONS: Final = 4
 HELD_OUT: Final = 0.1
 MOST_HELD_OUT: Final = 5_000
@@ -52,7 +52,7 @@ def train_surrogate(
     source: GeneratorSource,
     schema: Schema | None = None,
     groups: Groups | None = None,
-    plan: Plan = SURROGATE_PLAN,
+    plan: TrainingPlan = SURROGATE_PLAN,
     loss: OutputLoss = divergence,
     progress: Progress | None = None,
 ) -> Surrogate:
@@ -92,7 +92,7 @@ def imitate(
     targets: Outputs,
     draw: np.random.Generator,
     *,
-    plan: Plan,
+    plan: TrainingPlan,
     loss: OutputLoss = divergence,
     progress: Progress | None = None,
 ) -> Surrogate:
@@ -141,7 +141,7 @@ def _blank(
     names: tuple[str, ...],
     schema: Schema | None,
     groups: Groups | None,
-    plan: Plan,
+    plan: TrainingPlan,
     draw: np.random.Generator,
 ) -> Surrogate:
     if len(rows) < 20:
@@ -160,7 +160,7 @@ def _blank(
     )
 
 
-def head_for(declared: OutputSet, targets: Outputs) -> Head:
+def head_for(declared: DeclaredOutputs, targets: Outputs) -> Head:
     """The head whose outputs lie where the model's do."""
     outputs = targets.shape[1]
     if isinstance(declared, Simplex) and outputs > 1:

@@ -13,12 +13,12 @@ from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.core.randomness import GeneratorSource
 from voile.models import Rows
-from voile.training import Batch, Plan, Progress, fit, perceptron
+from voile.training import Batch, Progress, TrainingPlan, fit, perceptron
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-EXPLAINER_PLAN: Final = Plan(steps=3_000, batch_rows=512, hidden=(128, 128))
+EXPLAINER_PLAN: Final = TrainingPlan(steps=3_000, batch_rows=512, hidden=(128, 128))
 OBJECTIVE: Final = KernelRegression()
 HELD_OUT: Final = 1_024
 
@@ -28,7 +28,7 @@ def train_explainer(
     rows: Any,
     *,
     source: GeneratorSource,
-    plan: Plan = EXPLAINER_PLAN,
+    plan: TrainingPlan = EXPLAINER_PLAN,
     objective: Objective = OBJECTIVE,
     progress: Progress | None = None,
 ) -> FastShap:
@@ -62,7 +62,7 @@ def learn(
     held_out: Rows,
     draw: np.random.Generator,
     *,
-    plan: Plan,
+    plan: TrainingPlan,
     objective: Objective,
     progress: Progress | None,
     sees_surrogate: bool = False,

@@ -22,7 +22,7 @@ import numpy as np
 from voile.attribution.fastshap.surrogate import Surrogate
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
-from voile.training import Batch, Chains, kernel_pairs
+from voile.training import Batch, CoalitionChains, kernel_pairs
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -98,7 +98,7 @@ def sampled_values(
     """Unbiased estimates of the Shapley values, one an order, (n, orders, players, outputs)."""
     torch: Any = optional("torch", extra="torch")
     players, n = surrogate.players.count, len(columns)
-    chains = Chains.drawn(draw, n * orders, players)
+    chains = CoalitionChains.drawn(draw, n * orders, players)
     asked = chains.coalitions.reshape(n, -1, players)
     with torch.no_grad():
         worths = surrogate.worths(columns, torch.from_numpy(asked)).numpy()

@@ -16,7 +16,7 @@ from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.core.schema import Schema
 from voile.models import Outputs, Presence, Rows, digest_of
-from voile.training import Head, History, arrays_of
+from voile.training import Head, TrainingHistory, arrays_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -71,7 +71,7 @@ class Surrogate:
     feature_names: tuple[str, ...]
     output_names: tuple[str, ...]
     schema: Schema | None = None
-    history: History | None = None
+    history: TrainingHistory | None = None
     fidelity: Fidelity | None = None
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ Read or write one:
     domains `Numbers` and `Categories`. A `voile.core.errors.SchemaError` names line and field.
 
 Bring data into shape:
-    a *table* of raw values (`Table`) becomes `Rows` by `Schema.rows`, and those `Encoded` by
+    a *table* of raw values (`ColumnTable`) becomes `Rows` by `Schema.rows`, and those `Encoded` by
     `Schema.encode`; `Schema.decode` and `Schema.table` go back, `Schema.clamp` brings foreign rows
     inside, `Schema.labels` reads the label.
 
@@ -27,21 +27,22 @@ How raw values are read:
     stand for themselves.
 """
 
-from voile.core.schema.arrays import Encoded, FeatureValues, RawColumn, Rows, Table
+from voile.core.schema.arrays import ColumnTable, Encoded, FeatureValues, RawColumn, Rows
 from voile.core.schema.domains import Categories, Domain, Numbers, Problem
 from voile.core.schema.features import Feature, Label
-from voile.core.schema.report import ColumnReport, Example, Finding, SchemaReport
+from voile.core.schema.report import ColumnFinding, ColumnReport, Example, SchemaReport
 from voile.core.schema.schema import Schema
 
 __all__ = [
     "Categories",
+    "ColumnFinding",
     "ColumnReport",
+    "ColumnTable",
     "Domain",
     "Encoded",
     "Example",
     "Feature",
     "FeatureValues",
-    "Finding",
     "Label",
     "Numbers",
     "Problem",
@@ -49,5 +50,4 @@ __all__ = [
     "Rows",
     "Schema",
     "SchemaReport",
-    "Table",
 ]

@@ -24,7 +24,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 """Shape (n,): which rows a statement is about."""
 
 
-class Table(Protocol):
+class ColumnTable(Protocol):
     """Raw data by column name: a dict of lists or 1-D arrays, a pandas DataFrame, ..."""
 
     def keys(self) -> Iterable[Any]: ...

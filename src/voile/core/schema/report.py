@@ -22,7 +22,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Finding:
+class ColumnFinding:
     """How many values of a column have one problem, with the first few distinct ones."""
 
     problem: Problem
@@ -35,7 +35,7 @@ class ColumnReport:
     """One finding for every problem that a value of this column could have, found or not."""
 
     name: str
-    findings: tuple[Finding, ...]
+    findings: tuple[ColumnFinding, ...]
 
     def count(self, problem: Problem) -> int:
         """How many values have `problem`."""
@@ -80,7 +80,7 @@ def column_report(name: str, domain: Domain, column: RawColumn) -> ColumnReport:
     return ColumnReport(
         name,
         tuple(
-            Finding(problem, int(np.count_nonzero(mask)), _examples(column, mask))
+            ColumnFinding(problem, int(np.count_nonzero(mask)), _examples(column, mask))
             for problem, mask in problems.items()
         ),
     )

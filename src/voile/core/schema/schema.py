@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from voile.core.errors import InvalidInput, SchemaError
-from voile.core.schema.arrays import Encoded, FeatureValues, Mask, RawColumn, Rows, Table
+from voile.core.schema.arrays import ColumnTable, Encoded, FeatureValues, Mask, RawColumn, Rows
 from voile.core.schema.cells import raw_column, read_matrix
 from voile.core.schema.domains import Categories, Numbers, check_text
 from voile.core.schema.features import Feature, Label
@@ -131,7 +131,7 @@ class Schema:
         """The defaults as a row, shape (d,): what a blanked record becomes; read-only."""
         return _read_only(np.array([feature.null_value for feature in self.features]))
 
-    def rows(self, table: Table) -> Rows:
+    def rows(self, table: ColumnTable) -> Rows:
         """Read raw data: clamp to the bounds, round integers, put the default for what is no value.
 
         Missing, unreadable and unlisted values become the default; further columns are ignored. The
@@ -174,7 +174,7 @@ class Schema:
             null: Mask = np.logical_and.reduce(self._limits.lost(read), axis=1)
         return null
 
-    def labels(self, table: Table) -> FeatureValues:
+    def labels(self, table: ColumnTable) -> FeatureValues:
         """The labels of raw data, shape (n,): numbers, or index into the categories; else NaN."""
         if self.label is None:
             raise InvalidInput(f"the schema {self.name!r} declares no label")
@@ -220,7 +220,7 @@ class Schema:
                 for place, feature in enumerate(self.features)
             }
 
-    def check(self, table: Table) -> SchemaReport:
+    def check(self, table: ColumnTable) -> SchemaReport:
         """Say what in raw data falls outside the schema; for the custodian, never for release."""
         expected = list(self.feature_names) + ([self.label.name] if self.label else [])
         present = [str(name) for name in _column_names(table)]
@@ -242,7 +242,7 @@ class Schema:
                 unexpected_columns=tuple(n for n in present if n not in expected),
             )
 
-    def _columns(self, table: Table, names: Iterable[str]) -> dict[str, RawColumn]:
+    def _columns(self, table: ColumnTable, names: Iterable[str]) -> dict[str, RawColumn]:
         """The named columns, all there and of one length."""
         names = list(names)
         present = set(_column_names(table))
@@ -319,7 +319,7 @@ def _check_distinct(features: tuple[Feature, ...]) -> None:
             owners[column] = feature.name
 
 
-def _column_names(table: Table) -> list[Any]:
+def _column_names(table: ColumnTable) -> list[Any]:
     if not hasattr(table, "keys"):
         raise InvalidInput(
             f"expected a table (a mapping of column names to values), "

@@ -17,14 +17,14 @@ from voile.core.atomic_file import disk_fault
 from voile.core.errors import StorageFault
 
 
-class Identity(NamedTuple):
+class FileIdentity(NamedTuple):
     """Which file it is, whatever its name. No other file gets this while somebody has it open."""
 
     device: int
     number: int
 
     @classmethod
-    def of(cls, path: Path) -> Identity | None:
+    def of(cls, path: Path) -> FileIdentity | None:
         """The file that is found there now, or None."""
         try:
             found = path.stat()
@@ -62,7 +62,7 @@ class LinkedFiles:
 
     def __init__(self, database: Path) -> None:
         log = Path(f"{database}-wal")
-        opened, opened_log = Identity.of(database), Identity.of(log)
+        opened, opened_log = FileIdentity.of(database), FileIdentity.of(log)
         if opened is None or opened_log is None:
             raise StorageFault(f"{database}: was deleted while it was being opened")
         self.database, self._path = opened, str(database)
@@ -77,7 +77,7 @@ class LinkedFiles:
         return _is(self._log_path, self._log)
 
 
-def _is(path: str, file: Identity) -> bool:
+def _is(path: str, file: FileIdentity) -> bool:
     try:
         found = os.stat(path)  # noqa: PTH116  in every transaction: a Path takes twice as long
     except OSError:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from voile.core.errors import ForeignDatabase, InvalidInput, NewerDatabase
-from voile.core.storage.files import Identity
+from voile.core.storage.files import FileIdentity
 from voile.core.storage.group_commit import GroupCommit
 from voile.core.storage.memory import MemoryDatabase, MemorySession
 from voile.core.storage.parts import Part
@@ -105,14 +105,16 @@ def _opened(place: str | Path) -> Storage:
 
 _POSTGRES = ("postgresql://", "postgres://")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-_FILES: weakref.WeakValueDictionary[Identity | None, GroupCommit] = weakref.WeakValueDictionary()
+_FILES: weakref.WeakValueDictionary[FileIdentity | None, GroupCommit] = (
+    weakref.WeakValueDictionary()
+)
 _OPENING = threading.Lock()
 
 
 def _on_file(path: Path) -> Storage:
     """One connection for each file of a process, however often and under whatever name it opens."""
     with _OPENING:
-        commits = _FILES.get(Identity.of(path))
+        commits = _FILES.get(FileIdentity.of(path))
         if commits is not None and not (storage := Storage(commits)).is_closed:
             return storage
         session = SqliteSession(path)

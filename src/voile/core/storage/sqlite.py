@@ -19,7 +19,7 @@ from voile.core.errors import (
     StorageFull,
     StorageReadOnly,
 )
-from voile.core.storage.files import Identity, LinkedFiles, private_file
+from voile.core.storage.files import FileIdentity, LinkedFiles, private_file
 from voile.core.storage.session import Reader
 from voile.core.storage.sql import Dialect, SqlRecords
 from voile.core.storage.tables import Row
@@ -109,7 +109,7 @@ class SqliteSession(_Connected):
 
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
         real = private_file(path)
-        if Identity.of(real) in _BEFORE_FORK:
+        if FileIdentity.of(real) in _BEFORE_FORK:
             raise StorageFault(
                 f"{path}: was open when this process was forked, and SQLite cannot open it safely "
                 "here; close it before forking, or start the process with 'spawn'"
@@ -135,7 +135,7 @@ class SqliteSession(_Connected):
         _OPEN.add(self)
 
     @property
-    def file(self) -> Identity:
+    def file(self) -> FileIdentity:
         """Which file it is."""
         return self._files.database
 
@@ -251,7 +251,7 @@ class SqliteSession(_Connected):
 
 
 _OPEN: weakref.WeakSet[SqliteSession] = weakref.WeakSet()
-_BEFORE_FORK: set[Identity | None] = set()
+_BEFORE_FORK: set[FileIdentity | None] = set()
 
 
 def _leave_to_parent() -> None:

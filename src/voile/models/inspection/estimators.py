@@ -43,12 +43,15 @@ _FOREIGN: Final = ("numpy.random", "scipy.sparse")
 def is_row_wise(estimator: Any, method: str) -> bool:
     """Whether a method of an estimator is known to answer each row by itself, and steadily."""
     try:
-        return _Walk().is_sound(estimator) and is_exact_after(estimator, method, True) is not None
+        return (
+            _EstimatorWalk().is_sound(estimator)
+            and is_exact_after(estimator, method, True) is not None
+        )
     except Exception:  # an estimator that is not fitted, or damaged, is not known
         return False
 
 
-class _Walk:
+class _EstimatorWalk:
     """Through an estimator and all that it refers to, everything once."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from voile.core.optional import optional
-from voile.models.inspection.operators import Batch, Fixed, Node, Value
+from voile.models.inspection.operators import Batch, Fixed, GraphNode, Value
 from voile.models.inspection.rounding import DOUBLE, RULES
 from voile.models.inspection.unsure import sure
 
@@ -45,7 +45,7 @@ def _followed(onnx: Any, model: Any, answer: str) -> Value:
                 known[name] = Fixed(onnx.numpy_helper.to_array(attributes["value"]))
             else:
                 taken = [value(given) if given else None for given in node.input]
-                asked = Node(attributes, versions[domain], list(node.output).index(name))
+                asked = GraphNode(attributes, versions[domain], list(node.output).index(name))
                 known[name] = RULES[domain, node.op_type](asked, taken)
         return known[name]
 

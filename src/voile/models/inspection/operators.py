@@ -59,11 +59,11 @@ class Fixed:
 
 
 Value: TypeAlias = Batch | Fixed
-Rule: TypeAlias = Callable[["Node", Sequence[Value | None]], Value]
+Rule: TypeAlias = Callable[["GraphNode", Sequence[Value | None]], Value]
 
 
 @dataclass(frozen=True)
-class Node:
+class GraphNode:
     """What is asked of a node.
 
     Args:
@@ -89,14 +89,14 @@ def _fixed(value: Value | None) -> Fixed:
     return value
 
 
-def each(node: Node, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
+def each(node: GraphNode, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
     """Number by number; further inputs are single numbers, such as bounds."""
     for other in taken[1:]:
         sure(None, other is None or math.prod(_fixed(other).shape) == 1)
     return _batch(taken[0])
 
 
-def joined(node: Node, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
+def joined(node: GraphNode, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
     """Number by number, after shapes were aligned at their ends and axes of length 1 stretched."""
     batches = [value for value in taken if isinstance(value, Batch)]
     rank = batches[0].rank
@@ -120,13 +120,13 @@ def _stretched(sizes: tuple[int | None, ...]) -> int | None:
     return 1 if not wide else wide.pop() if len(wide) == 1 else None
 
 
-def matmul(node: Node, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
+def matmul(node: GraphNode, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
     left, right = _batch(taken[0]), _fixed(taken[1])
     sure(None, left.rank >= 2 and len(right.shape) == 2)
     return Batch((*left.rest[:-1], right.shape[1]))
 
 
-def gemm(node: Node, taken: Sequence[Value | None]) -> Value:
+def gemm(node: GraphNode, taken: Sequence[Value | None]) -> Value:
     left, right = _batch(taken[0]), _fixed(taken[1])
     sure(None, left.rank == 2 and not node.attributes.get("transA", 0))
     width = right.shape[0 if node.attributes.get("transB", 0) else 1]
@@ -139,7 +139,7 @@ def gemm(node: Node, taken: Sequence[Value | None]) -> Value:
 def along(default: int | None) -> Rule:
     """Along one axis that is not the batch; None: the last, or all from the second on before 13."""
 
-    def rule(node: Node, taken: Sequence[Value | None]) -> Value:
+    def rule(node: GraphNode, taken: Sequence[Value | None]) -> Value:
         found = _batch(taken[0])
         for other in taken[1:]:
             _beside(_fixed(other), found.rank)
@@ -150,7 +150,7 @@ def along(default: int | None) -> Rule:
     return rule
 
 
-def _axes_of(node: Node, taken: Sequence[Value | None]) -> list[int]:
+def _axes_of(node: GraphNode, taken: Sequence[Value | None]) -> list[int]:
     """From the attribute of older operators, or the second input of newer ones; never all."""
     if "axes" in node.attributes:
         return list(node.attributes["axes"])
@@ -158,7 +158,7 @@ def _axes_of(node: Node, taken: Sequence[Value | None]) -> list[int]:
     return _fixed(taken[1]).numbers
 
 
-def reduced(node: Node, taken: Sequence[Value | None]) -> Value:
+def reduced(node: GraphNode, taken: Sequence[Value | None]) -> Value:
     found = _batch(taken[0])
     axes = {found.inside(axis) for axis in _axes_of(node, taken)}
     sure(None, bool(axes))  # none given: over everything
@@ -167,12 +167,12 @@ def reduced(node: Node, taken: Sequence[Value | None]) -> Value:
     return Batch(tuple(size for p, size in enumerate(found.rest, 1) if p not in axes))
 
 
-def largest(node: Node, taken: Sequence[Value | None]) -> Value:
+def largest(node: GraphNode, taken: Sequence[Value | None]) -> Value:
     axis = [node.attributes.get("axis", 0)]
     return reduced(replace(node, attributes={**node.attributes, "axes": axis}), taken)
 
 
-def concatenated(node: Node, taken: Sequence[Value | None]) -> Value:
+def concatenated(node: GraphNode, taken: Sequence[Value | None]) -> Value:
     parts = [_batch(value) for value in taken]
     axis = parts[0].inside(node.attributes["axis"])
     sure(None, all(part.rank == parts[0].rank for part in parts))
@@ -181,7 +181,7 @@ def concatenated(node: Node, taken: Sequence[Value | None]) -> Value:
     return Batch((*parts[0].rest[: axis - 1], whole, *parts[0].rest[axis:]))
 
 
-def reshaped(node: Node, taken: Sequence[Value | None]) -> Value:
+def reshaped(node: GraphNode, taken: Sequence[Value | None]) -> Value:
     """The batch stays in front: it is kept by name (0), or what is left (−1) can only be it."""
     found, (first, *others) = _batch(taken[0]), _fixed(taken[1]).numbers
     kept = first == 0 and not node.attributes.get("allowzero", 0)
@@ -194,21 +194,21 @@ def reshaped(node: Node, taken: Sequence[Value | None]) -> Value:
     return sure(Batch(rest), first == -1 and whole and math.prod(before) == product)
 
 
-def flattened(node: Node, taken: Sequence[Value | None]) -> Value:
+def flattened(node: GraphNode, taken: Sequence[Value | None]) -> Value:
     found = _batch(taken[0])
     sure(None, node.attributes.get("axis", 1) == 1)
     sizes = [size for size in found.rest if size is not None]
     return Batch((math.prod(sizes) if len(sizes) == len(found.rest) else None,))
 
 
-def transposed(node: Node, taken: Sequence[Value | None]) -> Value:
+def transposed(node: GraphNode, taken: Sequence[Value | None]) -> Value:
     found = _batch(taken[0])
     order = list(node.attributes.get("perm", range(found.rank)[::-1]))
     sure(None, order[0] == 0)
     return Batch(tuple(found.rest[place - 1] for place in order[1:]))
 
 
-def unsqueezed(node: Node, taken: Sequence[Value | None]) -> Value:
+def unsqueezed(node: GraphNode, taken: Sequence[Value | None]) -> Value:
     found, axes = _batch(taken[0]), _axes_of(node, taken)
     rest: list[int | None] = list(found.rest)
     wider = Batch((None,) * (len(rest) + len(axes)))
@@ -217,20 +217,20 @@ def unsqueezed(node: Node, taken: Sequence[Value | None]) -> Value:
     return Batch(tuple(rest))
 
 
-def squeezed(node: Node, taken: Sequence[Value | None]) -> Value:
+def squeezed(node: GraphNode, taken: Sequence[Value | None]) -> Value:
     found = _batch(taken[0])
     gone = {found.inside(axis) for axis in _axes_of(node, taken)}
     return Batch(tuple(size for place, size in enumerate(found.rest, 1) if place not in gone))
 
 
-def sliced(node: Node, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
+def sliced(node: GraphNode, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
     """Starts, ends, axes, steps as inputs; without axes it begins with the batch."""
     found, limits = _batch(taken[0]), [_fixed(value) for value in taken[1:]]
     cut = {found.inside(axis) for axis in limits[2].numbers}
     return Batch(tuple(None if place in cut else s for place, s in enumerate(found.rest, 1)))
 
 
-def gathered(node: Node, taken: Sequence[Value | None]) -> Value:
+def gathered(node: GraphNode, taken: Sequence[Value | None]) -> Value:
     """Some places of an axis; or, from a fixed table, the lines that each row names."""
     axis = node.attributes.get("axis", 0)
     data, places = taken[0], taken[1]
@@ -243,14 +243,14 @@ def gathered(node: Node, taken: Sequence[Value | None]) -> Value:
     return Batch((*found.rest[: place - 1], *_fixed(places).shape, *found.rest[place:]))
 
 
-def extracted(node: Node, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
+def extracted(node: GraphNode, taken: Sequence[Value | None]) -> Value:  # noqa: ARG001
     """Some places of the last axis."""
     found = _batch(taken[0])
     sure(None, found.rank >= 2)
     return Batch((*found.rest[:-1], math.prod(_fixed(taken[1]).shape)))
 
 
-def normalised(node: Node, taken: Sequence[Value | None]) -> Value:
+def normalised(node: GraphNode, taken: Sequence[Value | None]) -> Value:
     """With the mean and variance of training, not of the batch; channels are the second axis."""
     found = _batch(taken[0])
     for other in taken[1:]:
@@ -260,18 +260,18 @@ def normalised(node: Node, taken: Sequence[Value | None]) -> Value:
     return sure(found, inference and found.rank >= 2)
 
 
-def kept(node: Node, taken: Sequence[Value | None]) -> Batch:  # noqa: ARG001
+def kept(node: GraphNode, taken: Sequence[Value | None]) -> Batch:  # noqa: ARG001
     """Takes (rows, features) and gives them back."""
     found = _batch(taken[0])
     return sure(found, found.rank == 2 and len(taken) == 1)
 
 
-def regressed(node: Node, taken: Sequence[Value | None]) -> Value:
+def regressed(node: GraphNode, taken: Sequence[Value | None]) -> Value:
     kept(node, taken)
     return Batch((None,))
 
 
-def classified(node: Node, taken: Sequence[Value | None]) -> Value:
+def classified(node: GraphNode, taken: Sequence[Value | None]) -> Value:
     """Labels, of shape (rows,), and scores."""
     kept(node, taken)
     return Batch((None,)) if node.output == 1 else Batch(())

@@ -20,7 +20,7 @@ import numpy as np
 
 from voile.models.inspection import operators as of
 from voile.models.inspection.layers import LEAST_EPSILON
-from voile.models.inspection.operators import Batch, Node, Rule, Value
+from voile.models.inspection.operators import Batch, GraphNode, Rule, Value
 from voile.models.inspection.unsure import sure
 
 Taken: TypeAlias = Sequence[Value | None]
@@ -31,7 +31,7 @@ DOUBLE: Final = 11
 def _passing(rule: Rule) -> Rule:
     """As exact as what it is given."""
 
-    def known(node: Node, taken: Taken) -> Value:
+    def known(node: GraphNode, taken: Taken) -> Value:
         double = any(map(_is_double, taken))
         return replace(_found(rule, node, taken), exact=_are_exact(taken), double=double)
 
@@ -41,7 +41,7 @@ def _passing(rule: Rule) -> Rule:
 def _step(rule: Rule) -> Rule:
     """With a jump somewhere: of what is exact alone, and exact again."""
 
-    def known(node: Node, taken: Taken) -> Value:
+    def known(node: GraphNode, taken: Taken) -> Value:
         sure(None, _are_exact(taken))
         return replace(_found(rule, node, taken), exact=True, double=False)
 
@@ -51,7 +51,7 @@ def _step(rule: Rule) -> Rule:
 def _rounding(rule: Rule) -> Rule:
     """Continuous, with a rounding of its own."""
 
-    def known(node: Node, taken: Taken) -> Value:
+    def known(node: GraphNode, taken: Taken) -> Value:
         sure(None, any(map(_is_double, taken)))
         return replace(_found(rule, node, taken), exact=False, double=True)
 
@@ -61,14 +61,14 @@ def _rounding(rule: Rule) -> Rule:
 def _pole(rule: Rule) -> Rule:
     """With a rounding of its own, and a place where it is steep or without an answer."""
 
-    def known(node: Node, taken: Taken) -> Value:
+    def known(node: GraphNode, taken: Taken) -> Value:
         sure(None, _are_exact(taken))
         return _rounding(rule)(node, taken)
 
     return known
 
 
-def _found(rule: Rule, node: Node, taken: Taken) -> Batch:
+def _found(rule: Rule, node: GraphNode, taken: Taken) -> Batch:
     found = rule(node, taken)
     assert isinstance(found, Batch)
     return found
@@ -84,12 +84,12 @@ def _is_double(value: Value | None) -> bool:
     return value is not None and value.content.dtype == np.float64
 
 
-def _cast(node: Node, taken: Taken) -> Value:
+def _cast(node: GraphNode, taken: Taken) -> Value:
     found, double = _found(of.each, node, taken), node.attributes["to"] == DOUBLE
     return sure(replace(found, double=double), double or found.exact)
 
 
-def _divided(node: Node, taken: Taken) -> Value:
+def _divided(node: GraphNode, taken: Taken) -> Value:
     sure(None, _are_exact(taken[1:]))
     return _passing(of.joined)(node, taken)
 
@@ -97,7 +97,7 @@ def _divided(node: Node, taken: Taken) -> Value:
 def _spread(rule: Rule) -> Rule:
     """Divides by a spread to which something is added, so that it never vanishes."""
 
-    def known(node: Node, taken: Taken) -> Value:
+    def known(node: GraphNode, taken: Taken) -> Value:
         sure(None, node.attributes.get("epsilon", 1e-5) >= LEAST_EPSILON)
         return _rounding(rule)(node, taken)
 
@@ -105,7 +105,7 @@ def _spread(rule: Rule) -> Rule:
 
 
 def _one_output(rule: Rule) -> Rule:
-    def checked(node: Node, taken: Taken) -> Value:
+    def checked(node: GraphNode, taken: Taken) -> Value:
         return sure(rule, node.output == 0)(node, taken)
 
     return checked

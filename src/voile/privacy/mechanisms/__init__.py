@@ -1,6 +1,7 @@
 """Mechanisms: frozen data that say what they cost and draw exact noise.
 
-- noise on numbers: `Laplace`, `Gaussian`; on whole numbers: `DiscreteLaplace`, `DiscreteGaussian`
+- noise on numbers: `LaplaceMechanism`, `GaussianMechanism`; on whole numbers: `DiscreteLaplace`,
+  `DiscreteGaussian`
 - a choice by scores: `ExponentialMechanism`, `PeelingTopK`
 - a category or a set toward a third party: `RandomisedResponse`, `SubsetSelection`
 
@@ -9,7 +10,7 @@ has a default sensitivity.
 """
 
 from voile.privacy.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
-from voile.privacy.mechanisms.noise import Gaussian, Laplace
+from voile.privacy.mechanisms.noise import GaussianMechanism, LaplaceMechanism
 from voile.privacy.mechanisms.parameters import WeakPrivacyWarning
 from voile.privacy.mechanisms.preview import ChoicePreview, NoisePreview
 from voile.privacy.mechanisms.response import RandomisedResponse, SubsetSelection
@@ -20,8 +21,8 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
     "ExponentialMechanism",
-    "Gaussian",
-    "Laplace",
+    "GaussianMechanism",
+    "LaplaceMechanism",
     "NoisePreview",
     "PeelingTopK",
     "RandomisedResponse",

@@ -46,7 +46,7 @@ _DOWN = 1 - 2.0**-51
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laplace:
+class LaplaceMechanism:
     """Laplace noise of this scale on every value; pure epsilon.
 
     Args:
@@ -104,7 +104,7 @@ class Laplace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaussian:
+class GaussianMechanism:
     """Gaussian noise of this standard deviation on every value.
 
     Args:

@@ -2,8 +2,8 @@
 
 Train: `fit_privately` takes a network, records, a per-record loss and `PrivateSteps` (everything
 the guarantee depends on) and returns a `PrivateRun` with the event that an account is charged.
-Parameters move by `Sgd` or `Adam`; `Proximal` draws them to where they began (FedProx). `Speed`
-changes no promise.
+Parameters move by `Sgd` or `Adam`; `Proximal` draws them to where they began (FedProx).
+`TrainingSpeed` changes no promise.
 
 Choose the clipping norm: a number, or `AdaptedNorm`, which follows the records' gradients at a
 price that is part of the event; `classifier_norm` and `surrogate_norm` choose, from the declared
@@ -22,7 +22,7 @@ from voile.training.private.modules import ModuleSum
 from voile.training.private.optimisers import Adam, Optimiser, Proximal, Sgd
 from voile.training.private.perceptrons import PerceptronSum
 from voile.training.private.rule import classifier_norm, surrogate_norm
-from voile.training.private.settings import AdaptedNorm, PrivateRun, PrivateSteps, Speed
+from voile.training.private.settings import AdaptedNorm, PrivateRun, PrivateSteps, TrainingSpeed
 
 __all__ = [
     "Adam",
@@ -37,7 +37,7 @@ __all__ = [
     "PrivateSteps",
     "Proximal",
     "Sgd",
-    "Speed",
+    "TrainingSpeed",
     "blank_records",
     "classifier_norm",
     "fit_privately",

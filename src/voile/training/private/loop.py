@@ -24,7 +24,7 @@ from voile.training.private.settings import (
     AdaptedNorm,
     PrivateRun,
     PrivateSteps,
-    Speed,
+    TrainingSpeed,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Prepare: TypeAlias = Callable[[Batch], Batch]
 """From drawn records to what the loss sees of them, record by record (fresh coalitions, say)."""
 
-_SPEED: Final = Speed()
+_SPEED: Final = TrainingSpeed()
 
 
 def fit_privately(
@@ -45,7 +45,7 @@ def fit_privately(
     optimiser: Optimiser,
     source: GeneratorSource | None = None,
     prepare: Prepare | None = None,
-    speed: Speed = _SPEED,
+    speed: TrainingSpeed = _SPEED,
 ) -> PrivateRun:
     """Train a network in place, so that its parameters are private for each record.
 
@@ -106,7 +106,7 @@ class _Noise:
         return value + deviation * float(self.draw.standard_normal())
 
 
-def _sums_of(network: nn.Module, flat: FlatParameters, speed: Speed) -> ClippedSum:
+def _sums_of(network: nn.Module, flat: FlatParameters, speed: TrainingSpeed) -> ClippedSum:
     if is_perceptron(network):
         return PerceptronSum(network, flat)  # type: ignore[arg-type]
     return ModuleSum(network, flat, speed.chunk)

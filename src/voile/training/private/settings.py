@@ -1,7 +1,7 @@
 """What a private run promises, what it returns, and what only changes its speed.
 
 `PrivateSteps` holds everything a guarantee depends on; a changed field there is a changed promise.
-`Speed` holds what can be changed without touching any promise. They are never mixed.
+`TrainingSpeed` holds what can be changed without touching any promise. They are never mixed.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class PrivateSteps:
 
 
 @dataclass(frozen=True)
-class Speed:
+class TrainingSpeed:
     """What changes time and memory, and no promise.
 
     Args:

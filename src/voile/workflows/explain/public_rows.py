@@ -13,7 +13,7 @@ import numpy as np
 
 from voile.core.errors import InvalidInput
 from voile.core.row_note import RowNote
-from voile.core.schema import Feature, Problem, Rows, Schema, SchemaReport, Table
+from voile.core.schema import ColumnTable, Feature, Problem, Rows, Schema, SchemaReport
 from voile.core.schema.cells import raw_column
 
 _SHOWN: Final = 5
@@ -32,7 +32,7 @@ class PublicRows:
     notes: tuple[RowNote, ...]
 
 
-def public_rows(table: Table, schema: Schema, *, source: str = "") -> PublicRows:
+def public_rows(table: ColumnTable, schema: Schema, *, source: str = "") -> PublicRows:
     """Read rows that anybody may see; `InvalidInput` names `source`, row, column and value."""
     report = schema.check(table)
     _check(report, schema, source)

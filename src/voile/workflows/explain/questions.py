@@ -24,7 +24,7 @@ from voile.core.guarantee import Relation
 from voile.core.row_note import Note, note_to_plain
 from voile.core.schema.cells import raw_column
 from voile.ledger import About, PublicInput, Question, RowPart
-from voile.release import Identity, RowsAre
+from voile.release import ReleaseIdentity, RowsAre
 
 Identifier: TypeAlias = str | int | float | None
 """As files and tables hold them; `voile.core.identifiers` says what they mean."""
@@ -72,7 +72,7 @@ PARTS_OF_ROWS = {
 """Which part the protected rows play. Where explained rows are public, the background is not."""
 
 
-def question(identity: Identity, account: str, about: About) -> Question:
+def question(identity: ReleaseIdentity, account: str, about: About) -> Question:
     """Everything the answer depends on."""
     return Question(
         account=account,

@@ -11,7 +11,7 @@ from voile.core.guarantee import Guarantee
 from voile.core.storage import Reader, Transaction
 from voile.ledger import About, Account
 from voile.privacy.events import PrivacyEvent
-from voile.release import Identity, Release, RowsAre
+from voile.release import Release, ReleaseIdentity, RowsAre
 from voile.workflows.custody import Custody
 from voile.workflows.explain.charging import AccountQuestions, Request, prepare
 from voile.workflows.explain.per_record import (
@@ -59,7 +59,7 @@ class PublicFacts:
     )
 
     @cached_property
-    def identity(self) -> Identity:
+    def identity(self) -> ReleaseIdentity:
         return self.release.identity
 
     @cached_property

@@ -18,7 +18,7 @@ from voile.attribution.fastshap import (
 from voile.core.randomness import Seeded
 from voile.core.schema import Categories, Feature, Numbers, Schema
 from voile.models import Outputs, Rows, Simplex, WrappedModel
-from voile.training import Plan
+from voile.training import TrainingPlan
 
 SCHEMA = Schema(
     "made up",
@@ -30,7 +30,7 @@ SCHEMA = Schema(
     ),
 )
 GROUPS = {"body": ("age", "height")}
-PLAN = Plan(steps=500, batch_rows=128, hidden=(32, 32), peak_rate=1e-2)
+PLAN = TrainingPlan(steps=500, batch_rows=128, hidden=(32, 32), peak_rate=1e-2)
 
 
 def probabilities(rows: Rows) -> Outputs:

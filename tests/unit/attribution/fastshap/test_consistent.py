@@ -18,7 +18,7 @@ from voile.attribution.fastshap import (
 from voile.attribution.fastshap.consistent import RIDGE, _tilted
 from voile.core.randomness import Seeded
 from voile.core.schema import Categories, Feature, Schema
-from voile.training import Plan
+from voile.training import TrainingPlan
 
 TWINS = Schema("twins", tuple(Feature(n, Categories((0, 1))) for n in "abc"))
 
@@ -88,6 +88,6 @@ def test_rows_lie_inside_the_schema(grouped: bool) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 1.0])
 def test_any_share_of_rows_can_be_consistent(share: float) -> None:
-    plan = Plan(steps=4, batch_rows=64, hidden=(8,))
+    plan = TrainingPlan(steps=4, batch_rows=64, hidden=(8,))
     made = distil(surrogate(True), SCHEMA, source=Seeded(0), plan=plan, inferred_share=share)
     assert np.isfinite(made.on_schema.largest_error)

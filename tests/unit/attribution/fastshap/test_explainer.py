@@ -38,7 +38,7 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.randomness import Seeded
 from voile.core.schema import Categories, Feature, Schema
-from voile.training import Plan, perceptron
+from voile.training import TrainingPlan, perceptron
 
 TEST = rows(60, seed=11)
 
@@ -105,7 +105,7 @@ def test_a_single_player_needs_no_training() -> None:
         source=Seeded(0),
         schema=SCHEMA,
         groups={"all": SCHEMA.feature_names},
-        plan=Plan(steps=20, hidden=(4,)),
+        plan=TrainingPlan(steps=20, hidden=(4,)),
     )
     found = train_explainer(alone, rows(200), source=Seeded(0))
     values = found(TEST).values[:, 0]
@@ -137,7 +137,7 @@ def test_distillation_touches_no_data(share: float) -> None:
     assert min(made.on_schema.cosine) > 0.99
     assert made.on_rows is not None
     assert min(made.on_rows.cosine) > 0.99
-    assert distil(surrogate(), SCHEMA, source=Seeded(2), plan=Plan(steps=2)).on_rows is None
+    assert distil(surrogate(), SCHEMA, source=Seeded(2), plan=TrainingPlan(steps=2)).on_rows is None
 
 
 def test_a_surrogate_reveals_how_often_values_occur() -> None:

@@ -15,7 +15,7 @@ from voile.privacy.accounting.conversion import (
     gaussian_epsilon,
     gaussian_noise_multiplier,
 )
-from voile.privacy.mechanisms import ExponentialMechanism, Gaussian, Laplace
+from voile.privacy.mechanisms import ExponentialMechanism, GaussianMechanism, LaplaceMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity
 
 pytestmark = pytest.mark.filterwarnings("ignore::voile.privacy.mechanisms.WeakPrivacyWarning")
@@ -68,7 +68,9 @@ def test_the_classic_formula_needs_more_noise_than_ours_below_one() -> None:
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-3, 0.1])
 def test_our_calibration_is_exact(epsilon: float, delta: float) -> None:
     """It keeps delta, and a millionth less noise would not."""
-    sigma = Gaussian.calibrated(of(Norm.L2), epsilon=epsilon, delta=delta, shape=(1,)).sigma
+    sigma = GaussianMechanism.calibrated(
+        of(Norm.L2), epsilon=epsilon, delta=delta, shape=(1,)
+    ).sigma
     assert exact_delta(sigma, epsilon) <= delta < exact_delta(sigma * (1 - 1e-6), epsilon)
 
 
@@ -99,7 +101,7 @@ def test_epsilon_and_delta_are_inverse() -> None:
 def test_the_stated_cost_of_gaussian_noise_is_within_the_target_and_not_below_the_noise(
     size: int, sensitivity: float, epsilon: float, delta: float
 ) -> None:
-    mechanism = Gaussian.calibrated(
+    mechanism = GaussianMechanism.calibrated(
         of(Norm.L2, sensitivity), epsilon=epsilon, delta=delta, shape=(size,)
     )
     stated = mechanism.event().noise_multiplier
@@ -119,7 +121,7 @@ def test_the_stated_cost_of_gaussian_noise_is_within_the_target_and_not_below_th
 def test_the_stated_cost_of_laplace_noise_is_within_the_target_and_not_below_the_noise(
     size: int, epsilon: float
 ) -> None:
-    mechanism = Laplace.calibrated(of(Norm.L1, 0.3), epsilon=epsilon, shape=(size,))
+    mechanism = LaplaceMechanism.calibrated(of(Norm.L1, 0.3), epsilon=epsilon, shape=(size,))
     step = 2.0 ** (math.floor(math.log2(mechanism.scale)) - 40)
     with mpmath.workdps(50):
         real = (mpmath.mpf(0.3) + size * mpmath.mpf(step)) / mpmath.mpf(mechanism.scale)
@@ -130,7 +132,7 @@ def test_the_stated_cost_of_laplace_noise_is_within_the_target_and_not_below_the
 
 
 def test_noise_is_sampled_on_a_grid_forty_binary_digits_below_it() -> None:
-    mechanism = Gaussian(sigma=1.0, sensitivity=of(Norm.L2), shape=(200,))
+    mechanism = GaussianMechanism(sigma=1.0, sensitivity=of(Norm.L2), shape=(200,))
     value = 1 / 3
     nearest = round(value * 2**40) / 2**40
     steps = (mechanism.randomise([value] * 200) - nearest) * 2**40
@@ -140,7 +142,7 @@ def test_noise_is_sampled_on_a_grid_forty_binary_digits_below_it() -> None:
 def test_a_scale_a_hair_below_a_power_of_two_has_the_finer_grid() -> None:
     below = math.nextafter(2.0**300, 0.0)
     assert math.log2(below) == 300  # a logarithm cannot tell
-    mechanism = Gaussian(sigma=below, sensitivity=of(Norm.L2), shape=(200,))
+    mechanism = GaussianMechanism(sigma=below, sensitivity=of(Norm.L2), shape=(200,))
     steps = mechanism.randomise([0.0] * 200) / 2.0**259
     assert all(step == round(step) for step in steps.tolist())
     assert any(round(step) % 2 for step in steps.tolist())
@@ -151,29 +153,31 @@ def test_a_target_below_the_accuracy_of_the_sampler_is_refused(
     epsilon: float, delta: float
 ) -> None:
     with pytest.raises(InvalidInput, match="below the accuracy of the sampler"):
-        Gaussian.calibrated(of(Norm.L2), epsilon=epsilon, delta=delta, shape=(1,))
+        GaussianMechanism.calibrated(of(Norm.L2), epsilon=epsilon, delta=delta, shape=(1,))
 
 
 def test_a_pure_target_below_the_accuracy_of_the_sampler_is_refused() -> None:
     for epsilon, size in ((1e-13, 1), (1e-6, 2**30)):
         with pytest.raises(InvalidInput, match="below the accuracy of the sampler"):
-            Laplace.calibrated(of(Norm.L1), epsilon=epsilon, shape=(size,))
+            LaplaceMechanism.calibrated(of(Norm.L1), epsilon=epsilon, shape=(size,))
 
 
 def test_what_the_grid_costs_in_delta_is_paid_for() -> None:
     epsilon, delta = 42.0, 1e-5
     slack = (1 + math.exp(epsilon)) * 2.0**-80
     assert 0.05 * delta < slack < 0.5 * delta  # otherwise this test tests nothing
-    sigma = Gaussian.calibrated(of(Norm.L2), epsilon=epsilon, delta=delta, shape=(1,)).sigma
+    sigma = GaussianMechanism.calibrated(
+        of(Norm.L2), epsilon=epsilon, delta=delta, shape=(1,)
+    ).sigma
     assert exact_delta(sigma, epsilon) + slack <= delta
 
 
 def test_a_billionth_of_the_sensitivity_is_left_to_floating_point() -> None:
     more = 1 + 0.999e-9
-    laplace = Laplace.calibrated(of(Norm.L1), epsilon=0.5, shape=(1,))
+    laplace = LaplaceMechanism.calibrated(of(Norm.L1), epsilon=0.5, shape=(1,))
     assert laplace.scale * 0.5 >= more
     assert laplace.event().noise_multiplier * 0.5 >= more
-    gaussian = Gaussian.calibrated(of(Norm.L2), epsilon=0.5, delta=1e-5, shape=(1,))
+    gaussian = GaussianMechanism.calibrated(of(Norm.L2), epsilon=0.5, delta=1e-5, shape=(1,))
     assert exact_delta(gaussian.sigma / more, 0.5) <= 1e-5
     choice = ExponentialMechanism(epsilon=0.5, sensitivity=of(Norm.LINF), candidates=3)
     assert choice.scale * 0.5 / 2 >= more

@@ -28,7 +28,7 @@ from voile.training.private import (
     PrivateSteps,
     Proximal,
     Sgd,
-    Speed,
+    TrainingSpeed,
     fit_privately,
     loop,
 )
@@ -364,7 +364,7 @@ def test_a_run_that_breaks_off_changes_nothing() -> None:
             lines_loss,
             promise(),
             optimiser=Sgd(0.1),
-            speed=Speed(progress=stop),
+            speed=TrainingSpeed(progress=stop),
         )
     assert all(np.array_equal(before[name], value) for name, value in arrays_of(made).items())
 

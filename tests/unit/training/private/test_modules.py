@@ -18,7 +18,7 @@ from voile.training.private import (
     ModuleSum,
     PrivateSteps,
     Sgd,
-    Speed,
+    TrainingSpeed,
     fit_privately,
 )
 from voile.training.private.perceptrons import is_perceptron
@@ -128,7 +128,7 @@ def test_frozen_parameters_stay_and_the_rest_moves() -> None:
         PrivateSteps(clipping_norm=1.0, noise_multiplier=1.0, sampling_rate=0.5, steps=3, rows=11),
         optimiser=Adam(0.1),
         source=Seeded(0),
-        speed=Speed(chunk=4),
+        speed=TrainingSpeed(chunk=4),
     )
     moved = [bool((a != b).all()) for a, b in zip(before, network.parameters(), strict=True)]
     assert moved == [False, True, True, True]
