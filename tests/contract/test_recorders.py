@@ -25,7 +25,7 @@ from voile.federation import (
 )
 from voile.privacy.events import PrivacyEvent
 from voile.workflows.custody import open_custody
-from voile.workflows.federation_books import ClientBooks, Promise, open_account
+from voile.workflows.federate.books import ClientBooks, Promise, open_account
 
 CAP = 2
 EVENT: Any = Pull().cost(40)

@@ -60,7 +60,7 @@ from voile.workflows.artefact import Contents, finish, load_artefact, write_arte
 from voile.workflows.artefact_manifest import FILES_OF_A_LOG, MANIFEST, log_place
 from voile.workflows.explain.files import origin_from
 from voile.workflows.explain.paid_artefacts import packed, unpacked
-from voile.workflows.federation_config import read_config
+from voile.workflows.federate.config import read_config
 from voile.workflows.starting import header
 
 SCHEMA = Schema(

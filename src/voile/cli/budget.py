@@ -159,7 +159,7 @@ def report(
     """Say what is used, what is left, how risky that is, and what would lower the risk."""
     from voile.core.atomic_file import replace_file
     from voile.ledger import Ledger, budget_report
-    from voile.workflows.budget_html import budget_html, summary
+    from voile.workflows.budget.page import budget_html, summary
     from voile.workflows.output_check import check_outputs, files_of
 
     if html is not None:
@@ -263,8 +263,8 @@ def verify(
     """
     from voile.audit_log import AuditLog, RemoteWitness, SigningKey
     from voile.ledger import Ledger, ReplayKey
-    from voile.workflows.budget_verification import Evidence
-    from voile.workflows.budget_verification import verify as check
+    from voile.workflows.budget.verification import Evidence
+    from voile.workflows.budget.verification import verify as check
     from voile.workflows.checkpoints import kept_checkpoint, read_policy
 
     place = _place(database, key, policy)

@@ -32,8 +32,8 @@ def federate(
     """
     from voile.workflows.federate import EXAMPLE
     from voile.workflows.federate import federate as run
-    from voile.workflows.federate_files import job_from
-    from voile.workflows.federation_config import read_config
+    from voile.workflows.federate.config import read_config
+    from voile.workflows.federate.files import job_from
     from voile.workflows.report import quality, write_report
 
     job = job_from(read_config(config))

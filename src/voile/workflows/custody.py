@@ -27,7 +27,6 @@ from voile.core.storage.opening import file_of, open_existing
 from voile.ledger import PART as LEDGER_PART
 from voile.ledger import Account, Ledger, ReplayKey
 from voile.workflows.checkpoints import Keeper, Kept, kept_checkpoint
-from voile.workflows.federation_rounds import PART as ROUNDS_PART
 
 PARTS: Final[tuple[Part, ...]] = (LEDGER_PART, LOG_PART)
 """Open the storage with these: ledger and log in one database commit together."""
@@ -159,12 +158,15 @@ class Custody:
 
 
 @contextmanager
-def open_custody(folder: Path, origin: str) -> Iterator[Custody]:
+def open_custody(
+    folder: Path, origin: str, *, extra_parts: tuple[Part, ...] = ()
+) -> Iterator[Custody]:
     """Open what a party keeps in this folder; new, if there is nothing.
 
     Args:
         folder: one for one party.
         origin: name of the log, best a URL without its scheme.
+        extra_parts: what else is kept in the same database.
     """
     folder.mkdir(parents=True, exist_ok=True)
     place = Place.within(folder)
@@ -175,7 +177,7 @@ def open_custody(folder: Path, origin: str) -> Iterator[Custody]:
         )
     if not place.policy.exists():
         replace_file(place.policy, str(Policy(origin, (signer.verifier,))).encode())
-    with open_storage(place.database, (*PARTS, ROUNDS_PART)) as storage:
+    with open_storage(place.database, (*PARTS, *extra_parts)) as storage:
         _make_log(storage, origin)
         custody = _opened(storage, place)
         _ = custody.key  # made with the rest

@@ -13,7 +13,7 @@ EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 # Pages whose examples go with commands run where their commands do, in order.
 WITH_COMMANDS = {
     "audit.md": "tests/unit/audit_log/test_docs.py",
-    "budget.md": "tests/unit/workflows/test_budget_page.py",
+    "budget.md": "tests/unit/workflows/budget/test_page.py",
     "explain-with-a-guarantee.md": "tests/unit/workflows/explain/test_page.py",
 }
 PAGES = [pytest.param(page, id=str(page.relative_to(tables.ROOT))) for page in tables.pages()]

@@ -17,7 +17,7 @@ from voile.ledger.report import COLLUSION
 from voile.ledger.report_schema import SCHEMA
 from voile.privacy.accounting import ZeroConcentrated, ZeroConcentratedFilter
 from voile.privacy.events import Gaussian, PureDp, Repeated, Zcdp
-from voile.workflows.budget_html import budget_html
+from voile.workflows.budget.page import budget_html
 
 TINY = Gaussian(1000.0)
 

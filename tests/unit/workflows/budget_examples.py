@@ -17,7 +17,7 @@ from voile.core.storage import Storage, open_storage
 from voile.ledger import Alert, Ledger, PublicInput, Question
 from voile.privacy.events import Gaussian, PrivacyEvent
 from voile.workflows.budget import open_budget, renew_budget
-from voile.workflows.budget_verification import Evidence, verify
+from voile.workflows.budget.verification import Evidence, verify
 from voile.workflows.checkpoints import Keeper, kept_checkpoint
 from voile.workflows.custody import PARTS, Custody, Place
 from voile.workflows.explain import Answer, Drawn, ReleaseService, Request

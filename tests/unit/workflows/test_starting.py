@@ -10,7 +10,7 @@ import pytest
 
 from voile.core.errors import InvalidInput, SchemaError, UnreadableFile
 from voile.core.schema import Schema
-from voile.workflows.federation_config import read_config
+from voile.workflows.federate.config import read_config
 from voile.workflows.starting import header, start
 
 HEADER = "age,blood pressure,readmitted"

@@ -32,7 +32,7 @@ from voile.core.row_note import notes_among
 from voile.core.storage import Transaction
 from voile.ledger import Alert, Question
 from voile.release import Preview, Release, RowsAre
-from voile.workflows.budget_verification import Evidence, verify
+from voile.workflows.budget.verification import Evidence, verify
 from voile.workflows.custody import Custody
 from voile.workflows.explain.charging import (
     AccountQuestions,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,18 +26,23 @@ from voile.core.guarantee import Relation
 from voile.federation import Outcome, Participation, RoundReport
 from voile.ledger import Ledger
 from voile.privacy.events import Gaussian, PoissonSampled, PrivacyEvent, Repeated
-from voile.workflows.budget_verification import Evidence, verify
+from voile.workflows.budget.verification import Evidence, verify
 from voile.workflows.custody import Custody, open_custody
-from voile.workflows.federation_books import ClientBooks, Promise, ServerBooks, open_account
+from voile.workflows.federate.books import ClientBooks, Promise, ServerBooks, open_account
+from voile.workflows.federate.rounds import PART as ROUNDS_PART
 
 EVENT: PrivacyEvent = Repeated(PoissonSampled(Gaussian(4.0), 0.1, Relation.BLANK_ONE), 10)
 PROMISE = Promise(row_of("study v1"), 2.0, 1e-5)
 
 
+def opened(folder: Path) -> AbstractContextManager[Custody]:
+    return open_custody(folder, "north.example/log", extra_parts=(ROUNDS_PART,))
+
+
 @pytest.fixture
 def books(tmp_path: Path) -> Iterator[Custody]:
-    with open_custody(tmp_path / "north", "north.example/log") as opened:
-        yield opened
+    with opened(tmp_path / "north") as custody:
+        yield custody
 
 
 def asked(number: int, event: PrivacyEvent | None = EVENT) -> Participation:
@@ -91,10 +96,10 @@ def test_the_log_alone_adds_up_to_the_ledger(books: Custody) -> None:
 
 def test_books_are_found_again_with_their_account(tmp_path: Path) -> None:
     for _ in range(2):
-        with open_custody(tmp_path, "north.example/log") as books:
+        with opened(tmp_path) as books:
             open_account(books, "north", PROMISE, [EVENT, EVENT])
             ClientBooks(books, "north", PROMISE).before_participation(asked(1))
-    with open_custody(tmp_path, "north.example/log") as books:
+    with opened(tmp_path) as books:
         open_account(books, "north", PROMISE, [EVENT, EVENT])
         with pytest.raises(BudgetExceeded):
             ClientBooks(books, "north", PROMISE).before_participation(asked(3))
@@ -136,10 +141,10 @@ def test_a_round_that_was_written_is_known_without_reading_the_log(
         patch.setattr(AuditLog, "records", unread)
         patch.setattr(AuditLog, "record", unread)
         for report in (*reports, reports[2], reports[1]):
-            with open_custody(tmp_path, "north.example/log") as books:
+            with opened(tmp_path) as books:
                 ServerBooks(books, PROMISE).after_round(report)
     again = RoundReport("black box", 2, outcomes, True, "another digest")
-    with open_custody(tmp_path, "north.example/log") as books:
+    with opened(tmp_path) as books:
         ServerBooks(books, PROMISE).after_round(again)
         rounds = [record for record in records(books) if isinstance(record, FederationRoundRecord)]
     assert [record.round for record in rounds] == [1, 2, 3, 2]
@@ -149,21 +154,21 @@ def test_a_round_that_was_written_is_known_without_reading_the_log(
 
 def test_books_that_were_set_back_are_neither_opened_nor_charged(tmp_path: Path) -> None:
     """A client's and a server's: by the copy of the checkpoint beside the key."""
-    with open_custody(tmp_path, "north.example/log") as books:
+    with opened(tmp_path) as books:
         open_account(books, "north", PROMISE, [EVENT, EVENT])
     shutil.copy(tmp_path / "log.db", tmp_path / "backup.db")
     report = RoundReport("black box", 1, (("north", Outcome.ANSWERED),), True, "digest")
-    with open_custody(tmp_path, "north.example/log") as books:
+    with opened(tmp_path) as books:
         ClientBooks(books, "north", PROMISE).before_participation(asked(1))
         published = books.publish()
     copy = (tmp_path / "audit.checkpoint").read_bytes()
     assert copy == bytes(published.note)
     shutil.copy(tmp_path / "backup.db", tmp_path / "log.db")
     with ExitStack() as stack, pytest.raises(VerificationFailed, match="set back"):
-        stack.enter_context(open_custody(tmp_path, "north.example/log"))
+        stack.enter_context(opened(tmp_path))
     # The copy comes back while the books are open: a disk that was away, another machine.
     (tmp_path / "audit.checkpoint").unlink()
-    with open_custody(tmp_path, "north.example/log") as books:
+    with opened(tmp_path) as books:
         (tmp_path / "audit.checkpoint").write_bytes(copy)
         before = records(books)
         with pytest.raises(VerificationFailed, match="set back"):
@@ -176,11 +181,11 @@ def test_books_that_were_set_back_are_neither_opened_nor_charged(tmp_path: Path)
 
 
 def test_books_go_by_their_policy_file(tmp_path: Path) -> None:
-    with open_custody(tmp_path, "north.example/log") as books:
+    with opened(tmp_path) as books:
         rules = books.policy
     witness = SigningKey.generate("witness.example", KeyKind.WITNESS)
     asking = replace(rules, witness_keys=(witness.verifier,), threshold=1)
     (tmp_path / "audit-policy.toml").write_text(str(asking))
-    with open_custody(tmp_path, "north.example/log") as books:
+    with opened(tmp_path) as books:
         assert books.policy == asking
         assert books.publish().missing == 1

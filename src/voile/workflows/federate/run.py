@@ -63,13 +63,14 @@ from voile.workflows.artefact import (
 )
 from voile.workflows.artefact_manifest import log_place
 from voile.workflows.custody import POLICY, Custody, open_custody
-from voile.workflows.federation_books import (
+from voile.workflows.federate.books import (
     ClientBooks,
     Promise,
     ServerBooks,
     account_name,
     open_account,
 )
+from voile.workflows.federate.rounds import PART as ROUNDS_PART
 
 ARTEFACT: Final = "artefact"
 CLIENTS: Final = "clients"
@@ -177,7 +178,9 @@ def federate(
     promise = Promise(job.protected, job.epsilon, job.delta)
     with ExitStack() as stack:
         own = {name: stack.enter_context(_client_books(job, name)) for name in sorted(job.clients)}
-        server = stack.enter_context(open_custody(job.folder, server_origin(job.name)))
+        server = stack.enter_context(
+            open_custody(job.folder, server_origin(job.name), extra_parts=(ROUNDS_PART,))
+        )
         for name, books in own.items():
             open_account(books, name, promise, plan.participation_events)
         engine = _engine(job, plan, promise, own, server, rounds_seen, at_once)

@@ -1,7 +1,4 @@
-"""Budgets on record: open and renew accounts.
-
-`voile.workflows.budget_verification` checks the ledger against the log.
-"""
+"""Open and renew accounts, on record."""
 
 from __future__ import annotations
 

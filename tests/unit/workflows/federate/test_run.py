@@ -23,15 +23,15 @@ from voile.models import RowWise, row_wise
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.events import Composed, from_dict
 from voile.release import PostProcessed
-from voile.workflows import federate as workflow
 from voile.workflows.artefact import Artefact, load_artefact
 from voile.workflows.artefact_manifest import MANIFEST
-from voile.workflows.budget_verification import Evidence, verify
+from voile.workflows.budget.verification import Evidence, verify
 from voile.workflows.custody import open_custody
 from voile.workflows.federate import Job, federate
-from voile.workflows.federate_files import job_from
-from voile.workflows.federation_books import ClientBooks
-from voile.workflows.federation_config import read_config
+from voile.workflows.federate import run as workflow
+from voile.workflows.federate.books import ClientBooks
+from voile.workflows.federate.config import read_config
+from voile.workflows.federate.files import job_from
 from voile.workflows.report import check_log, report_html, write_report
 
 CLINIC = clinic_federation(60, seed=4)

@@ -26,7 +26,7 @@ from voile.ledger.measures import written
 from voile.privacy.events import PrivacyEvent
 from voile.workflows.budget import opened_record
 from voile.workflows.custody import Custody
-from voile.workflows.federation_rounds import WrittenRound, is_written, last_hash, remember
+from voile.workflows.federate.rounds import WrittenRound, is_written, last_hash, remember
 
 _LONGEST_REASON = 300
 

@@ -43,7 +43,7 @@ from voile.audit_log.witness_client import Answered, Inquiry, collect
 from voile.core.errors import InvalidInput, VerificationFailed
 from voile.core.storage import Reader, Storage
 from voile.ledger import Ledger, ReplayKey
-from voile.workflows.books_comparison import Comparison, Progress
+from voile.workflows.budget.comparison import Comparison, Progress
 
 NAMES: Final = (
     "log",

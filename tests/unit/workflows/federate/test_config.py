@@ -8,7 +8,7 @@ import pytest
 
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.guarantee import Relation
-from voile.workflows.federation_config import FederationConfig, read_config
+from voile.workflows.federate.config import FederationConfig, read_config
 
 GOOD = """\
 name = "study v1"

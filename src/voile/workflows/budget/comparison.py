@@ -1,4 +1,4 @@
-"""Ledger and log at one moment, act by act: steps 4 to 9 of `budget_verification`.
+"""Ledger and log at one moment, act by act: steps 4 to 9 of `budget.verification`.
 
 An act is written into its tree's journal and into the log in one transaction, so both tell the acts
 of a tree in the same order, but for those of one transaction. They are read side by side, a page at
@@ -33,7 +33,7 @@ from voile.ledger.recomputing import (
     forgotten_alerts,
     misplaced,
 )
-from voile.workflows.answers_comparison import AnswersCheck
+from voile.workflows.budget.answers_comparison import AnswersCheck
 
 _Act: TypeAlias = BudgetOpenedRecord | BudgetRenewedRecord | ReleaseRecord | ParticipationRecord
 Progress: TypeAlias = Callable[[int, int], object]

@@ -21,9 +21,9 @@ from voile.core.schema import RawColumn, Rows, Schema
 from voile.datasets.tables import read_protected_table, read_table
 from voile.federation.network_task import CLIPPED_UNIT
 from voile.federation.tables import TableRecords
-from voile.workflows.federate import Job
-from voile.workflows.federation_config import Client, FederationConfig
-from voile.workflows.open_rows import check_open_rows
+from voile.workflows.federate.config import Client, FederationConfig
+from voile.workflows.federate.open_rows import check_open_rows
+from voile.workflows.federate.run import Job
 
 REFERENCE_ROWS = 50
 Remarks: TypeAlias = tuple[str, ...]

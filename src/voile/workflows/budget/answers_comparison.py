@@ -1,4 +1,4 @@
-"""Stored answers against charges: step 9 of `budget_verification`.
+"""Stored answers against charges: step 9 of `budget.verification`.
 
 A stored answer is given to whoever asks again, at no cost. So each must belong to a charge: one
 answer for every charge whose record promises one (also for each of those that somebody paid for

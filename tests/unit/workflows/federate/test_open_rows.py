@@ -10,7 +10,7 @@ import pytest
 
 from voile.core.errors import InvalidInput
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
-from voile.workflows.open_rows import check_open_rows
+from voile.workflows.federate.open_rows import check_open_rows
 
 SCHEMA = Schema(
     "people",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.audit_log.test_docs import BLOCK, run
 
-PAGE = Path(__file__).parents[3] / "docs" / "budget.md"
+PAGE = Path(__file__).parents[4] / "docs" / "budget.md"
 
 
 def test_the_page_about_budgets_works_as_written(

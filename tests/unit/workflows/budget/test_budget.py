@@ -46,7 +46,7 @@ from voile.ledger.event_text import event_text
 from voile.ledger.measures import written
 from voile.ledger.tables import ANSWERS, BALANCES, ENTRIES, AnswerRow
 from voile.privacy.events import Composed, Gaussian, Laplace, Repeated, Zcdp
-from voile.workflows.budget_verification import Evidence, verify
+from voile.workflows.budget.verification import Evidence, verify
 from voile.workflows.checkpoints import Keeper, kept_checkpoint
 from voile.workflows.explain import Drawn, ReleaseService
 from voile.workflows.explain.charging import Prepared, _record, prepare
