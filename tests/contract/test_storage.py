@@ -32,11 +32,11 @@ from voile.core.storage import (
     Storage,
     Table,
     Transaction,
-    group_commit,
     storage_on,
 )
 from voile.core.storage.grouped import grouped_writes
 from voile.core.storage.memory import MemoryDatabase, MemorySession
+from voile.core.storage.storage import _Ticket
 
 
 @dataclass(frozen=True)
@@ -610,18 +610,18 @@ class TestTransactions:
             inside.set()
             go_on.wait(20)
 
-        def interrupted(ticket: group_commit._Ticket[object]) -> None:
+        def interrupted(ticket: _Ticket[object]) -> None:
             if leads:
                 go_on.set()
                 waits(ticket)
             raise KeyboardInterrupt
 
-        waits = group_commit._Ticket.wait
+        waits = _Ticket.wait
         at_work = threading.Thread(target=lambda: storage.submit(slow))
         at_work.start()
         assert inside.wait(20)
         with monkeypatch.context() as patch:
-            patch.setattr(group_commit._Ticket, "wait", interrupted)
+            patch.setattr(_Ticket, "wait", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 storage.submit(add(item("never")))
         go_on.set()
@@ -665,7 +665,7 @@ class TestTransactions:
         ends: list[object] = []
 
         def behind() -> None:
-            while not storage._commits._queue:
+            while not storage._shared.queue:
                 time.sleep(0.001)
             try:
                 ends.append(_added(storage, "behind"))
@@ -673,7 +673,7 @@ class TestTransactions:
                 ends.append(fault)
 
         def let_go() -> None:
-            while len(storage._commits._queue) < 2:
+            while len(storage._shared.queue) < 2:
                 time.sleep(0.001)
             go_on.set()
 
@@ -692,9 +692,9 @@ class InterruptingGate:
     """The lock of the queue; Ctrl-C comes as the thread that made this enters for the n-th time."""
 
     def __init__(self, storage: Storage, entry: int) -> None:
-        self._lock, self._entry, self.entries = storage._commits._gate, entry, 0
+        self._lock, self._entry, self.entries = storage._shared.gate, entry, 0
         self._thread = threading.get_ident()
-        storage._commits._gate = self  # type: ignore[assignment]
+        storage._shared.gate = self  # type: ignore[assignment]
 
     def __enter__(self) -> None:
         if threading.get_ident() == self._thread:
@@ -826,10 +826,10 @@ class TestClosing:
         assert inside.wait(20)
         for thread in queued:
             thread.start()
-        while len(storage._commits._queue) < len(queued):
+        while len(storage._shared.queue) < len(queued):
             time.sleep(0.001)
         closing.start()
-        while len(storage._commits._queue) <= len(queued):
+        while len(storage._shared.queue) <= len(queued):
             time.sleep(0.001)
         threading.Thread(target=later).start()
         assert refused.wait(20)

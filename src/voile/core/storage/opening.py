@@ -12,13 +12,12 @@ from pathlib import Path
 
 from voile.core.errors import ForeignDatabase, InvalidInput, NewerDatabase
 from voile.core.storage.files import FileIdentity
-from voile.core.storage.group_commit import GroupCommit
 from voile.core.storage.memory import MemoryDatabase, MemorySession
 from voile.core.storage.parts import Part
 from voile.core.storage.postgres import PostgresSession
 from voile.core.storage.session import Session
 from voile.core.storage.sqlite import SqliteSession
-from voile.core.storage.storage import Storage
+from voile.core.storage.storage import Shared, Storage
 from voile.core.storage.tables import Table
 
 
@@ -60,7 +59,7 @@ def open_existing(place: str, parts: Sequence[Part]) -> Storage:
 
 def storage_on(session: Session, parts: Sequence[Part]) -> Storage:
     """The same on a session that is open already."""
-    return _up_to_date(Storage(GroupCommit(session)), parts)
+    return _up_to_date(Storage(Shared(session)), parts)
 
 
 def _up_to_date(storage: Storage, parts: Sequence[Part]) -> Storage:
@@ -70,7 +69,7 @@ def _up_to_date(storage: Storage, parts: Sequence[Part]) -> Storage:
             _bring_up_to_date(session, part)
 
     try:
-        storage._commits.submit(command)
+        storage.submit(command)  # type: ignore[arg-type]  # opening may do more than others
     except BaseException:
         storage.close()
         raise
@@ -99,27 +98,25 @@ def _opened(place: str | Path) -> Storage:
     if path is not None:
         return _on_file(path)
     if place == "memory:":
-        return Storage(GroupCommit(MemorySession(MemoryDatabase())))
-    return Storage(GroupCommit(PostgresSession(str(place))))
+        return Storage(Shared(MemorySession(MemoryDatabase())))
+    return Storage(Shared(PostgresSession(str(place))))
 
 
 _POSTGRES = ("postgresql://", "postgres://")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-_FILES: weakref.WeakValueDictionary[FileIdentity | None, GroupCommit] = (
-    weakref.WeakValueDictionary()
-)
+_FILES: weakref.WeakValueDictionary[FileIdentity | None, Shared] = weakref.WeakValueDictionary()
 _OPENING = threading.Lock()
 
 
 def _on_file(path: Path) -> Storage:
     """One connection for each file of a process, however often and under whatever name it opens."""
     with _OPENING:
-        commits = _FILES.get(FileIdentity.of(path))
-        if commits is not None and not (storage := Storage(commits)).is_closed:
+        shared = _FILES.get(FileIdentity.of(path))
+        if shared is not None and not (storage := Storage(shared)).is_closed:
             return storage
         session = SqliteSession(path)
-        commits = _FILES[session.file] = GroupCommit(session)
-        return Storage(commits)
+        shared = _FILES[session.file] = Shared(session)
+        return Storage(shared)
 
 
 def _forget_in_child() -> None:

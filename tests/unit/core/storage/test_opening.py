@@ -66,7 +66,7 @@ class TestOneFileOpenedTwice:
         monkeypatch.chdir(path.parent)
         places: list[str | Path] = [path, str(path), f"sqlite:{path}", "test.db", link]
         opened = [open_storage(place, [PART]) for place in places]
-        assert len({id(storage._commits) for storage in opened}) == 1
+        assert len({id(storage._shared) for storage in opened}) == 1
         for storage in opened:
             storage.close()
         assert not [each for each in path.parent.iterdir() if each.name.startswith("link.db-")]
@@ -150,7 +150,7 @@ class TestFiles:
                 add(storage, "b")
             with pytest.raises(StorageFault, match="deleted or replaced"):
                 storage.read_snapshot(lambda t: t.scan(NAMES))
-        assert storage._commits._session.memory == {}
+        assert storage._shared.session.memory == {}
         storage.close()
 
     def test_a_file_that_went_away_during_a_command_makes_its_outcome_unknown(
