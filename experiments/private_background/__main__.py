@@ -70,7 +70,7 @@ def table(setting: Setting) -> dict[tuple[Relation, int, float], float]:
     found = {}
     for size in SIZES:
         start = time.time()
-        joint = release(setting, size, RELATIONS[0], 1.0).games.joint(
+        joint = release(setting, size, RELATIONS[0], 1.0).before_noise(
             setting.explained[:TABLE_ROWS]
         )
         print(f"{size} background rows: {time.time() - start:.0f} s", flush=True)
@@ -190,7 +190,7 @@ def main() -> int:
         setting.accuracy >= 0.82,
     )
     one = release(setting, 1_000, RELATIONS[0], 1.0)
-    truth = one.games.joint(setting.explained)[:, :-1, 0]
+    truth = one.before_noise(setting.explained)[:, :-1, 0]
     figures = [accuracy, *(headline(setting, relation, truth) for relation in RELATIONS)]
     figures += [*synthetic(setting, truth), *population(setting), *bounds()]
     found = table(setting)

@@ -67,7 +67,7 @@ def released(players: int, epsilon: float, seed: int) -> PrivateBackgroundShaple
 def exact(cases: int) -> Figure:
     one = released(5, 1.0, 0)
     rows = ROWS[:, :5]
-    truth = one.games.joint(rows)[:, :-1]
+    truth = one.before_noise(rows)[:, :-1]
     held = done = 0
     while done < cases:
         drawn = one.draw(rows)
@@ -91,7 +91,7 @@ def sampled(cases: int) -> list[Figure]:
     squares = 0.0
     for seed in range(seeds):
         chosen = np.arange(len(ROWS)), (np.arange(len(ROWS)) + seed) % 17
-        found = released(17, 1.0, seed).games.joint(ROWS)[:, :-1, 0][chosen]
+        found = released(17, 1.0, seed).before_noise(ROWS)[:, :-1, 0][chosen]
         squares += float(((found - truth[chosen]) ** 2).sum())
         for epsilon in EPSILONS:
             one = released(17, epsilon, seed)

@@ -21,6 +21,8 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Relation
 from voile.privacy.accounting.conversion import gaussian_noise_multiplier
 from voile.release import PrivateBackgroundShapley
+from voile.release.games import background_outputs
+from voile.release.games import joint as played
 
 pytestmark = pytest.mark.filterwarnings(
     # Claims with delta = 0.01 can be refuted with few samples; nobody should publish with them.
@@ -66,7 +68,7 @@ def joint(explanation: Explanation) -> Vectors:
 
 
 def exact(one: PrivateBackgroundShapley, row: float = 0.0) -> Vectors:
-    found: Vectors = replace(one.games).joint(np.full((1, 2), row))[0, :, 0]
+    found: Vectors = played(one.games, np.full((1, 2), row), background_outputs(one.games))[0, :, 0]
     return found
 
 
@@ -152,7 +154,7 @@ def test_a_model_beyond_its_declared_range_is_clamped(relation: Relation) -> Non
 
 class ExactBase(PrivateBackgroundShapley):
     def draw(self, rows: Any) -> Explanation:
-        base = self.games.joint(self.games.read(rows))[:, -1]
+        base = self.before_noise(self.games.read(rows))[:, -1]
         return replace(super().draw(rows), base_values=base)
 
 
@@ -173,7 +175,7 @@ class BackgroundKept(PrivateBackgroundShapley):
 class NoiseShared(PrivateBackgroundShapley):
     def draw(self, rows: Any) -> Explanation:
         drawn = super().draw(rows)
-        found = self.games.joint(self.games.read(rows))
+        found = self.before_noise(self.games.read(rows))
         noisy = found + (self.noise.randomise(found[0]) - found[0])
         return replace(drawn, values=noisy[:, :-1], base_values=noisy[:, -1])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -23,7 +23,7 @@ from voile.core.schema import Rows, Schema
 from voile.federation.arrays import Arrays
 from voile.federation.tables import NetworkModel, Outlook, TableRecords
 from voile.models import Model, Outputs, known_model
-from voile.release.output_sets import Unfailing
+from voile.release.output_sets import predicted_or_nan
 from voile.release.silence import silenced
 from voile.training import Batch, Loss, divergence, perceptron, uniform_sizes, with_arrays
 
@@ -181,11 +181,11 @@ class Imitate:
         """
         assert self.model is not None
         known = known_model(self.model)
-        box = Unfailing((known or self.model).predict, self.answers)
+        ask = partial(predicted_or_nan, (known or self.model).predict, self.answers)
         with silenced():
             if known is not None:
-                return box(rows.copy())
-            return np.concatenate([box(row[np.newaxis].copy()) for row in rows])
+                return ask(rows.copy())
+            return np.concatenate([ask(row[np.newaxis].copy()) for row in rows])
 
     def material(self, records: TableRecords, given: Arrays, draw: np.random.Generator) -> Material:
         torch: Any = optional("torch", extra="torch")

@@ -19,7 +19,8 @@ from voile.attribution import Groups, Speed, is_exact
 from voile.attribution.players import Players
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected
-from voile.core.schema import Schema
+from voile.core.schema import Rows, Schema
+from voile.models import Outputs
 from voile.privacy.accounting.conversion import gaussian_epsilon
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import GaussianMechanism
@@ -34,7 +35,7 @@ from voile.release.artefact_guarantees import notes_on_unprotected_data, with_ar
 from voile.release.coalition_designs import PAIRS_A_PLAYER, BackgroundRowDesigns, full_stretch
 from voile.release.composition import epsilon_of_repeated, event_of_repeated
 from voile.release.contract import NOT_CHARGED, Preview, ReleaseIdentity, RowsAre, parameters
-from voile.release.games import BackgroundGames
+from voile.release.games import BackgroundGames, Joint, background_outputs, joint
 from voile.release.intervals import (
     NO_SAMPLING,
     SamplingError,
@@ -283,10 +284,17 @@ class PrivateBackgroundShapley:
 
     # --- explaining -----------------------------------------------------------------------------
 
+    def before_noise(self, rows: Rows) -> Joint:
+        """Values and base value, for what adds noise to them."""
+        return joint(self.games, rows, self._background_outputs)
+
+    @cached_property
+    def _background_outputs(self) -> Outputs:
+        return background_outputs(self.games)
+
     def draw(self, rows: Any) -> Explanation:
         explained = self.games.read(rows)
-        joint = self.games.joint(explained)
-        noisy = self._noise_for(len(joint)).randomise(joint)
+        noisy = self._noise_for(len(explained)).randomise(self.before_noise(explained))
         values, players = noisy[:, :-1], self.games.game.players
         deviation, width = self._errors
         return Explanation(

@@ -11,8 +11,7 @@ in every game for the full coalition; else two games could differ by as much the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,70 +23,49 @@ from voile.core.schema import Rows
 from voile.models import Outputs
 
 
-class Evaluation(Protocol):
-    """Answers about protected rows."""
+def answers(game: Game, rows: Rows, *, together: bool) -> Outputs:
+    """f of each row.
 
-    def outputs(self, rows: Rows) -> Outputs:
-        """f of each row."""
-
-    def blocks(self, rows: Rows, outputs: Outputs, background: Rows) -> Iterator[Block]:
-        """All coalitions of all pairs of a row and a background row; `outputs` is f of the rows."""
-
-    def responses(
-        self, row: NDArray[np.float64], background: Rows, coalitions: NDArray[np.bool_]
-    ) -> Values:
-        """v(T) − v(complement of T) of the games of one row, for coalitions of each game's own."""
+    Args:
+        together: the model treats the rows of a batch one by one.
+    """
+    if together:
+        return game.outputs(rows.copy())  # a model may write into what it is given
+    return np.concatenate([game.model.predict(row[np.newaxis].copy()) for row in rows])
 
 
-@dataclass(frozen=True, eq=False)
-class Together(Evaluation):
-    """For models that treat the rows of a batch one by one."""
-
-    game: Game
-
-    def outputs(self, rows: Rows) -> Outputs:
-        return self.game.outputs(rows.copy())  # a model may write into what it is given
-
-    def blocks(
-        self,
-        rows: Rows,
-        outputs: Outputs,  # noqa: ARG002
-        background: Rows,
-    ) -> Iterator[Block]:
-        return blocks(self.game, rows, background)
-
-    def responses(
-        self, row: NDArray[np.float64], background: Rows, coalitions: NDArray[np.bool_]
-    ) -> Values:
-        return paired_responses(self.game, row, background, coalitions)
+def pair_blocks(
+    game: Game, rows: Rows, outputs: Outputs, background: Rows, *, together: bool
+) -> Iterator[Block]:
+    """All coalitions of all pairs of a row and a background row; `outputs` is f of the rows."""
+    if together:
+        yield from blocks(game, rows, background)
+        return
+    silent = replace(game, speed=replace(game.speed, progress=None))
+    for i, row in enumerate(rows):
+        game.speed.report(i, len(rows))
+        for j, other in enumerate(background):
+            for block in blocks(silent, row[np.newaxis], other[np.newaxis]):
+                here = replace(block, row=block.row + i, background=block.background + j)
+                yield _with_full(here, outputs[i])
+    game.speed.report(len(rows), len(rows))
 
 
-@dataclass(frozen=True, eq=False)
-class PairByPair(Evaluation):
-    """For all other models: no call holds two protected rows, but the two of a pair."""
-
-    game: Game
-
-    def outputs(self, rows: Rows) -> Outputs:
-        return np.concatenate([self.game.model.predict(row[np.newaxis].copy()) for row in rows])
-
-    def blocks(self, rows: Rows, outputs: Outputs, background: Rows) -> Iterator[Block]:
-        unheard = replace(self.game, speed=replace(self.game.speed, progress=None))
-        for i, row in enumerate(rows):
-            self.game.speed.report(i, len(rows))
-            for j, other in enumerate(background):
-                for block in blocks(unheard, row[np.newaxis], other[np.newaxis]):
-                    here = replace(block, row=block.row + i, background=block.background + j)
-                    yield _with_full(here, outputs[i])
-        self.game.speed.report(len(rows), len(rows))
-
-    def responses(
-        self, row: NDArray[np.float64], background: Rows, coalitions: NDArray[np.bool_]
-    ) -> Values:
-        one_each = zip(background, coalitions, strict=True)
-        return np.concatenate(
-            [paired_responses(self.game, row, b[np.newaxis], t[np.newaxis]) for b, t in one_each]
-        )
+def responses(
+    game: Game,
+    row: NDArray[np.float64],
+    background: Rows,
+    coalitions: NDArray[np.bool_],
+    *,
+    together: bool,
+) -> Values:
+    """v(T) − v(complement of T) of the games of one row, for coalitions of each game's own."""
+    if together:
+        return paired_responses(game, row, background, coalitions)
+    one_each = zip(background, coalitions, strict=True)
+    return np.concatenate(
+        [paired_responses(game, row, b[np.newaxis], t[np.newaxis]) for b, t in one_each]
+    )
 
 
 def _with_full(block: Block, output: NDArray[np.float64]) -> Block:

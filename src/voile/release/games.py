@@ -3,6 +3,12 @@
 Each background row plays a game of its own with the explained row, and the values are the mean over
 these games. A null record's game is worth the centre of the output set in every coalition but the
 full one, where it is f(x) like every other's.
+
+Guarantees
+    1. No record of the background makes `joint` raise or warn, or changes a shape.
+    2. A record's own game depends on no other record, up to the rounding of the model: see
+       `voile.release.evaluation`.
+    3. Sums over records are pairwise.
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from voile.attribution.players import Players
 from voile.core.schema import Rows, Schema
 from voile.models import Outputs
 from voile.release.coalition_designs import BackgroundRowDesigns
-from voile.release.evaluation import Evaluation, PairByPair, Together
+from voile.release.evaluation import answers, pair_blocks, responses
 from voile.release.output_sets import BoundedModel
 from voile.release.records import Records
 from voile.release.silence import silenced
@@ -40,12 +46,6 @@ CELLS_AT_ONCE = 1 << 23
 @dataclass(frozen=True, eq=False)
 class BackgroundGames:
     """The games of any row against every record of a background.
-
-    Guarantees
-        1. No record of the background makes `joint` raise or warn, or changes a shape.
-        2. A record's own game depends on no other record, up to the rounding of the model: see
-           `voile.release.evaluation`.
-        3. Sums over records are pairwise.
 
     Args:
         game: a model that always answers, and who plays.
@@ -78,95 +78,101 @@ class BackgroundGames:
         """Rows to explain; they are public, so whatever is wrong with them is said."""
         return self.game.read(given)[0] + 0.0  # one zero, as protected rows have
 
-    def joint(self, rows: Rows) -> Joint:
-        with silenced():
-            few, place = np.unique(rows, axis=0, return_inverse=True)
-            values = self._sampled(few) if self.designs else self._exact(few)
-            base = np.broadcast_to(self._base, (len(few), 1, self.bounded.outputs))
-            return np.concatenate([values, base], axis=1)[place.reshape(-1)]
-
-    # --- all coalitions -------------------------------------------------------------------------
-
-    def _exact(self, rows: Rows) -> NDArray[np.float64]:
-        records, counts = self._looked_at
-        parts = [_mean(vectors, counts) for vectors in self.single_games(rows, records)]
-        return np.concatenate(parts)
-
-    def single_games(self, rows: Rows, records: Records) -> Iterator[Vectors]:
-        """The values of every game, a few rows at a time."""
-        shape = (self.game.players.count, self.bounded.outputs, len(records))
-        together = max(1, CELLS_AT_ONCE // math.prod(shape))
-        for start in range(0, len(rows), together):
-            part = rows[start : start + together]
-            vectors = np.zeros((len(part), *shape))
-            own = self.evaluation.outputs(part)
-            for block in self.evaluation.blocks(part, own, records.rows):
-                share = shapley_share(block.worths, block.active.shape[1], block.high)
-                mine, other = block.row[:, np.newaxis], block.background[:, np.newaxis]
-                vectors[mine, block.active, :, other] += share.swapaxes(0, 1)
-            vectors[..., records.blank] = self._of_null_record(own)[..., np.newaxis]
-            yield vectors
+    @property
+    def together(self) -> bool:
+        """Whether the model may be asked about several records in one call."""
+        return self.bounded.row_wise is not None
 
     @cached_property
-    def _looked_at(self) -> tuple[Records, NDArray[np.float64]]:
+    def looked_at(self) -> tuple[Records, NDArray[np.float64]]:
+        """The records whose games are played, and how often each counts."""
         if self.game.speed.short_cuts.duplicate_rows:
             return self.records.distinct()
         return self.records, np.ones(len(self.records))
 
-    # --- some coalitions ------------------------------------------------------------------------
 
-    def _sampled(self, rows: Rows) -> NDArray[np.float64]:
-        ones = np.ones(len(self.records))
-        return np.concatenate([_mean(vectors, ones) for vectors in self._estimated_games(rows)])
+def background_outputs(games: BackgroundGames) -> Outputs:
+    """f of the background records, each."""
+    with silenced():
+        found = answers(games.game, games.records.rows, together=games.together)
+    return np.where(games.records.blank[:, np.newaxis], games.bounded.centre, found)
 
-    def _estimated_games(self, rows: Rows) -> Iterator[Vectors]:
-        """Estimates of the values of every game, a few rows at a time."""
-        designs = self._designs
-        shape = (self.game.players.count, self.bounded.outputs, len(self.records))
-        together = max(1, CELLS_AT_ONCE // math.prod(shape))
-        for start in range(0, len(rows), together):
-            explained = rows[start : start + together]
-            own = self.evaluation.outputs(explained)
-            gap = own[:, np.newaxis] - self._outputs
-            even = gap / self.game.players.count
-            vectors = np.empty((len(explained), *shape))
-            for part in designs.parts():
-                weights = designs.weights(part).swapaxes(1, 2) / 2
-                coalitions, others = designs.coalitions[part], self.records.rows[part]
-                for place, row in enumerate(explained):
-                    responses = self.evaluation.responses(row, others, coalitions)
-                    share = weights @ responses + even[place, part, np.newaxis]
-                    vectors[place, ..., part] = np.moveaxis(share, 0, -1)
-            vectors[..., self.records.blank] = self._of_null_record(own)[..., np.newaxis]
-            yield vectors
 
-    @property
-    def _designs(self) -> BackgroundRowDesigns:
-        assert self.designs is not None
-        return self.designs
+def joint(games: BackgroundGames, rows: Rows, background: Outputs) -> Joint:
+    """Values and base value of rows; `background` is what `background_outputs` gives."""
+    with silenced():
+        few, place = np.unique(rows, axis=0, return_inverse=True)
+        values = _sampled(games, few, background) if games.designs else _exact(games, few)
+        mean = _mean(background.T, np.ones(len(background)))
+        base = np.broadcast_to(mean, (len(few), 1, games.bounded.outputs))
+        return np.concatenate([values, base], axis=1)[place.reshape(-1)]
 
-    # --- what both need -------------------------------------------------------------------------
 
-    @cached_property
-    def evaluation(self) -> Evaluation:
-        return PairByPair(self.game) if self.bounded.row_wise is None else Together(self.game)
+# --- all coalitions -------------------------------------------------------------------------------
 
-    def _of_null_record(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Of rows with these outputs."""
-        players = self.game.players.count
-        even = (outputs - self.bounded.centre) / players
-        return np.repeat(even[:, np.newaxis], players, axis=1)
 
-    @cached_property
-    def _outputs(self) -> Outputs:
-        """Of the background records, each."""
-        found = self.evaluation.outputs(self.records.rows)
-        return np.where(self.records.blank[:, np.newaxis], self.bounded.centre, found)
+def _exact(games: BackgroundGames, rows: Rows) -> NDArray[np.float64]:
+    _, counts = games.looked_at
+    return np.concatenate([_mean(vectors, counts) for vectors in _single_games(games, rows)])
 
-    @cached_property
-    def _base(self) -> Outputs:
-        mean: Outputs = _mean(self._outputs.T, np.ones(len(self.records)))
-        return mean
+
+def _single_games(games: BackgroundGames, rows: Rows) -> Iterator[Vectors]:
+    """The values of every game, a few rows at a time."""
+    game, (records, _), together = games.game, games.looked_at, games.together
+    shape = (game.players.count, games.bounded.outputs, len(records))
+    for part in _few_at_once(rows, shape):
+        vectors = np.zeros((len(part), *shape))
+        own = answers(game, part, together=together)
+        for block in pair_blocks(game, part, own, records.rows, together=together):
+            share = shapley_share(block.worths, block.active.shape[1], block.high)
+            mine, other = block.row[:, np.newaxis], block.background[:, np.newaxis]
+            vectors[mine, block.active, :, other] += share.swapaxes(0, 1)
+        vectors[..., records.blank] = _of_null_record(games, own)[..., np.newaxis]
+        yield vectors
+
+
+# --- some coalitions ------------------------------------------------------------------------------
+
+
+def _sampled(games: BackgroundGames, rows: Rows, background: Outputs) -> NDArray[np.float64]:
+    ones, estimated = np.ones(len(background)), _estimated_games(games, rows, background)
+    return np.concatenate([_mean(vectors, ones) for vectors in estimated])
+
+
+def _estimated_games(games: BackgroundGames, rows: Rows, background: Outputs) -> Iterator[Vectors]:
+    """Estimates of the values of every game, a few rows at a time."""
+    game, records, designs, together = games.game, games.records, games.designs, games.together
+    assert designs is not None
+    shape = (game.players.count, games.bounded.outputs, len(records))
+    for explained in _few_at_once(rows, shape):
+        own = answers(game, explained, together=together)
+        even = (own[:, np.newaxis] - background) / game.players.count
+        vectors = np.empty((len(explained), *shape))
+        for part in designs.parts():
+            weights = designs.weights(part).swapaxes(1, 2) / 2
+            coalitions, others = designs.coalitions[part], records.rows[part]
+            for place, row in enumerate(explained):
+                moved = responses(game, row, others, coalitions, together=together)
+                share = weights @ moved + even[place, part, np.newaxis]
+                vectors[place, ..., part] = np.moveaxis(share, 0, -1)
+        vectors[..., records.blank] = _of_null_record(games, own)[..., np.newaxis]
+        yield vectors
+
+
+# --- what both need -------------------------------------------------------------------------------
+
+
+def _few_at_once(rows: Rows, shape: tuple[int, ...]) -> Iterator[Rows]:
+    together = max(1, CELLS_AT_ONCE // math.prod(shape))
+    for start in range(0, len(rows), together):
+        yield rows[start : start + together]
+
+
+def _of_null_record(games: BackgroundGames, outputs: Outputs) -> NDArray[np.float64]:
+    """Values in the game of a null record, of rows with these outputs."""
+    players = games.game.players.count
+    even = (outputs - games.bounded.centre) / players
+    return np.repeat(even[:, np.newaxis], players, axis=1)
 
 
 def _mean(vectors: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:

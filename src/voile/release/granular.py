@@ -35,9 +35,9 @@ from voile.release.artefact_guarantees import notes_on_unprotected_data, with_ar
 from voile.release.background import PrivateBackgroundShapley
 from voile.release.composition import epsilon_of_repeated, event_of_repeated
 from voile.release.contract import NOT_CHARGED, Preview, ReleaseIdentity, RowsAre
+from voile.release.evaluation import answers, pair_blocks
 from voile.release.origin import Origin
 from voile.release.output_sets import SAME_ANSWER
-from voile.release.records import Records
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED, silenced
 
 NOT_ADDITIVE: Final = (
@@ -159,7 +159,7 @@ class PrivateInteractions:
     def draw(self, rows: Any) -> Explanation:
         games = self.single.games
         explained = games.read(rows)
-        joint = np.concatenate([games.joint(explained), self.pairs(explained)], axis=1)
+        joint = np.concatenate([self.single.before_noise(explained), self.pairs(explained)], axis=1)
         noisy = np.stack([self.noise.randomise(one) for one in joint])
         players = games.game.players
         values = np.delete(noisy, players.count, axis=1)
@@ -191,11 +191,12 @@ class PrivateInteractions:
 
     def _paired(self, rows: Rows) -> NDArray[np.float64]:
         games, players = self.single.games, self.single.players
-        records, counts = self._looked_at
+        records, counts = games.looked_at
         weights = counts / counts.sum()
         paired = np.zeros((len(rows), players, players, 1))
-        own = games.evaluation.outputs(rows)
-        for block in games.evaluation.blocks(rows, own, records.rows):
+        game, together = games.game, games.together
+        own = answers(game, rows, together=together)
+        for block in pair_blocks(game, rows, own, records.rows, together=together):
             if (size := block.active.shape[1]) < 2:
                 continue
             weight = np.where(records.blank, 0.0, weights)[block.background][:, np.newaxis]
@@ -211,10 +212,3 @@ class PrivateInteractions:
         blank = weights[records.blank].sum()
         whole: NDArray[np.float64] = paired + blank * even[:, np.newaxis, np.newaxis]
         return whole
-
-    @cached_property
-    def _looked_at(self) -> tuple[Records, NDArray[np.float64]]:
-        records = self.single.games.records
-        if self.speed.short_cuts.duplicate_rows:
-            return records.distinct()
-        return records, np.ones(len(records))

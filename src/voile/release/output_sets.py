@@ -7,7 +7,6 @@ numbers that a bound needs. Here the one becomes the other.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -32,6 +31,7 @@ from voile.models import (
     wrap,
 )
 from voile.models.outputs import ROUNDING
+from voile.models.wrapped import Forward
 from voile.privacy.sensitivity import OutputSet
 from voile.release.silence import or_none, silenced
 
@@ -62,25 +62,21 @@ STEEP: Final = SAME_ANSWER / 16
 other show on any row. It is asked pair by pair as well."""
 
 
-@dataclass(frozen=True)
-class Unfailing:
-    """A forward function that gives NaN where the model raises or answers in another form."""
+def predicted_or_nan(forward: Forward, outputs: int, rows: Rows) -> Outputs:
+    """What the model says; NaN for rows about which it raises or answers in another form."""
+    ask = partial(_numbers, forward, outputs)
+    whole = or_none(partial(ask, rows))
+    if whole is not None:
+        return whole
+    single = [or_none(partial(ask, row[np.newaxis])) for row in rows]
+    none = np.full((1, outputs), np.nan)
+    return np.concatenate([none if found is None else found for found in single])
 
-    forward: Callable[[Rows], Any]
-    outputs: int
 
-    def __call__(self, rows: Rows) -> Outputs:
-        whole = or_none(partial(self._numbers, rows))
-        if whole is not None:
-            return whole
-        single = [or_none(partial(self._numbers, row[np.newaxis])) for row in rows]
-        none = np.full((1, self.outputs), np.nan)
-        return np.concatenate([none if found is None else found for found in single])
-
-    def _numbers(self, rows: Rows) -> Outputs | None:
-        found = np.asarray(self.forward(rows))
-        numbers = found.reshape(len(rows), self.outputs).astype(np.float64)
-        return numbers if found.dtype.kind in "fiub" else None
+def _numbers(forward: Forward, outputs: int, rows: Rows) -> Outputs | None:
+    found = np.asarray(forward(rows))
+    numbers = found.reshape(len(rows), outputs).astype(np.float64)
+    return numbers if found.dtype.kind in "fiub" else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +106,8 @@ class BoundedModel:
             )
         count = wrapped.made_total().predict(schema.null_row[np.newaxis].copy()).shape[1]
         asked = known_model(wrapped) or wrapped
-        guarded = replace(asked, forward=Unfailing(asked.forward, count), backward=None, total=True)
+        forward = partial(predicted_or_nan, asked.forward, count)
+        guarded = replace(asked, forward=forward, backward=None, total=True)
         bounded = cls(guarded, count, declared_set(wrapped.outputs, count), row_wise(wrapped))
         if bounded.row_wise is RowWise.DECLARED:
             bounded._refuse_contradiction(schema)

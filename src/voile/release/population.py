@@ -27,7 +27,7 @@ from voile.privacy.sensitivity import (
 )
 from voile.release.clipped import clipped
 from voile.release.coalition_designs import full_stretch
-from voile.release.games import BackgroundGames
+from voile.release.games import BackgroundGames, background_outputs, joint
 from voile.release.output_sets import SAME_ANSWER, BoundedModel, declared_set
 from voile.release.per_row import EXPLAINER_IS_STATELESS, PerRow
 from voile.release.post_processed import Explainer
@@ -218,6 +218,6 @@ class OverItself:
             speed=self.speed,
             designs=None,
         )
-        found = games.joint(records.rows)[:, :-1]
+        found = joint(games, records.rows, background_outputs(games))[:, :-1]
         found[records.blank] = 0.0
         return found

@@ -17,6 +17,7 @@ from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Schema
 from voile.models import Box, WrappedModel, wrap
 from voile.release import PUBLIC, PrivateBackgroundShapley
+from voile.release.games import background_outputs, joint
 
 Table = NDArray[np.float64]
 EXPLAINED = 0.0
@@ -63,5 +64,5 @@ def without_noise(of: PrivateBackgroundShapley) -> NDArray[np.float64]:
     """Values and base value of the explained row, computed anew."""
     fresh = replace(of.games)
     row = np.full((1, of.players), EXPLAINED)
-    found: NDArray[np.float64] = fresh.joint(row)[0]
+    found: NDArray[np.float64] = joint(fresh, row, background_outputs(fresh))[0]
     return found

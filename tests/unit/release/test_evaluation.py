@@ -103,7 +103,7 @@ def test_rounding_does_not_carry_a_record_into_the_labels_of_others() -> None:
         )
         for rows in (one, other)
     ]
-    first, second = (release.games.joint(explained[np.newaxis]) for release in both)
+    first, second = (release.before_noise(explained[np.newaxis]) for release in both)
     assert np.linalg.norm(first - second) <= both[0].sensitivity.value
 
 

@@ -18,8 +18,7 @@ from voile.core.errors import InvalidInput
 from voile.core.schema import Feature, Numbers, Schema
 from voile.models import Box, wrap
 from voile.release.coalition_designs import BackgroundRowDesigns, full_stretch
-from voile.release.evaluation import PairByPair
-from voile.release.games import BackgroundGames
+from voile.release.games import BackgroundGames, background_outputs, joint
 from voile.release.intervals import sampling_error
 from voile.release.output_sets import BoundedModel
 from voile.release.records import Records
@@ -57,12 +56,16 @@ def games(
     )
 
 
+def played(given: BackgroundGames, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    return joint(given, rows, background_outputs(given))
+
+
 @pytest.mark.parametrize("groups", [None, GROUPS])
 @pytest.mark.parametrize("speed", [Speed(), Speed(short_cuts=CONSTANT_WORK), Speed(batch_rows=7)])
 def test_exact_values_are_those_of_the_explainer(groups: Any, speed: Speed) -> None:
     model = wrap(two, outputs=Box(-1, 1))
     expected = ExactShapley(model, BACKGROUND, schema=SCHEMA, groups=groups)(ROWS)
-    found = games(groups=groups, speed=speed).joint(ROWS)
+    found = played(games(groups=groups, speed=speed), ROWS)
     assert np.allclose(found[:, :-1], expected.values, atol=1e-13)
     assert np.allclose(found[:, -1], expected.base_values, atol=1e-13)
 
@@ -78,14 +81,14 @@ def test_pair_by_pair_a_model_of_single_rows_plays_the_same_games(
     designs = BackgroundRowDesigns(players, len(BACKGROUND), 8, 0) if sampled else None
     settings: dict[str, Any] = {"groups": groups, "designs": designs}
     apart = games(with_null, together=False, **settings)
-    assert isinstance(apart.evaluation, PairByPair)
-    expected = games(with_null, **settings).joint(ROWS)
-    assert np.allclose(apart.joint(ROWS), expected, atol=1e-13)
+    assert not apart.together
+    expected = played(games(with_null, **settings), ROWS)
+    assert np.allclose(played(apart, ROWS), expected, atol=1e-13)
 
 
 def test_rows_come_back_in_their_order() -> None:
     several = ROWS[[2, 0, 2, 1]]
-    assert np.array_equal(games().joint(several), games().joint(ROWS)[[2, 0, 2, 1]])
+    assert np.array_equal(played(games(), several), played(games(), ROWS)[[2, 0, 2, 1]])
 
 
 @pytest.mark.parametrize("speed", [Speed(), Speed(short_cuts=CONSTANT_WORK)])
@@ -94,18 +97,18 @@ def test_a_null_record_plays_the_game_of_the_centre(speed: Speed) -> None:
     with_null = BACKGROUND.copy()
     with_null[[4, 9]] = math.nan
     others = np.delete(BACKGROUND, [4, 9], axis=0)
-    rest = games(others).joint(ROWS)
+    rest = played(games(others), ROWS)
     null = np.zeros((len(ROWS), PLAYERS + 1, 2))
     worth = np.zeros((2**PLAYERS, 2))
     for row, output in enumerate(two(ROWS)):
         worth[-1] = output
         null[row, :-1] = shapley_matrix(PLAYERS) @ worth
     expected = (28 * rest + 2 * null) / 30
-    assert np.allclose(games(with_null, speed=speed).joint(ROWS), expected, atol=1e-13)
+    assert np.allclose(played(games(with_null, speed=speed), ROWS), expected, atol=1e-13)
 
 
 def test_a_background_of_null_records_only_says_nothing_about_anybody() -> None:
-    found = games(np.full((3, PLAYERS), math.nan)).joint(ROWS)
+    found = played(games(np.full((3, PLAYERS), math.nan)), ROWS)
     assert np.allclose(found[:, :-1], two(ROWS)[:, np.newaxis] / PLAYERS, atol=1e-14)
     assert not found[:, -1].any()
 
@@ -117,14 +120,15 @@ def test_sums_are_pairwise() -> None:
     model = wrap(
         lambda given: given[:, 0], outputs=Box(0, 1), digest="line", treats_rows_independently=True
     )
-    found = BackgroundGames.of(
+    one = BackgroundGames.of(
         BoundedModel.of(model, schema),
         Records.read(rows, schema, "the background"),
         schema=schema,
         players=Players.of(("f",), None),
         speed=Speed(short_cuts=CONSTANT_WORK),
         designs=None,
-    ).joint(np.array([[0.5]]))
+    )
+    found = played(one, np.array([[0.5]]))
     exact = math.fsum([1 / 3] * 100_000) / 100_000
     assert abs(found[0, 1, 0] - exact) < 2e-15
     assert abs(found[0, 0, 0] - (0.5 - exact)) < 2e-15
@@ -137,8 +141,8 @@ def test_drawn_coalitions_are_right_on_average() -> None:
     """2,000 copies of one background row: the error is within its bound, wrong once in 1e6."""
     copies = np.repeat(BACKGROUND[:1], 2000, axis=0)
     designs = BackgroundRowDesigns(PLAYERS, 2000, 10, seed=3)
-    found = games(copies, designs=designs).joint(ROWS)
-    exact = games(BACKGROUND[:1]).joint(ROWS)
+    found = played(games(copies, designs=designs), ROWS)
+    exact = played(games(BACKGROUND[:1]), ROWS)
     error = sampling_error(
         harmonic=designs.harmonic, players=PLAYERS, pairs=10, background_rows=2000, width=2.0
     )
@@ -153,7 +157,7 @@ def test_drawn_coalitions_respect_null_records() -> None:
     null = BACKGROUND.copy()
     null[:] = math.nan
     designs = BackgroundRowDesigns(PLAYERS, 30, 5, seed=0)
-    assert np.allclose(games(null, designs=designs).joint(ROWS), games(null).joint(ROWS))
+    assert np.allclose(played(games(null, designs=designs), ROWS), played(games(null), ROWS))
 
 
 def test_each_weight_is_what_the_coalition_counts_over_its_chance() -> None:
@@ -226,7 +230,7 @@ def test_one_background_row_moves_sampled_values_by_no_more_than_the_bound() -> 
             model = wrap(worth, outputs=Box(-1, 1), digest="worst", treats_rows_independently=True)
             one = replace(games(rows, designs=designs), bounded=BoundedModel.of(model, SCHEMA))
             one = replace(one, game=replace(one.game, model=one.bounded.model))
-            pair.append(one.joint(np.zeros((1, PLAYERS))))
+            pair.append(played(one, np.zeros((1, PLAYERS))))
         furthest = max(furthest, float(np.linalg.norm(pair[0] - pair[1])))
     assert 0.6 * bound < furthest <= bound
 

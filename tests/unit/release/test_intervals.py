@@ -77,7 +77,7 @@ def test_intervals_of_exact_values_hold_as_often_as_they_say() -> None:
         origins=[PUBLIC],
     )
     rows = np.repeat(PEOPLE[:1], 2000, axis=0)
-    truth = release.games.joint(PEOPLE[:1])[:, :-1]
+    truth = release.before_noise(PEOPLE[:1])[:, :-1]
     held = int(inside(release.draw(rows), truth).sum())  # the noise of three values is independent
     low, high = binom.ppf([RISK / 2, 1 - RISK / 2], 6000, 0.95)
     assert low <= held <= high

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.contract.releases import SCHEMA
 from voile.core.errors import InvalidInput, Refused
 from voile.models import Box, Simplex, wrap
-from voile.release.output_sets import BoundedModel, Unfailing, declared_set
+from voile.release.output_sets import BoundedModel, declared_set, predicted_or_nan
 from voile.release.records import Records
 from voile.release.silence import silenced
 
@@ -104,7 +104,7 @@ def test_a_row_that_makes_the_model_fail_gets_the_centre_and_no_other_row_does()
     "answer", ["text", [["a"]], [1.0, 2.0, 3.0], None, [[1j]], [[1.0, 2.0, 3.0]]]
 )
 def test_an_answer_in_another_form_is_no_answer(answer: Any) -> None:
-    found = Unfailing(lambda _: answer, 2)(np.zeros((2, 3)))
+    found = predicted_or_nan(lambda _: answer, 2, np.zeros((2, 3)))
     assert found.shape == (2, 2)
     assert np.isnan(found).all()
 
