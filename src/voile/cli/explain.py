@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from voile.cli.budget import CallerOption
 from voile.cli.explain_output import leave, print_explained, print_preview, speed
+from voile.cli.options import CallerOption
 from voile.cli.output import JsonOption
 from voile.cli.rounds import say
 

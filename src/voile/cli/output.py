@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -15,6 +16,8 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from voile.audit_log import Report
 
 
 class ExitCode(IntEnum):
@@ -49,6 +52,28 @@ def exit_code(error: Exception) -> ExitCode:
 def print_json(data: dict[str, Any]) -> None:
     """Print the one JSON object of this run; ASCII, so that no terminal can fail to show it."""
     sys.stdout.write(json.dumps(data, indent=2, allow_nan=False) + "\n")
+
+
+def print_facts(facts: dict[str, Any], *, as_json: bool) -> None:
+    """Print what was done, one fact a line."""
+    if as_json:
+        print_json(facts)
+        return
+    for name, value in facts.items():
+        shown = "\n".join(value) if isinstance(value, list) else value
+        typer.echo(f"{name.replace('_', ' ') + ':':<19} {'none' if shown in (None, '') else shown}")
+
+
+def print_steps(report: Report) -> None:
+    """Print the steps of a verification, and how many held."""
+    out = console()
+    styles = {"checked": "green", "failed": "bold red", "not checkable": "yellow"}
+    for step in report.steps:
+        line = f"{step.number:>2}  {step.outcome:<13}  {step.name:<13}  {step.detail}"
+        out.print(line, style=styles[step.outcome], soft_wrap=True)
+    counts = Counter(str(step.outcome) for step in report.steps)
+    said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    out.print(f"{'verified' if report.verified else 'NOT VERIFIED'}: {said}")
 
 
 def print_error(kind: str, message: str, code: ExitCode, *, as_json: bool) -> None:

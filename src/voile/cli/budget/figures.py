@@ -1,0 +1,87 @@
+"""What is used of a budget, what is left, and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from voile.cli.budget.opening import AccountArgument, checked_place, open_database
+from voile.cli.options import DatabaseArgument
+from voile.cli.output import JsonOption, console, print_facts, print_json
+
+
+def report(
+    database: DatabaseArgument,
+    account: AccountArgument,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page with the curve as well.")
+    ] = None,
+    custodian: Annotated[
+        bool, typer.Option("--custodian", help="Add the reconstruction watch; not for analysts.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what is used, what is left, how risky that is, and what would lower the risk."""
+    from voile.core.atomic_file import replace_file
+    from voile.ledger import Ledger, budget_report
+    from voile.workflows.budget.page import budget_html, summary
+    from voile.workflows.output_check import check_outputs, files_of
+
+    if html is not None:
+        check_outputs([html], files_of(checked_place(database)))
+    with open_database(database) as storage:
+        found = storage.read_snapshot(
+            lambda t: budget_report(Ledger(), t, account, custodian=custodian)
+        )
+    if html is not None:
+        replace_file(html, budget_html(found).encode())
+    if as_json:
+        print_json(found.to_dict())
+        return
+    rows = [("risk", f"{found.risk.value}, {found.consumed:.1%} used"), *summary(found)]
+    _print_table(f"Privacy budget of {account}", rows)
+    out = console()
+    for line in (*found.advice, *found.assumptions):
+        out.print(f"- {line}", soft_wrap=True)
+    for each in found.findings or ():
+        out.print(f"! {each.rule} ({', '.join(each.callers)}): {each.detail}", soft_wrap=True)
+
+
+def forecast(
+    database: DatabaseArgument,
+    account: AccountArgument,
+    noise: Annotated[
+        float | None, typer.Option(help="Noise multiplier of the Gaussian answers to come.")
+    ] = None,
+    hours: Annotated[float, typer.Option(help="How far to look back.")] = 24.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Say how many more answers fit, and when the account is used up at the recent rate."""
+    from voile.ledger import Ledger
+    from voile.ledger import forecast as look_ahead
+    from voile.privacy.events import Gaussian
+
+    event = None if noise is None else Gaussian(noise)
+    with open_database(database) as storage:
+        found = storage.read_snapshot(
+            lambda t: look_ahead(Ledger(), t, account, event, window=3600 * hours)
+        )
+    said = asdict(found)
+    if not as_json and found.exhausted_at is not None:
+        said["exhausted_at"] = (
+            f"{datetime.fromtimestamp(found.exhausted_at, UTC):%Y-%m-%d %H:%M} UTC"
+        )
+    print_facts(said, as_json=as_json)
+
+
+def _print_table(title: str, rows: list[tuple[str, str]]) -> None:
+    from rich.table import Table
+
+    table = Table("", "", title=title, show_header=False)
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)

@@ -1,0 +1,41 @@
+"""What the commands of `voile budget` share: where a ledger lies, and opening it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from voile.cli.files import place_of
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from voile.core.storage import Storage
+    from voile.workflows.custody import Custody, Place
+
+AccountArgument = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Name of the account.")]
+
+
+def open_database(database: str) -> Storage:
+    from voile.core.storage.opening import open_existing
+    from voile.workflows.custody import PARTS
+
+    return open_existing(database, PARTS)
+
+
+def checked_place(database: str, key: Path | None = None, policy: Path | None = None) -> Place:
+    """As `place_of`; what is named has to be there."""
+    from voile.workflows.custody import check_named
+
+    check_named(key, policy)
+    return place_of(database, key, policy)
+
+
+def open_books(
+    database: str, key: Path | None, policy: Path | None
+) -> AbstractContextManager[Custody]:
+    from voile.workflows.custody import open_custody_at
+
+    return open_custody_at(checked_place(database, key, policy))
