@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from voile.audit_log.keys import SigningKey
     from voile.audit_log.log import PART, Appended, AuditLog, TreeHead
     from voile.audit_log.policy import Policy
-    from voile.audit_log.publishing import KeyChange, issue_receipt, publish, rotate
+    from voile.audit_log.publishing import KeyChange, Unsigned, issue_receipt, publish, rotate
     from voile.audit_log.receipt import Receipt
     from voile.audit_log.records import (
         AbsenceRecord,
@@ -83,7 +83,7 @@ _HOMES = {
     "keys": ["SigningKey"],
     "log": ["PART", "Appended", "AuditLog", "TreeHead"],
     "policy": ["Policy"],
-    "publishing": ["KeyChange", "issue_receipt", "publish", "rotate"],
+    "publishing": ["KeyChange", "Unsigned", "issue_receipt", "publish", "rotate"],
     "receipt": ["Receipt"],
     "records": [
         "AbsenceRecord",
@@ -142,6 +142,7 @@ __all__ = [
     "SigningKey",
     "Step",
     "TreeHead",
+    "Unsigned",
     "Witness",
     "array_digest",
     "canonical_bytes",

@@ -7,7 +7,7 @@ one small row: an append is one read, one insert and one replace, and any subtre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Self
 
@@ -86,10 +86,15 @@ class AuditLog:
         3. Nothing here changes or removes a record.
         4. With a checkpoint kept outside the database, nothing is appended to a log that does not
            extend it: neither a charge nor an answer comes from a database that was set back.
+
+    Args:
+        kept: what is kept of it outside the database.
+        grew: is told the size with each record that is appended, before the commit.
     """
 
     origin: str
     kept: KeptCheckpoint | None = None
+    grew: Callable[[int], object] | None = field(default=None, repr=False, compare=False)
     _last: dict[Checkpoint, Leaf] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -180,7 +185,14 @@ class AuditLog:
         grown = TreeEdge(_HEAD, self.origin, head.size + 1, edge)
         transaction.replace(HEADS, grown)
         transaction.memory[HEADS.name] = grown
+        if self.grew is not None:
+            self.grew(grown.size)
         return Appended(head.size, leaf)
+
+    def signed(self, transaction: Reader) -> int:
+        """How many records the latest published checkpoint covers."""
+        latest = latest_published(transaction)
+        return 0 if latest is None else latest.size
 
     def head(self, transaction: Reader) -> TreeHead:
         """Size and root as they are now."""
@@ -216,6 +228,12 @@ class AuditLog:
         _check_size(old_size, new_size)
         ranges = consistency_ranges(old_size, new_size)
         return tuple(_range_hash(transaction, part) for part in ranges)
+
+
+def latest_published(transaction: Reader) -> PublishedCheckpoint | None:
+    """The published checkpoint with the most records."""
+    found = transaction.scan(CHECKPOINTS, limit=1, descending=True)
+    return found[0] if found else None
 
 
 def _head(transaction: Reader) -> TreeEdge:

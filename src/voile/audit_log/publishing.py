@@ -10,7 +10,13 @@ from typing import Final
 
 from voile.audit_log.kept import signed_checkpoint
 from voile.audit_log.keys import SigningKey
-from voile.audit_log.log import CHECKPOINTS, AuditLog, PublishedCheckpoint, TreeHead
+from voile.audit_log.log import (
+    CHECKPOINTS,
+    AuditLog,
+    PublishedCheckpoint,
+    TreeHead,
+    latest_published,
+)
 from voile.audit_log.merkle import grow, leaf_hash, root_of
 from voile.audit_log.notes import Checkpoint, Note
 from voile.audit_log.policy import Policy
@@ -32,6 +38,10 @@ RECORDS_FILE: Final = "records.jsonl"
 CHECKPOINT_FILE: Final = "checkpoint.txt"
 """The two files of an export."""
 _PAGE: Final = 1000
+
+
+class Unsigned(InvalidInput):
+    """A record is newer than the checkpoint that is to prove it."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,9 @@ def publish(
     """
     check_signers(policy, log, signers)
     before = None if seen is None else signed_checkpoint(seen, policy)
-    head, latest = storage.submit(lambda t: (_checked_head(t, log, policy, before), _latest(t)))
+    head, latest = storage.submit(
+        lambda t: (_checked_head(t, log, policy, before), latest_published(t))
+    )
     checkpoint = Checkpoint(log.origin, head.size, head.root)
     note = Note(checkpoint.text, tuple(key.sign(checkpoint.text) for key in signers))
 
@@ -139,7 +151,7 @@ def rotate(
 
 def latest_checkpoint(storage: Storage) -> bytes | None:
     """The published checkpoint with the most records."""
-    latest = storage.submit(_latest)
+    latest = storage.submit(latest_published)
     return None if latest is None else latest.note
 
 
@@ -156,14 +168,17 @@ def issue_receipt(
     Args:
         nonces: what opens the record's commitments; they are not stored with the log.
         size: take the published checkpoint of this size instead.
+
+    Raises:
+        Unsigned: no checkpoint covers the record.
     """
 
     def read(t: Transaction) -> Receipt:
-        found = _latest(t) if size is None else t.get(CHECKPOINTS, size)
+        found = latest_published(t) if size is None else t.get(CHECKPOINTS, size)
         if found is None:
-            raise InvalidInput("no such checkpoint was published; `voile audit checkpoint` does it")
+            raise Unsigned("no such checkpoint was published; `voile audit checkpoint` does it")
         if not 0 <= index < found.size:
-            raise InvalidInput(
+            raise Unsigned(
                 f"the checkpoint covers {found.size} records, record {index} is not among them "
                 "yet; publish a newer one with `voile audit checkpoint`"
             )
@@ -257,7 +272,7 @@ def _checked_head(
 ) -> TreeHead:
     """What is to be signed, if it extends everything that is known of the log."""
     log.check(t)
-    head, latest = log.head(t), _latest(t)
+    head, latest = log.head(t), latest_published(t)
     published = None if latest is None else signed_checkpoint(latest.note, policy)
     for old in (published, seen):
         if old is not None and not log.extends(t, old):
@@ -266,11 +281,6 @@ def _checked_head(
                 f"of {old.size}: it was set back or changed; nothing was signed"
             )
     return head
-
-
-def _latest(transaction: Transaction) -> PublishedCheckpoint | None:
-    found = transaction.scan(CHECKPOINTS, limit=1, descending=True)
-    return found[0] if found else None
 
 
 def _store(transaction: Transaction, size: int, note: Note) -> Note:

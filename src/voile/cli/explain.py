@@ -200,7 +200,7 @@ def explain(
     outputs.check([*spec.files, *files_of(place)])
     inputs = load_inputs(spec, made, speed())
     given = inputs.read_rows(data)
-    with open_custody_at(place) as custody:
+    with open_custody_at(place, signing=None) as custody:
         outputs.check_signing(custody.keeper)
         if custody.keeper is None:
             say(f"no {place.policy}: nothing is signed, and there will be no receipt")
@@ -216,6 +216,6 @@ def explain(
             release, given, payer=account, caller=by, purpose=purpose, fresh=fresh
         )
         kept = custody.keep()
-        written = outputs.write(service, explained, signed=kept.published is not None)
+        written = outputs.write(service, explained, signed=custody.covers(max(explained.records)))
     print_explained(explained, top, written, kept, place.policy, as_json=as_json)
     leave(written, kept, as_json=as_json)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from voile.audit_log import AuditLog, KeptCheckpoint, Policy, SigningKey, publish
 from voile.audit_log.canonical import Malformed
+from voile.audit_log.notes import Checkpoint
 from voile.audit_log.publishing import Published, check_signers, latest_checkpoint
 from voile.core.errors import InvalidInput, VoileError
 from voile.core.input_file import LARGEST_TEXT, read_file
@@ -116,13 +117,28 @@ class Keeper:
             return Kept(f"not published: {error}", error=error)
         return Kept(f"{self.copy} ({published.checkpoint.size} records)", published)
 
+    def keep_up(self, storage: Storage, log: AuditLog) -> Kept:
+        """The same, unless all of it was signed meanwhile: by another process, or on demand."""
+        size, signed = storage.submit(lambda t: (log.head(t).size, log.signed(t)))
+        if size > signed or self.signer is None:
+            return self.keep(storage, log)
+        try:
+            self._advance(storage)
+        except VoileError as error:
+            return Kept(f"not kept: {error}", error=error)
+        return Kept(f"{self.copy} ({size} records)")
+
     def _keep_from_elsewhere(self, storage: Storage, log: AuditLog) -> Kept:
-        note, kept = latest_checkpoint(storage), KeptCheckpoint(self.copy, self.policy)
-        if note is not None:
-            kept.advance(note)
-        known, size = kept.read(), storage.submit(log.head).size
+        known, size = self._advance(storage), storage.submit(log.head).size
         newer = size - (0 if known is None else known.size)
         return Kept(
             f"not signed here, where the key is not; {newer} of {size} records are newer than the "
             "last checkpoint: `voile audit checkpoint` signs one"
         )
+
+    def _advance(self, storage: Storage) -> Checkpoint | None:
+        """Keep what was published, whoever signed it; what is kept then."""
+        note, kept = latest_checkpoint(storage), KeptCheckpoint(self.copy, self.policy)
+        if note is not None:
+            kept.advance(note)
+        return kept.read()

@@ -3,14 +3,15 @@
 Four files, named as the commands of `voile` expect them: `log.db`, `audit.key` and `replay.key`
 (mode 0600), `audit-policy.toml`. The last is public: whoever has it can check receipts and exports.
 A copy of the last checkpoint lies beside the signing key, `audit.checkpoint`: a log that does not
-extend it is not opened, and nothing is added to it.
+extend it is not opened, and nothing is added to it. While it is open it is signed by a schedule
+(`signing`), and what is left is signed when it is closed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
@@ -27,6 +28,7 @@ from voile.core.storage.opening import file_of, open_existing
 from voile.ledger import PART as LEDGER_PART
 from voile.ledger import Account, Ledger, ReplayKey
 from voile.workflows.checkpoints import Keeper, Kept, kept_checkpoint
+from voile.workflows.signing import ScheduledSigning, SigningSchedule
 
 PARTS: Final[tuple[Part, ...]] = (LEDGER_PART, LOG_PART)
 """Open the storage with these: ledger and log in one database commit together."""
@@ -34,6 +36,7 @@ DATABASE: Final = "log.db"
 LOG_KEY: Final = "audit.key"
 REPLAY_KEY: Final = "replay.key"
 POLICY: Final = "audit-policy.toml"
+BY_SCHEDULE: Final = SigningSchedule()
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,21 @@ class Custody:
         copy = kept_checkpoint(self.place.signing_key)
         return ((copy.name, read_file(copy, LARGEST_NOTE)),) if copy.exists() else ()
 
+    @property
+    def unsigned(self) -> int:
+        """How many records are newer than the last checkpoint: if the database is set back to a
+        state without them, nobody notices."""
+        return self.storage.read_snapshot(lambda t: self.log.head(t).size - self.log.signed(t))
+
+    def covers(self, record: int) -> bool:
+        """Whether a checkpoint was published over this record."""
+        return record < self.storage.read_snapshot(self.log.signed)
+
+    @property
+    def can_sign(self) -> bool:
+        """Whether the signing key is here."""
+        return self.keeper is not None and self.keeper.signer is not None
+
     def publish(self) -> Published:
         """Sign what the log holds, and keep a copy of the checkpoint beside the key."""
         return self._keeper.publish(self.storage, self.log)
@@ -159,13 +177,18 @@ class Custody:
 
 @contextmanager
 def open_custody(
-    folder: Path, origin: str, *, extra_parts: tuple[Part, ...] = ()
+    folder: Path,
+    origin: str,
+    signing: SigningSchedule | None = BY_SCHEDULE,
+    *,
+    extra_parts: tuple[Part, ...] = (),
 ) -> Iterator[Custody]:
     """Open what a party keeps in this folder; new, if there is nothing.
 
     Args:
         folder: one for one party.
         origin: name of the log, best a URL without its scheme.
+        signing: None for whoever signs at the end of a short job.
         extra_parts: what else is kept in the same database.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -181,14 +204,40 @@ def open_custody(
         _make_log(storage, origin)
         custody = _opened(storage, place)
         _ = custody.key  # made with the rest
+        with signed_by(custody, signing) as custody:
+            yield custody
+
+
+@contextmanager
+def open_custody_at(
+    place: Place, signing: SigningSchedule | None = BY_SCHEDULE
+) -> Iterator[Custody]:
+    """Open what is there; see `open_custody`."""
+    with (
+        open_existing(place.database, PARTS) as storage,
+        signed_by(_opened(storage, place), signing) as custody,
+    ):
         yield custody
 
 
 @contextmanager
-def open_custody_at(place: Place) -> Iterator[Custody]:
-    """Open what is there."""
-    with open_existing(place.database, PARTS) as storage:
-        yield _opened(storage, place)
+def signed_by(custody: Custody, schedule: SigningSchedule | None) -> Iterator[Custody]:
+    """The same, signed by a schedule while it is open, and once more when it is closed.
+
+    What a process that was killed left unsigned, or signed and not kept, counts from now on.
+    """
+    keeper, storage, log = custody.keeper, custody.storage, custody.log
+    known = None if log.kept is None else log.kept.read()
+    if keeper is None or schedule is None:
+        yield custody
+        return
+    size = 0 if known is None else known.size
+    signing = ScheduledSigning(schedule, lambda: keeper.keep_up(storage, log), size=size)
+    signing.grew(storage.read_snapshot(log.head).size)
+    try:
+        yield replace(custody, log=replace(log, grew=signing.grew))
+    finally:
+        signing.close()
 
 
 def _opened(storage: Storage, place: Place) -> Custody:

@@ -38,4 +38,4 @@ def open_books(
 ) -> AbstractContextManager[Custody]:
     from voile.workflows.custody import open_custody_at
 
-    return open_custody_at(checked_place(database, key, policy))
+    return open_custody_at(checked_place(database, key, policy), signing=None)

@@ -25,7 +25,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
-from voile.audit_log import Receipt, Report, RowReceipt, explanation_bytes, issue_receipt
+from voile.audit_log import (
+    Receipt,
+    Report,
+    RowReceipt,
+    Unsigned,
+    explanation_bytes,
+    issue_receipt,
+)
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.row_note import notes_among
@@ -151,30 +158,34 @@ class ReleaseService:
     # --- proofs ---------------------------------------------------------------------------------
 
     def receipt(self, charge: str) -> Receipt:
-        """A proof for one charge, at any later time, under the latest published checkpoint.
+        """A proof for one charge, at any later time.
 
-        Sign one first (`Custody.publish`, `voile audit checkpoint`).
+        A checkpoint is signed first if none covers its record yet; that needs the signing key.
         """
-        ledger, log = self.custody.ledger, self.custody.log
+        ledger = self.custody.ledger
         settled = self.custody.storage.read_snapshot(lambda t: ledger.paid(t, charge))
-        nonces = leaving(self.custody, settled).nonces
-        return issue_receipt(self.custody.storage, log, settled.record, nonces)
+        return self._proof(settled.record, leaving(self.custody, settled).nonces)
 
     def receipts(self, explained: Explained) -> tuple[Receipt, ...]:
-        """A proof for each entry, under the latest published checkpoint."""
-        storage, log = self.custody.storage, self.custody.log
-        return tuple(
-            issue_receipt(storage, log, entry.record, entry.nonces) for entry in explained.entries
-        )
+        """A proof for each entry; signed first, if need be."""
+        return tuple(self._proof(entry.record, entry.nonces) for entry in explained.entries)
 
     def row_receipt(self, explained: Explained, row: int) -> RowReceipt:
         """A proof for one row of a call that cost nothing; it says nothing about other rows."""
         if explained.rows_tree is None:
             raise InvalidInput("rows that were charged have receipts of their own (`receipts`)")
         # Without the nonces of the whole call: who holds one row must not test guesses of others.
-        number = explained.entries[0].record
-        record = issue_receipt(self.custody.storage, self.custody.log, number)
-        return explained.rows_tree.receipt(row, record)
+        return explained.rows_tree.receipt(row, self._proof(explained.entries[0].record))
+
+    def _proof(self, record: int, nonces: Mapping[str, bytes] | None = None) -> Receipt:
+        storage, log = self.custody.storage, self.custody.log
+        try:
+            return issue_receipt(storage, log, record, nonces)
+        except Unsigned as error:
+            if not self.custody.can_sign:
+                raise Unsigned(f"{error}, where the signing key of this log is") from None
+        self.custody.publish()
+        return issue_receipt(storage, log, record, nonces)
 
     def verify(self) -> Report:
         """Recompute every account from the log, and compare; changes nothing."""

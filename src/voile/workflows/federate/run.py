@@ -179,7 +179,9 @@ def federate(
     with ExitStack() as stack:
         own = {name: stack.enter_context(_client_books(job, name)) for name in sorted(job.clients)}
         server = stack.enter_context(
-            open_custody(job.folder, server_origin(job.name), extra_parts=(ROUNDS_PART,))
+            open_custody(
+                job.folder, server_origin(job.name), signing=None, extra_parts=(ROUNDS_PART,)
+            )
         )
         for name, books in own.items():
             open_account(books, name, promise, plan.participation_events)
@@ -204,7 +206,7 @@ def federate(
 
 def _client_books(job: Job, name: str) -> Any:
     folder = job.folder / CLIENTS / file_stem(name)
-    return open_custody(folder, f"{_host(job.name)}/{file_stem(name)}")
+    return open_custody(folder, f"{_host(job.name)}/{file_stem(name)}", signing=None)
 
 
 def server_origin(name: str) -> str:
