@@ -4,6 +4,8 @@ A tour, by what you want to do:
 
 - look at an explanation and at what is promised about it: `Explanation`, `Guarantee`,
   `Protected`, `ProtectedUnit`, `Relation`, `Adversary`
+- begin a workspace with a trained model, and explain rows in it: `start_workspace` (takes an
+  `ExplanationSpec`), `open_workspace`
 - describe your columns in public, before anybody looks at the data: `Schema`
 - draw it: `voile.plots`
 - catch what goes wrong: `VoileError` and the tree below it in `voile.core.errors`
@@ -23,10 +25,13 @@ if TYPE_CHECKING:
     from voile.core.explanation import Explanation
     from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
     from voile.core.schema import Schema
+    from voile.workflows.explain import ExplanationSpec
+    from voile.workflows.workspace import open_workspace, start_workspace
 
 __all__ = [
     "Adversary",
     "Explanation",
+    "ExplanationSpec",
     "Guarantee",
     "Protected",
     "ProtectedUnit",
@@ -34,17 +39,22 @@ __all__ = [
     "Schema",
     "VoileError",
     "__version__",
+    "open_workspace",
+    "start_workspace",
 ]
 
 _HOME = {
     "Adversary": "voile.core.guarantee",
     "Explanation": "voile.core.explanation",
+    "ExplanationSpec": "voile.workflows.explain",
     "Guarantee": "voile.core.guarantee",
     "Protected": "voile.core.guarantee",
     "ProtectedUnit": "voile.core.guarantee",
     "Relation": "voile.core.guarantee",
     "Schema": "voile.core.schema",
     "VoileError": "voile.core.errors",
+    "open_workspace": "voile.workflows.workspace",
+    "start_workspace": "voile.workflows.workspace",
 }
 
 

@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
-from voile.cli.explain_output import leave, print_explained, print_preview, speed
+from voile.cli.explain_answer import Call, answer
+from voile.cli.named_release import WorkspaceOption, named_release
 from voile.cli.options import CallerOption
 from voile.cli.output import JsonOption
-from voile.cli.rounds import say
 
 EPILOG = """\
 Examples:
+
+  voile explain readmission patients.csv   (a release in voile.toml)
 
   voile explain artefact patients.csv --output why.voile --plot why.png
 
@@ -33,8 +35,14 @@ Examples:
 
 
 def explain(
+    context: typer.Context,
     model: Annotated[
-        str, typer.Argument(help="An artefact of voile, an ONNX file, or package.module:object.")
+        str,
+        typer.Argument(
+            metavar="NAME|MODEL",
+            help="A release of the workspace; or an artefact of voile, an ONNX file, or "
+            "package.module:object.",
+        ),
     ],
     data: Annotated[str, typer.Argument(help="Rows: CSV with a header, Parquet, or - for stdin.")],
     schema: Annotated[
@@ -153,19 +161,27 @@ def explain(
         Path | None,
         typer.Option(metavar="DIR", help="A proof for each row of an explanation that is free."),
     ] = None,
+    workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Explain MODEL for the rows of DATA: charged to an account, on record, with a receipt.
 
     Says whose rows are protected first. Explanations of a model that was trained with differential
     privacy protect its training rows at no cost (--protect training). Anything else is charged.
+
+    With the NAME of a release in a workspace (voile.toml, `voile init`) the rest stands there.
     """
-    from voile.workflows.custody import check_named, open_custody_at, usual_place
-    from voile.workflows.explain import ExplanationSpec, ReleaseService, build_release, load_inputs
+    from voile.workflows.custody import check_named, usual_place
+    from voile.workflows.explain import ExplanationSpec
     from voile.workflows.explain.inputs import find_artefact
     from voile.workflows.explain.outputs import Outputs
-    from voile.workflows.output_check import files_of
 
+    outputs = Outputs(output, receipt, row_receipts, plot)
+    call = Call(data, by, purpose, fresh, preview, as_json)
+    found = named_release(context, workspace, model)
+    if found is not None:
+        answer(found.spec(model, data), found.place, outputs, call, workspace=found)
+        return
     spec = ExplanationSpec.read(
         {
             "model": model,
@@ -196,26 +212,4 @@ def explain(
         folder, database=database, signing_key=key, policy=policy, replay_key=replay_key
     )
     check_named(key, policy)
-    outputs = Outputs(output, receipt, row_receipts, plot)
-    outputs.check([*spec.files, *files_of(place)])
-    inputs = load_inputs(spec, made, speed())
-    given = inputs.read_rows(data)
-    with open_custody_at(place, signing=None) as custody:
-        outputs.check_signing(custody.keeper)
-        if custody.keeper is None:
-            say(f"no {place.policy}: nothing is signed, and there will be no receipt")
-        service = ReleaseService(custody)
-        paying = None if account is None else custody.account(account)
-        release = build_release(inputs, paying, given.count)
-        if preview:
-            print_preview(
-                service.preview(release, given, payer=account), given.count, as_json=as_json
-            )
-            return
-        explained = service.answer(
-            release, given, payer=account, caller=by, purpose=purpose, fresh=fresh
-        )
-        kept = custody.keep()
-        written = outputs.write(service, explained, signed=custody.covers(max(explained.records)))
-    print_explained(explained, top, written, kept, place.policy, as_json=as_json)
-    leave(written, kept, as_json=as_json)
+    answer(spec, place, outputs, call, artefact=made)

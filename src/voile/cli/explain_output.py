@@ -79,7 +79,7 @@ def print_explained(
         out.print(f"guarantee: {promise}", soft_wrap=True)
     for note in explanation.notes:
         out.print(f"note: {note}", soft_wrap=True)
-    out.print(_paid(explained), soft_wrap=True)
+    out.print(explained.payment, soft_wrap=True)
     out.print(f"checkpoint: {kept}", soft_wrap=True)
     for what, paths in written.files.items():
         shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
@@ -120,17 +120,6 @@ def leave(written: Written, kept: Kept, *, as_json: bool) -> None:
     for line in () if as_json else written.failed:
         sys.stderr.write(f"voile: error: {line}; the answer is printed as JSON instead\n")
     raise typer.Exit(ExitCode.FAULT if kept.error is None else exit_code(kept.error))
-
-
-def _paid(explained: Explained) -> str:
-    records = ", ".join(map(str, explained.records[:5])) + (
-        "…" if len(explained.records) > 5 else ""
-    )
-    if not explained.charges:
-        return f"cost nothing; record {records}"
-    said = "answered before, not charged again" if explained.replayed else "charged"
-    charges = ", ".join(explained.charges[:5]) + ("…" if len(explained.charges) > 5 else "")
-    return f"{said}: {charges}; record {records}"
 
 
 def _table(explanation: Explanation, top: int | None) -> Table:

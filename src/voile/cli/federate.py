@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from voile.cli.output import JsonOption, console, print_json
+from voile.cli.output import JsonOption, console, explain_by_name, print_json
 from voile.cli.rounds import calmly, rounds_line, say, steps_line
 
 FEDERATE_EPILOG = """\
@@ -30,11 +29,12 @@ def federate(
     A run that was broken off is continued by the same command. A run that is complete is not
     trained again: its budget is spent.
     """
-    from voile.workflows.federate import EXAMPLE
     from voile.workflows.federate import federate as run
     from voile.workflows.federate.config import read_config
     from voile.workflows.federate.files import job_from
+    from voile.workflows.public_example import EXAMPLE
     from voile.workflows.report import quality, write_report
+    from voile.workflows.workspace import release_name
 
     job = job_from(read_config(config))
     calmly()
@@ -53,11 +53,11 @@ def federate(
         return
     lines = [f"{what}: {value:.3f}" for what, value in found]
     folder = done.artefact.folder
-    rows = job.folder / EXAMPLE
+    following = explain_by_name(job.folder, release_name(done.artefact), job.folder / EXAMPLE)
     console().print(
         "\n".join([str(promised), "", *lines, "", f"artefact  {folder}"])
         + f"\nreport    {report}\n\nNext, try (or with rows of your own):\n"
-        f"  {shlex.join(['voile', 'explain', str(folder), str(rows)])}",
+        f"  {following}",
         soft_wrap=True,
     )
 

@@ -7,12 +7,15 @@ results are printed for people on standard output, errors on standard error (`vo
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections import Counter
 from enum import IntEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,3 +96,19 @@ def console() -> Console:
             raise BrokenPipeError
 
     return PipeConsole(markup=False, emoji=False, highlight=False)
+
+
+def explain_by_name(folder: Path, release: str, rows: Path, *more: str) -> str:
+    """The command that explains with a workspace's release, from the current folder."""
+    beside = [] if folder.resolve() == Path.cwd() else ["--workspace", str(folder)]
+    return shlex.join(["voile", "explain", release, str(rows), *more, *beside])
+
+
+def given_options(context: typer.Context) -> dict[str, str]:
+    """The options that were typed: the name of each parameter, and how it is typed."""
+    found = {}
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT):
+            found[name] = parameter.opts[0]
+    return found

@@ -15,6 +15,7 @@ Say whether rows are treated one by one (guarantees about them need that, too):
 
 Load one by name:
     `load_model("model.onnx")`, `load_model("package.module:object")`; pickles are refused.
+    `names_model` and `names_object` tell what a text is called like.
 
 Write an adapter of your own:
     anything that satisfies `Model` is one; `DifferentiableModel` for gradient methods,
@@ -22,7 +23,7 @@ Write an adapter of your own:
 """
 
 from voile.models.digests import digest_of
-from voile.models.loading import load_file, load_model
+from voile.models.loading import load_file, load_model, names_model, names_object
 from voile.models.outputs import Box, DeclaredOutputs, Outputs, Simplex, Unbounded
 from voile.models.protocol import CoalitionModel, DifferentiableModel, Model, Presence, Rows
 from voile.models.row_wise import RowWise, known_model, row_wise
@@ -47,6 +48,8 @@ __all__ = [
     "known_model",
     "load_file",
     "load_model",
+    "names_model",
+    "names_object",
     "row_wise",
     "wrap",
 ]

@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module, invalidate_caches
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,16 +40,30 @@ _WAY_OUT: Final = (
 )
 
 
-def load_model(reference: str) -> Any:
+def load_model(reference: str, folder: Path | None = None) -> Any:
     """What `reference` names: the path of an ONNX file, or an object in an importable module.
 
-    Importing a module runs it, too; but it is code that was written as code. It is looked for in
-    the current folder first.
+    Importing a module runs it, too; but it is code that was written as code.
+
+    Args:
+        folder: where modules are looked for first; the current folder if not stated.
     """
-    module, colon, name = reference.partition(":")
-    if colon and not Path(reference).exists() and module.replace(".", "").isidentifier():
-        return _imported(module, name)
+    if names_object(reference):
+        module, _, name = reference.partition(":")
+        return _imported(module, name, Path.cwd() if folder is None else folder.absolute())
     return load_file(Path(reference))
+
+
+def names_object(reference: str, folder: Path = Path()) -> bool:
+    """Whether it names an object in a module, and no file in this folder."""
+    module, colon, _ = reference.partition(":")
+    is_module = module.replace(".", "").isidentifier()
+    return bool(colon) and is_module and not (folder / reference).exists()
+
+
+def names_model(reference: str) -> bool:
+    """Whether it is called as models are: an object, an ONNX file, a pickle (which is refused)."""
+    return names_object(reference) or Path(reference).suffix.lower() in {".onnx", *_NAMES}
 
 
 def load_file(path: Path) -> WrappedModel:
@@ -62,14 +77,15 @@ def load_file(path: Path) -> WrappedModel:
     return load_onnx(path)
 
 
-def _imported(module: str, name: str) -> Any:
+def _imported(module: str, name: str, folder: Path) -> Any:
     try:
-        with _this_folder_first():
+        with _folder_first(folder):
             found: Any = import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         raise InvalidInput(f"there is no module {error.name!r} to import {name!r} from") from error
+    _check_from(folder, module.partition(".")[0])
     for part in name.split("."):
         if not hasattr(found, part):
             raise InvalidInput(f"the module {module!r} has no object {name!r}")
@@ -78,15 +94,28 @@ def _imported(module: str, name: str) -> Any:
 
 
 @contextmanager
-def _this_folder_first() -> Iterator[None]:
+def _folder_first(folder: Path) -> Iterator[None]:
     """As `python -m` looks for modules; an installed command does not."""
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
+    sys.path.insert(0, str(folder))
     invalidate_caches()
     try:
         yield
     finally:
-        sys.path.remove(here)
+        sys.path.remove(str(folder))
+
+
+def _check_from(folder: Path, module: str) -> None:
+    """Refuse a module that was loaded earlier, under the same name, from another folder: it would
+    be explained in place of the one that lies here."""
+    here = PathFinder.find_spec(module, [str(folder)])
+    loaded = getattr(sys.modules.get(module), "__file__", None)
+    if here is None or here.origin is None or loaded is None:
+        return
+    if Path(here.origin).resolve() != Path(loaded).resolve():
+        raise InvalidInput(
+            f"{here.origin}: a module {module!r} from {loaded} is loaded already, and Python knows "
+            "one of a name; give one of them another name, or use another process"
+        )
 
 
 def _pickle_inside(path: Path) -> str | None:

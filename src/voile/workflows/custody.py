@@ -130,6 +130,11 @@ class Custody:
         """What an account promises."""
         return self.storage.read_snapshot(lambda t: self.ledger.account(t, name))
 
+    def find_account(self, name: str) -> Account | None:
+        """The same; None if there is no such account."""
+        found = self.storage.look(lambda t: self.ledger.is_open(t, name))
+        return self.account(name) if found else None
+
     @property
     def policy(self) -> Policy:
         """Whom to trust when checking this log."""

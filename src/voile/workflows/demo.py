@@ -56,8 +56,8 @@ from voile.workflows.federate import (
     Say,
     federate,
     server_origin,
-    write_example,
 )
+from voile.workflows.public_example import write_example
 from voile.workflows.report import check_log, write_report
 
 NAME: Final = "clinic demo v1"

@@ -147,7 +147,7 @@ def _schema_text(name: str, columns: Sequence[str], label: str) -> str:
 
 def _config_text(name: str, files: Sequence[Path], folder: Path) -> str:
     clients = [
-        _CLIENT.format(name=quoted(file.stem), data=quoted(_relative(file, folder)))
+        _CLIENT.format(name=quoted(file.stem), data=quoted(relative_name(file, folder)))
         for file in files
     ]
     return _CONFIG.format(
@@ -158,7 +158,7 @@ def _config_text(name: str, files: Sequence[Path], folder: Path) -> str:
     )
 
 
-def _relative(file: Path, folder: Path) -> str:
+def relative_name(file: Path, folder: Path) -> str:
     """As the config will look for it: beside itself where that is possible."""
     absolute, home = file.resolve(), folder.resolve()
     return str(absolute.relative_to(home) if absolute.is_relative_to(home) else absolute)

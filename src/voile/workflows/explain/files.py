@@ -108,6 +108,11 @@ def _row_receipts(service: ReleaseService, explained: Explained, folder: Path) -
         yield replace_file(folder / f"{number}{ROW_RECEIPT}", bytes(proof), mode=_PRIVATE)
 
 
+def names_origin_file(text: str) -> bool:
+    """Whether an origin is the name of a file with guarantees, and not stated in words."""
+    return text != "public" and not text.startswith(_TRAINED_ON)
+
+
 def origin_from(text: str) -> Origin:
     """`public`, `trained-on:LABEL[,LABEL]`, or a JSON file with the guarantees of training."""
     if text == "public":

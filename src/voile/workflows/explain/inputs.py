@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from voile.attribution import FastShap, Groups, Speed
 from voile.attribution.fastshap import load_explainer
+from voile.attribution.inputs import is_table
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.explanation_checks import or_numbered
 from voile.core.input_file import read_json
@@ -110,17 +112,36 @@ class ExplanationInputs:
         made = f"made from {', '.join(labels)}" if labels else "public"
         return (f"it is assumed, as stated, that the background rows are {made}", *self.remarks)
 
-    def read_rows(self, source: str) -> RowsToExplain:
-        """The rows of a file, or of standard input (`-`).
+    def read_rows(self, given: Any) -> RowsToExplain:
+        """Rows to explain: of a file, of standard input (`-`), or handed in.
 
         What stands in protected ones is for the release to read, and never told.
+
+        Args:
+            given: the name of a file, a table (a DataFrame, a dict of columns), an array in the
+                schema's numbers, or `RowsToExplain`.
         """
-        self.spec.check_apart(source)
-        protected = self.spec.protect.of_data
-        read = _rows(source, self.schema, self.spec.id_column, protected=protected)
+        source = str(given) if isinstance(given, str | PathLike) else ""
+        if source:
+            self.spec.check_apart(source)
+        read = self._handed_in(given, source)
         if read.count == 0:
-            raise InvalidInput(f"{source}: expected at least one row, found none")
+            raise InvalidInput(f"{source or 'rows'}: expected at least one row, found none")
         return replace(read, notes=(*self.notes, *read.notes))
+
+    def _handed_in(self, given: Any, source: str) -> RowsToExplain:
+        protected, column = self.spec.protect.of_data, self.spec.id_column
+        if source:
+            return _rows(source, self.schema, column, protected=protected)
+        if is_table(given):
+            return _of_table(given, self.schema, column, protected=protected)
+        rows = RowsToExplain.of(given)
+        if column is not None and rows.identifiers is None:
+            raise InvalidInput(
+                f"this release takes identifiers from the column {column!r}: hand in a table, or "
+                "RowsToExplain with identifiers"
+            )
+        return rows
 
     @property
     def _public_background(self) -> Any:
@@ -129,18 +150,24 @@ class ExplanationInputs:
 
 
 def load_inputs(
-    spec: ExplanationSpec, artefact: Artefact | None = None, speed: Speed | None = None
+    spec: ExplanationSpec,
+    artefact: Artefact | None = None,
+    speed: Speed | None = None,
+    *,
+    modules: Path | None = None,
 ) -> ExplanationInputs:
     """Read what a specification names.
 
     Args:
         artefact: what `spec.model` names, if that is an artefact (`find_artefact`).
+        modules: where a module with the model is looked for first; the current folder if not
+            stated.
     """
     schema = _schema(spec, artefact)
     background = _background(spec, schema, artefact)
     return ExplanationInputs(
         spec=spec,
-        model=_model(spec, schema, artefact),
+        model=_model(spec, schema, artefact, modules),
         schema=schema,
         model_origin=model_origin(spec, artefact),
         background=background.rows,
@@ -207,9 +234,11 @@ def _schema(spec: ExplanationSpec, artefact: Artefact | None) -> Schema:
     return artefact.schema
 
 
-def _model(spec: ExplanationSpec, schema: Schema, artefact: Artefact | None) -> WrappedModel:
+def _model(
+    spec: ExplanationSpec, schema: Schema, artefact: Artefact | None, modules: Path | None
+) -> WrappedModel:
     """The model with names for its outputs; of two classes one: the other is its complement."""
-    wrapped = wrap(load_model(spec.model)) if artefact is None else artefact.model
+    wrapped = wrap(load_model(spec.model, modules)) if artefact is None else artefact.model
     if spec.output_range is not None:
         wrapped = wrap(wrapped, outputs=Box(*spec.output_range))
     if wrapped.output_names is None:
@@ -231,6 +260,12 @@ def _background(spec: ExplanationSpec, schema: Schema, artefact: Artefact | None
 
 def _rows(source: str, schema: Schema, id_column: str | None, *, protected: bool) -> RowsToExplain:
     table = (read_protected_table if protected else read_table)(source)
+    return _of_table(table, schema, id_column, source, protected=protected)
+
+
+def _of_table(
+    table: Any, schema: Schema, id_column: str | None, source: str = "rows", *, protected: bool
+) -> RowsToExplain:
     features, identifiers = _features(table, schema, source), _identifiers(table, id_column, source)
     if protected:
         return RowsToExplain(features, identifiers)
@@ -238,7 +273,7 @@ def _rows(source: str, schema: Schema, id_column: str | None, *, protected: bool
     return RowsToExplain(read.rows, identifiers, read.notes)
 
 
-def _features(table: dict[str, Any], schema: Schema, source: str) -> dict[str, Any]:
+def _features(table: Any, schema: Schema, source: str) -> dict[str, Any]:
     """The columns of the schema, all of which must be there."""
     missing = [name for name in schema.feature_names if name not in table]
     if missing:
@@ -249,7 +284,7 @@ def _features(table: dict[str, Any], schema: Schema, source: str) -> dict[str, A
     return {name: table[name] for name in schema.feature_names}
 
 
-def _identifiers(table: dict[str, Any], column: str | None, source: str) -> list[Any] | None:
+def _identifiers(table: Any, column: str | None, source: str) -> list[Any] | None:
     if column is None:
         return None
     if column not in table:

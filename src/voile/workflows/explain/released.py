@@ -40,7 +40,7 @@ class OnRecord:
         return explanation_bytes(self.explanation)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explained:
     """What leaves: an explanation that was paid for and is on record.
 
@@ -68,6 +68,22 @@ class Explained:
     def records(self) -> tuple[int, ...]:
         """Numbers of its records in the log, without repetition."""
         return tuple(dict.fromkeys(entry.record for entry in self.entries))
+
+    @property
+    def payment(self) -> str:
+        """What it cost and where it is on record, in words."""
+        records = _first_few(list(map(str, self.records)))
+        if not self.charges:
+            return f"cost nothing; record {records}"
+        said = "answered before, not charged again" if self.replayed else "charged"
+        return f"{said}: {_first_few(self.charges)}; record {records}"
+
+    def __repr__(self) -> str:
+        return f"{self.explanation!r}\n  {self.payment}"
+
+
+def _first_few(names: Sequence[str], count: int = 5) -> str:
+    return ", ".join(names[:count]) + ("…" if len(names) > count else "")
 
 
 def settled_notes(explanation: Explanation, *more: Note) -> Explanation:

@@ -5,17 +5,14 @@ Everything in it is public: it may be shown to all parties. Paths are relative t
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.guarantee import Relation
-from voile.core.input_file import read_text
-from voile.core.schema.locate import dotted, line_of
+from voile.workflows.toml_file import TomlFile
 
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^/\\\x00-\x1f]+$")]
@@ -126,29 +123,7 @@ class FederationConfig(_ConfigSection):
 
 def read_config(path: Path) -> FederationConfig:
     """Read and check a config; an error names the line and the field."""
-    text = read_text(path)
-    try:
-        content = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableFile(f"{path}: not TOML: {error}") from error
-    try:
-        config = FederationConfig.model_validate(content)
-    except ValidationError as error:
-        raise InvalidInput(_explained(path, text, error)) from None
-    return _beside(config, path.parent)
-
-
-def _explained(path: Path, text: str, error: ValidationError) -> str:
-    lines = []
-    problems = error.errors()
-    for problem in problems:
-        if problem["type"] == "too_short" and len(problems) > 1:
-            continue  # the list counts as empty because its items are wrong, which is said already
-        keys = [str(key) for key in problem["loc"]]
-        field = dotted(*keys) if keys else "document"
-        message = problem["msg"].removeprefix("Value error, ")
-        lines.append(f"{path}:{line_of(field, text)}: {field}: {message}")
-    return "\n".join(lines)
+    return _beside(TomlFile.read(path).checked(FederationConfig), path.parent)
 
 
 def _beside(config: FederationConfig, folder: Path) -> FederationConfig:

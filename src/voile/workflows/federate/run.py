@@ -8,18 +8,16 @@
 5. Figures on unprotected rows; all logs are signed and exported; the artefact is written.
 
 Folders of a run: `artefact/` may be shown; `clients/` belongs to the clients (in a real federation
-each is on its own machine); the server's books lie beside them, and `example.csv`: a few of the
-public reference rows, to explain first.
+each is on its own machine); the server's books lie beside them, and so do `example.csv`, a few of
+the public reference rows to explain first, and a workspace for it, `voile.toml`.
 """
 
 from __future__ import annotations
 
-import csv
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,7 +60,8 @@ from voile.workflows.artefact import (
     write_artefact,
 )
 from voile.workflows.artefact_manifest import log_place
-from voile.workflows.custody import POLICY, Custody, open_custody
+from voile.workflows.custody import DATABASE, POLICY, Custody, open_custody
+from voile.workflows.explain import ExplanationSpec
 from voile.workflows.federate.books import (
     ClientBooks,
     Promise,
@@ -71,12 +70,14 @@ from voile.workflows.federate.books import (
     open_account,
 )
 from voile.workflows.federate.rounds import PART as ROUNDS_PART
+from voile.workflows.public_example import EXAMPLE, write_example
+from voile.workflows.workspace import FILE as WORKSPACE
+from voile.workflows.workspace import release_name, workspace_text
 
 ARTEFACT: Final = "artefact"
 CLIENTS: Final = "clients"
 NOT_FOR_RELEASE: Final = "evaluation-not-for-release"
 SERVER: Final = "server"
-EXAMPLE: Final = "example.csv"
 _EXAMPLES: Final = 3
 _EXPLAINED: Final = 200
 _CHECKPOINTS: Final = "checkpoints"
@@ -192,6 +193,7 @@ def federate(
         written = _finished(job.folder / ARTEFACT, trained)
         if written is not None:
             say(f"the run is complete: {written.folder} is left as it is")
+            _leave_workspace(written)
             return Federated(written, trained)
         say("distilling a fast explainer from the surrogate and the schema; no data is touched")
         distilled = trained.distilled(StreamCipher(), plan=job.distillation, progress=steps_seen)
@@ -201,7 +203,9 @@ def federate(
         logs = _export_logs({SERVER: server, **own}, folder, say)
         settings = {**contents.settings, "logs": logs}
     write_example(job.schema, job.reference[:_EXAMPLES], job.folder / EXAMPLE)
-    return Federated(finish(folder, job.name, settings), trained)
+    done = finish(folder, job.name, settings)
+    _leave_workspace(done)
+    return Federated(done, trained)
 
 
 def _client_books(job: Job, name: str) -> Any:
@@ -391,13 +395,19 @@ def _export_logs(books: Mapping[str, Custody], folder: Path, say: Say) -> dict[s
     return placed
 
 
-def write_example(schema: Schema, rows: Rows, path: Path) -> Path:
-    """Rows that anybody may see, in the form that `voile explain` reads."""
-    table, text = schema.table(rows), StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table)
-    writer.writerows(zip(*table.values(), strict=True))
-    return replace_file(path, text.getvalue().encode())
+def _leave_workspace(artefact: Artefact) -> None:
+    """A workspace beside the artefact, unless there is one, which somebody may have written in."""
+    folder = artefact.folder.parent
+    if (folder / WORKSPACE).exists() or not artefact.has_model:
+        return
+    text = workspace_text(
+        ExplanationSpec(model=str(artefact.folder)),
+        name=release_name(artefact),
+        folder=folder,
+        origin=server_origin(artefact.name),
+        storage=DATABASE,
+    )
+    replace_file(folder / WORKSPACE, text.encode())
 
 
 def outcomes(artefact: Artefact) -> dict[str, list[dict[str, bool]]]:

@@ -1,0 +1,77 @@
+"""What `voile explain` does once it is clear what is asked, and where it is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from voile.cli.explain_output import leave, print_explained, print_preview, speed
+from voile.cli.rounds import say
+
+if TYPE_CHECKING:
+    from voile.workflows.artefact import Artefact
+    from voile.workflows.custody import Place
+    from voile.workflows.explain import ExplanationSpec
+    from voile.workflows.explain.outputs import Outputs
+    from voile.workflows.workspace import WorkspaceFile
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is said about this one call, whatever is released."""
+
+    data: str
+    by: str
+    purpose: str
+    fresh: bool
+    preview: bool
+    as_json: bool
+
+
+def answer(
+    spec: ExplanationSpec,
+    place: Place,
+    outputs: Outputs,
+    call: Call,
+    *,
+    artefact: Artefact | None = None,
+    workspace: WorkspaceFile | None = None,
+) -> None:
+    """Check, compute, charge and record; then write and print.
+
+    Args:
+        artefact: what `spec.model` names, if somebody has opened it already.
+        workspace: where all of this stands, if in a workspace.
+    """
+    from voile.workflows.custody import open_custody_at
+    from voile.workflows.explain import ReleaseService, build_release, load_inputs
+    from voile.workflows.explain.inputs import find_artefact
+    from voile.workflows.output_check import files_of
+    from voile.workflows.workspace import check_ledger
+
+    kept_files = [*files_of(place), *([] if workspace is None else [workspace.path])]
+    outputs.check([*spec.files, *kept_files])
+    modules = None if workspace is None else workspace.folder
+    made = artefact or find_artefact(spec.model)
+    inputs = load_inputs(spec, made, speed(), modules=modules)
+    given = inputs.read_rows(call.data)
+    with open_custody_at(place, signing=None) as custody:
+        if workspace is not None:
+            check_ledger(workspace, custody)
+        outputs.check_signing(custody.keeper)
+        if custody.keeper is None:
+            say(f"no {place.policy}: nothing is signed, and there will be no receipt")
+        service, payer = ReleaseService(custody), spec.account
+        paying = None if payer is None else custody.account(payer)
+        release = build_release(inputs, paying, given.count)
+        if call.preview:
+            found = service.preview(release, given, payer=payer)
+            print_preview(found, given.count, as_json=call.as_json)
+            return
+        explained = service.answer(
+            release, given, payer=payer, caller=call.by, purpose=call.purpose, fresh=call.fresh
+        )
+        kept = custody.keep()
+        written = outputs.write(service, explained, signed=custody.covers(max(explained.records)))
+    print_explained(explained, spec.top, written, kept, place.policy, as_json=call.as_json)
+    leave(written, kept, as_json=call.as_json)
