@@ -67,7 +67,8 @@ class Chosen(InspectedForward):
     places: tuple[int, ...]
 
     def __call__(self, rows: Rows) -> Any:
-        return np.asarray(self.forward(rows))[:, list(self.places)]
+        found = np.asarray(self.forward(rows))
+        return (found[:, np.newaxis] if found.ndim == 1 else found)[:, list(self.places)]
 
     def steady(self) -> Forward | None:
         inner = steady(self.forward)

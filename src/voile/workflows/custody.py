@@ -132,7 +132,7 @@ class Custody:
 
     def find_account(self, name: str) -> Account | None:
         """The same; None if there is no such account."""
-        found = self.storage.look(lambda t: self.ledger.is_open(t, name))
+        found = self.storage.read_snapshot(lambda t: self.ledger.is_open(t, name))
         return self.account(name) if found else None
 
     @property

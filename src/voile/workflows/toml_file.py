@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from voile.core.errors import InvalidInput, UnreadableFile
+from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.input_file import read_text
 from voile.core.schema.locate import dotted, line_of
 
@@ -51,6 +51,8 @@ class TomlFile:
             return form.model_validate(self.content if content is None else content)
         except ValidationError as error:
             raise InvalidInput("\n".join(self._problems(form, error, under))) from None
+        except Refused as error:  # sound settings for a promise that cannot be kept
+            raise Refused(str(self.wrong(str(error), *under))) from None
 
     def wrong(self, message: str, *keys: str) -> InvalidInput:
         """An error that names the line and the key."""

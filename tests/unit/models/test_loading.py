@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
-from voile.models import load_file, load_model, wrap
+from voile.models import load_file, load_model, names_model, names_object, wrap
 
 RAN: list[str] = []
 
@@ -147,3 +147,32 @@ def test_a_module_of_the_current_folder_is_found(
     before = list(sys.path)
     assert load_model("my_scoring_model:ANSWER") == 42
     assert sys.path == before
+
+
+def test_modules_are_looked_for_in_the_folder_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "scores_beside_a_file.py").write_text("ANSWER = 7\n")
+    before = list(sys.path)
+    assert load_model("scores_beside_a_file:ANSWER", tmp_path) == 7
+    assert sys.path == before
+
+
+def test_a_module_of_the_same_name_from_elsewhere_is_not_taken_for_it(tmp_path: Path) -> None:
+    """Python would hand out the one that it loaded first."""
+    for number, name in enumerate(("one", "two")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "scores_twice.py").write_text(f"ANSWER = {number}\n")
+    assert load_model("scores_twice:ANSWER", tmp_path / "one") == 0
+    assert load_model("scores_twice:ANSWER", tmp_path / "one") == 0
+    with pytest.raises(InvalidInput, match=r"two/scores_twice\.py: a module 'scores_twice' from"):
+        load_model("scores_twice:ANSWER", tmp_path / "two")
+
+
+def test_what_a_text_is_called_like(tmp_path: Path) -> None:
+    assert names_object("package.module:object")
+    assert not names_object("package.module")
+    (tmp_path / "a:b").touch()
+    assert not names_object("a:b", tmp_path)
+    assert names_object("a:b", tmp_path / "elsewhere")
+    assert names_model("risk.ONNX")
+    assert names_model("risk.joblib"), "to be refused as one"
+    assert not names_model("rows.csv")

@@ -199,6 +199,11 @@ def test_wrapping_twice_changes_what_is_said_again() -> None:
             wrap(once, output_names=wrong)
 
 
+def test_the_only_output_of_a_plain_list_of_scores() -> None:
+    model = wrap(lambda rows: rows[:, 0], output_names=("score",), digest="first column")
+    assert model.only("score").predict(np.array([[3.0, 1.0]])).tolist() == [[3.0]]
+
+
 def test_some_outputs_only(classifier: Any, network: Any) -> None:
     model = wrap(classifier)
     yes = model.only("yes")

@@ -95,6 +95,7 @@ class Workspace:
 
     def receipt(self, charge: str) -> Receipt:
         """A proof for one charge (`Explained.charges`), at any later time."""
+        self.service.custody.publish()
         return self.service.receipt(charge)
 
     def close(self) -> Kept:

@@ -5,6 +5,7 @@ Broken off in between, the same start goes on: what is there is compared, and no
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ def start_workspace(
         storage: the database, see `WorkspaceTables`.
     """
     home = Path(folder)
-    if (home / FILE).exists():
+    if os.path.lexists(home / FILE):  # a link into nothing is somebody's, too
         raise InvalidInput(f"{home / FILE}: exists already; move it away or choose another folder")
     check_output_folder(home)
     artefact = find_artefact(spec.model)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from voile.core.errors import Refused
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.workflows.custody import DATABASE
 from voile.workflows.workspace.database import check_address
@@ -80,7 +81,10 @@ class AccountTable(_Table):
 
     @model_validator(mode="after")
     def _can_be_protected(self) -> Self:
-        _ = self.protected
+        try:
+            _ = self.protected
+        except Refused as error:
+            raise ValueError(str(error)) from None  # told with the account's name
         return self
 
     @property
