@@ -53,7 +53,7 @@ def test_defaults_are_filled_in_and_paths_lie_beside_the_file(tmp_path: Path) ->
         ("epsilon = 2", "epsilon = inf", r"privacy\.epsilon"),
         ("delta = 1e-5", "delta = 1.0", r":6: privacy\.delta"),
         ("delta = 1e-5", "", r"privacy\.delta: Field required"),
-        ("delta = 1e-5", "delta = 1e-5\nsigma = 1", r"privacy\.sigma: Extra"),
+        ("delta = 1e-5", "delta = 1e-5\nsigma = 1", r"privacy\.sigma: there is no such key"),
         ("delta = 1e-5", 'delta = 1e-5\nrelation = "any"', r"privacy\.relation"),
         ("delta = 1e-5", 'delta = 1e-5\nrelation = "add or remove one"', "sizes are public"),
         ('name = "north"', 'name = "server"', "no party may be called"),

@@ -32,6 +32,7 @@ from voile.workflows.federate import run as workflow
 from voile.workflows.federate.books import ClientBooks
 from voile.workflows.federate.config import read_config
 from voile.workflows.federate.files import job_from
+from voile.workflows.public_example import EXAMPLE
 from voile.workflows.report import check_log, report_html, write_report
 
 CLINIC = clinic_federation(60, seed=4)
@@ -270,7 +271,7 @@ def test_a_complete_run_is_not_charged_again(job: Job, artefact: Artefact) -> No
 
 def test_a_complete_run_changes_nobodys_explanations(artefact: Artefact) -> None:
     """Not even if the reference rows were drawn from the schema, which a new job draws anew."""
-    kept = [artefact.folder, artefact.folder.parent / workflow.EXAMPLE]
+    kept = [artefact.folder, artefact.folder.parent / EXAMPLE]
     before = {path: path.read_bytes() for path in _files(kept)}
     again = job_from(read_config(artefact.folder.parents[1] / "federation.toml"))
     assert federate(again).artefact.folder == artefact.folder

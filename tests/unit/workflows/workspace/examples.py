@@ -14,7 +14,7 @@ from voile.workflows.workspace import StartedWorkspace, start_workspace
 SCORE = model()
 MODEL = "tests.unit.workflows.workspace.examples:SCORE"
 PUBLIC_ROWS = "income,debt,employed\n2,1,yes\n5,4,no\n8,2,yes\n"
-CUSTOMERS = "income,debt,employed\n" + "1,7,no\n6,2,yes\n9,3,yes\n4,4,no\n" * 10
+CUSTOMERS = "income,debt,employed\n" + "1,7,no\n6,2,yes\n9,3,yes\n4,4,no\n" * 40
 APPLICANTS = "id,income,debt,employed\nada,3,6,no\nbob,9,1,yes\n"
 PROMISE = {"dataset": "customers v1", "epsilon": 5.0, "delta": 1e-5}
 
@@ -55,5 +55,5 @@ def free_spec(folder: Path, **changes: Any) -> ExplanationSpec:
 
 def started(folder: Path, **changes: Any) -> StartedWorkspace:
     """A workspace with a release over private customers, called `approval`."""
-    spec = private_spec(write_files(folder))
-    return start_workspace(spec, PROMISE, **({"name": "approval", "folder": folder} | changes))
+    said: dict[str, Any] = {"name": "approval", "folder": folder}
+    return start_workspace(private_spec(write_files(folder)), PROMISE, **(said | changes))
