@@ -5,7 +5,6 @@
 """
 
 from voile.workflows.federate.run import (
-    EXAMPLE,
     NOT_FOR_RELEASE,
     SERVER,
     Federated,
@@ -14,11 +13,9 @@ from voile.workflows.federate.run import (
     federate,
     outcomes,
     server_origin,
-    write_example,
 )
 
 __all__ = [
-    "EXAMPLE",
     "NOT_FOR_RELEASE",
     "SERVER",
     "Federated",
@@ -27,5 +24,4 @@ __all__ = [
     "federate",
     "outcomes",
     "server_origin",
-    "write_example",
 ]
