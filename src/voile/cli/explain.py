@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from voile.cli.explain_answer import Call, answer
-from voile.cli.named_release import WorkspaceOption, named_release
-from voile.cli.options import CallerOption
+from voile.cli.named_release import named_release
+from voile.cli.options import CallerOption, WorkspaceOption
 from voile.cli.output import JsonOption
 
 EPILOG = """\

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -12,14 +12,6 @@ from voile.cli.output import given_options
 if TYPE_CHECKING:
     from voile.workflows.workspace import WorkspaceFile
 
-WorkspaceOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--workspace",
-        metavar="FILE|DIR",
-        help="Whose releases NAME is looked up in; voile.toml of this folder if not given.",
-    ),
-]
 _BESIDE_A_NAME: Final = frozenset(
     {"model", "data", "workspace", "purpose", "by", "fresh", "preview", "as_json"}
     | {"output", "plot", "receipt", "row_receipts"}

@@ -29,3 +29,11 @@ PolicyOption = Annotated[
 ]
 OutOption = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")]
 CallerOption = Annotated[str, typer.Option("--by", help="Who does this; written down.")]
+WorkspaceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--workspace",
+        metavar="FILE|DIR",
+        help="Whose releases NAME is looked up in; voile.toml of this folder if not given.",
+    ),
+]

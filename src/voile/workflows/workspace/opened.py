@@ -6,12 +6,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from voile.audit_log import Receipt
 from voile.release import Preview, Release
-from voile.workflows.checkpoints import Kept
 from voile.workflows.custody import open_custody_at
 from voile.workflows.explain import (
     Explained,
@@ -95,29 +93,17 @@ class Workspace:
 
     def receipt(self, charge: str) -> Receipt:
         """A proof for one charge (`Explained.charges`), at any later time."""
-        self.service.custody.publish()
         return self.service.receipt(charge)
 
-    def close(self) -> Kept:
-        """Sign what the log holds, and let go of the database; says what became of the signing."""
-        custody = self.service.custody
-        if custody.storage.is_closed:
-            return Kept("closed already")
-        with self._open:
-            return custody.keep()
+    def close(self) -> None:
+        """Sign what the log holds, and let go of the database."""
+        self._open.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        kept = self.close()
-        if error is None and kept.error is not None:
-            raise kept.error
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __repr__(self) -> str:
         lines = (

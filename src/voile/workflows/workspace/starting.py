@@ -187,7 +187,7 @@ def _make_books(place: Place, origin: str, opening: Opening | None) -> None:
         there = place.signing_key.exists()
         signer = SigningKey.load(place.signing_key) if there else SigningKey.generate(origin)
         start_log(place, signer, Policy(origin, (signer.verifier,)))
-    with open_custody_at(place) as custody:
+    with open_custody_at(place, signing=None) as custody:
         _ = custody.key  # made with the rest
         if opening is not None:
             _open_account(custody, opening)
