@@ -17,8 +17,7 @@ from pathlib import Path
 
 from benchmarks.harness import ROOT, Figure, write
 
-from experiments.budget_allocation.traces import Asked, TraceSettings, make_trace
-from voile.ledger.allocation import (
+from experiments.budget_allocation.policies import (
     DAY,
     AllocationPolicy,
     DynamicAllocation,
@@ -27,6 +26,7 @@ from voile.ledger.allocation import (
     Situation,
     UniformOverHorizon,
 )
+from experiments.budget_allocation.traces import Asked, TraceSettings, make_trace
 from voile.privacy.accounting import ZeroConcentratedFilter
 from voile.privacy.accounting.conversion import gaussian_noise_multiplier
 from voile.privacy.events import Gaussian

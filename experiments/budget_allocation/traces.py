@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from voile.ledger.allocation import DAY, HOUR, Query, QueryType
+from experiments.budget_allocation.policies import DAY, HOUR, Query, QueryType
 
 
 @dataclass(frozen=True)

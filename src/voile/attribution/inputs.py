@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from voile.core.errors import InvalidInput
-from voile.core.schema import Schema
+from voile.core.schema import Schema, is_table
 from voile.models import Rows
 
 
@@ -133,11 +133,6 @@ class Columns:
             raise InvalidInput(
                 f"{what} must have {self.width or 'at least one'} features, found {found}"
             )
-
-
-def is_table(given: Any) -> bool:
-    """Data by column name: a DataFrame or a dict."""
-    return hasattr(given, "keys") and hasattr(given, "__getitem__")
 
 
 def _table_names(table: Any) -> tuple[str, ...]:

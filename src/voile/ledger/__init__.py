@@ -8,13 +8,12 @@ A tour, by what you want to do:
 - recognise a question: `Question`, `NamedRecord`, `PublicInput`, `ReplayKey`
 - look ahead: `remaining`, `would_cost`, `how_many`, `forecast`; for accounts that are opened when
   they are first charged (`like_parent`), `check_fits`
-- decide how much to spend on the next answer: `voile.ledger.allocation`
 - see it: `budget_report`, `watch` (custodian only)
 - check it: `check_journal` recomputes every balance; `voile.ledger.journal` reads what was written
 
-Workflows and commands import from here and from few rooms besides: `allocation`, `event_text` and
-`measures` (costs as the log states them), `history`, `journal`, `recomputing`. The others are
-private, the tables first of all; `make lint` sees to it.
+Workflows and commands import from here and from few rooms besides: `event_text` and `measures`
+(costs as the log states them), `history`, `journal`, `recomputing`. The others are private, the
+tables first of all; `make lint` sees to it.
 
 Everything works inside a transaction of the caller's storage, opened with `PART`, so that a charge,
 its answer and its record in the audit log commit together (`voile.workflows.explain` does that).

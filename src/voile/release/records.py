@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
-from voile.core.schema import Rows, Schema
+from voile.core.schema import Rows, Schema, is_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Records:
 
         None is a number like any other: where the number is protected, nothing may depend on it.
         """
-        if hasattr(given, "keys"):
+        if is_table(given):
             return cls(schema.rows(given), schema.null_records(given))
         numbers = schema.numbers(given)
         return cls(schema.clamp(numbers), schema.null_records(numbers))

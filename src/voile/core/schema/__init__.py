@@ -5,9 +5,9 @@ Read or write one:
     domains `Numbers` and `Categories`. A `voile.core.errors.SchemaError` names line and field.
 
 Bring data into shape:
-    a *table* of raw values (`ColumnTable`) becomes `Rows` by `Schema.rows`, and those `Encoded` by
-    `Schema.encode`; `Schema.decode` and `Schema.table` go back, `Schema.clamp` brings foreign rows
-    inside, `Schema.labels` reads the label.
+    a *table* of raw values (`ColumnTable`, told by `is_table`) becomes `Rows` by `Schema.rows`, and
+    those `Encoded` by `Schema.encode`; `Schema.decode` and `Schema.table` go back, `Schema.clamp`
+    brings foreign rows inside, `Schema.labels` reads the label.
 
 See what is wrong with data before using them:
     `Schema.check` gives a `SchemaReport` (for the custodian only).
@@ -27,7 +27,14 @@ How raw values are read:
     stand for themselves.
 """
 
-from voile.core.schema.arrays import ColumnTable, Encoded, FeatureValues, RawColumn, Rows
+from voile.core.schema.arrays import (
+    ColumnTable,
+    Encoded,
+    FeatureValues,
+    RawColumn,
+    Rows,
+    is_table,
+)
 from voile.core.schema.domains import Categories, Domain, Numbers, Problem
 from voile.core.schema.features import Feature, Label
 from voile.core.schema.report import ColumnFinding, ColumnReport, Example, SchemaReport
@@ -50,4 +57,5 @@ __all__ = [
     "Rows",
     "Schema",
     "SchemaReport",
+    "is_table",
 ]

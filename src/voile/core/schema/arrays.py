@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,3 +30,8 @@ class ColumnTable(Protocol):
     def keys(self) -> Iterable[Any]: ...
 
     def __getitem__(self, name: str, /) -> Any: ...
+
+
+def is_table(given: Any) -> TypeGuard[ColumnTable]:
+    """Whether data come by column name. A pandas column has keys as well, and is no table."""
+    return hasattr(given, "keys") and hasattr(given, "__getitem__") and not hasattr(given, "dtype")

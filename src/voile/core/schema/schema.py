@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from voile.core.errors import InvalidInput, SchemaError
-from voile.core.schema.arrays import ColumnTable, Encoded, FeatureValues, Mask, RawColumn, Rows
+from voile.core.schema.arrays import (
+    ColumnTable,
+    Encoded,
+    FeatureValues,
+    Mask,
+    RawColumn,
+    Rows,
+    is_table,
+)
 from voile.core.schema.cells import raw_column, read_matrix
 from voile.core.schema.domains import Categories, Numbers, check_text
 from voile.core.schema.features import Feature, Label
@@ -162,7 +170,7 @@ class Schema:
         no list, so that defaults stand for all of it. A label makes no difference. This is the one
         place where it is decided; whoever trains on or explains a null record adds nothing for it.
         """
-        if not hasattr(given, "keys"):
+        if not is_table(given):
             read = _matrix(given, len(self.features), "rows")
         else:
             columns = self._columns(given, self.feature_names)
@@ -320,7 +328,7 @@ def _check_distinct(features: tuple[Feature, ...]) -> None:
 
 
 def _column_names(table: ColumnTable) -> list[Any]:
-    if not hasattr(table, "keys"):
+    if not is_table(table):
         raise InvalidInput(
             f"expected a table (a mapping of column names to values), "
             f"found a {type(table).__name__}"

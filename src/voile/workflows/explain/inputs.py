@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from voile.attribution import FastShap, Groups, Speed
 from voile.attribution.fastshap import load_explainer
-from voile.attribution.inputs import is_table
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.explanation_checks import or_numbered
 from voile.core.input_file import read_json
-from voile.core.schema import Schema
+from voile.core.schema import Schema, is_table
 from voile.datasets.tables import read_protected_table, read_table
 from voile.models import Box, Simplex, WrappedModel, load_model, wrap
 from voile.release import PUBLIC, Origin

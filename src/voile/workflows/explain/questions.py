@@ -22,6 +22,7 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Relation
 from voile.core.row_note import Note, note_to_plain
+from voile.core.schema import is_table
 from voile.core.schema.cells import raw_column
 from voile.ledger import About, PublicInput, Question, RowPart
 from voile.release import ReleaseIdentity, RowsAre
@@ -186,19 +187,18 @@ def _parts(rows: Any) -> dict[Any, Any]:
 
     Tables and arrays with two dimensions are parts, whatever stands in them.
     """
-    if not (hasattr(rows, "keys") and hasattr(rows, "__getitem__")):
+    if not is_table(rows):
         return {}
     found = {name: rows[name] for name in rows.keys()}  # noqa: SIM118
     return found if all(map(_is_part, found.values())) else {}
 
 
 def _is_part(given: Any) -> bool:
-    table = hasattr(given, "keys") and not hasattr(given, "dtype")  # a pandas column has both
-    return table or getattr(given, "ndim", 1) == 2
+    return is_table(given) or getattr(given, "ndim", 1) == 2
 
 
 def _columns(rows: Any) -> dict[str, NDArray[Any]] | None:
-    if not (hasattr(rows, "keys") and hasattr(rows, "__getitem__")):
+    if not is_table(rows):
         return None
     return {str(name): raw_column(rows[name], str(name)) for name in rows.keys()}  # noqa: SIM118
 

@@ -1,4 +1,4 @@
-"""How much to spend on the next answer: allocation policies.
+"""Policies that propose how much to spend on the next answer.
 
 A policy proposes an epsilon or an event for the next query from public facts (how many asked when,
 which kind of query, what is left). It only proposes: the account decides, and no policy can

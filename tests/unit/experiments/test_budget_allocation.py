@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-
-from voile.core.errors import InvalidInput
-from voile.ledger.allocation import (
+from experiments.budget_allocation.policies import (
     DAY,
     HOUR,
     DynamicAllocation,
@@ -22,6 +20,8 @@ from voile.ledger.allocation import (
     predicted_load,
     seasonal_factor,
 )
+
+from voile.core.errors import InvalidInput
 from voile.privacy.accounting import ZeroConcentratedFilter
 from voile.privacy.accounting.conversion import gaussian_noise_multiplier
 from voile.privacy.events import Gaussian
