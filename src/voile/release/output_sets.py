@@ -105,10 +105,11 @@ class BoundedModel:
                 "wrap(model, outputs=Box(lower, upper))"
             )
         count = wrapped.made_total().predict(schema.null_row[np.newaxis].copy()).shape[1]
-        asked = known_model(wrapped) or wrapped
+        known = known_model(wrapped)
+        asked, reason = (wrapped, row_wise(wrapped)) if known is None else (known, RowWise.KNOWN)
         forward = partial(predicted_or_nan, asked.forward, count)
         guarded = replace(asked, forward=forward, backward=None, total=True)
-        bounded = cls(guarded, count, declared_set(wrapped.outputs, count), row_wise(wrapped))
+        bounded = cls(guarded, count, declared_set(wrapped.outputs, count), reason)
         if bounded.row_wise is RowWise.DECLARED:
             bounded._refuse_contradiction(schema)
         if bounded.row_wise is RowWise.KNOWN and bounded._apart(schema, FEW_PROBES) > STEEP:

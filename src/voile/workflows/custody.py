@@ -18,12 +18,13 @@ from typing import Final, Self
 
 from voile.audit_log import PART as LOG_PART
 from voile.audit_log import AuditLog, KeptCheckpoint, Policy, SigningKey
+from voile.audit_log.log import latest_published
 from voile.audit_log.notes import LARGEST_NOTE
-from voile.audit_log.publishing import Published, latest_checkpoint
+from voile.audit_log.publishing import Published
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
 from voile.core.input_file import read_file
-from voile.core.storage import Part, Storage, open_storage
+from voile.core.storage import Part, Storage, Transaction, open_storage
 from voile.core.storage.opening import file_of, open_existing
 from voile.ledger import PART as LEDGER_PART
 from voile.ledger import Account, Ledger, ReplayKey
@@ -247,19 +248,28 @@ def signed_by(custody: Custody, schedule: SigningSchedule | None) -> Iterator[Cu
 
 def _opened(storage: Storage, place: Place) -> Custody:
     """Keys and policy are read, and the log is compared with the copy, before anything is done."""
-    keeper = Keeper.of(place.signing_key, place.policy)
-    log, ledger = storage.submit(AuditLog.open), Ledger()
+    keeper, ledger = Keeper.of(place.signing_key, place.policy), Ledger()
+
+    def known(t: Transaction) -> tuple[AuditLog, bool]:
+        return _known_log(t, place, keeper), ledger.holds_answers(t)
+
+    log, answers_stored = storage.submit(known)
+    return Custody(place, storage, ledger, log, keeper, answers_stored)
+
+
+def _known_log(t: Transaction, place: Place, keeper: Keeper | None) -> AuditLog:
+    log = AuditLog.open(t)
     if keeper is not None:
         log = keeper.knows(log)
         for each in (log, *(log.known_by(copy) for copy in _other_copies(place, keeper))):
-            storage.submit(each.check)
-    elif latest_checkpoint(storage) is not None:
+            each.check(t)
+    elif latest_published(t) is not None:
         raise InvalidInput(
             f"{place.policy}: the log has signed checkpoints, and the policy that says by whom is "
             "not here; without it a database that was set back would be charged from: name it with "
             "--policy"
         )
-    return Custody(place, storage, ledger, log, keeper, storage.read_snapshot(ledger.holds_answers))
+    return log
 
 
 def _other_copies(place: Place, keeper: Keeper) -> Iterator[KeptCheckpoint]:
