@@ -189,6 +189,10 @@ class AuditLog:
             self.grew(grown.size)
         return Appended(head.size, leaf)
 
+    def is_signed(self, transaction: Reader) -> bool:
+        """Whether a checkpoint was published."""
+        return latest_published(transaction) is not None
+
     def signed(self, transaction: Reader) -> int:
         """How many records the latest published checkpoint covers."""
         latest = latest_published(transaction)

@@ -18,7 +18,6 @@ from typing import Final, Self
 
 from voile.audit_log import PART as LOG_PART
 from voile.audit_log import AuditLog, KeptCheckpoint, Policy, SigningKey
-from voile.audit_log.log import latest_published
 from voile.audit_log.notes import LARGEST_NOTE
 from voile.audit_log.publishing import Published
 from voile.core.atomic_file import replace_file
@@ -263,7 +262,7 @@ def _known_log(t: Transaction, place: Place, keeper: Keeper | None) -> AuditLog:
         log = keeper.knows(log)
         for each in (log, *(log.known_by(copy) for copy in _other_copies(place, keeper))):
             each.check(t)
-    elif latest_published(t) is not None:
+    elif log.is_signed(t):
         raise InvalidInput(
             f"{place.policy}: the log has signed checkpoints, and the policy that says by whom is "
             "not here; without it a database that was set back would be charged from: name it with "
