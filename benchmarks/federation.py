@@ -22,15 +22,17 @@ from voile.datasets import clinic_federation
 from voile.federation import (
     Arrays,
     Client,
+    CountingGuard,
     Fitted,
-    InMemory,
-    InProcess,
     Instruction,
+    Node,
+    Rounds,
     SeededSources,
     Stage,
+    Threads,
     Unprotected,
 )
-from voile.federation.private_explainer import (
+from voile.pipelines.private_explainer import (
     BLACK_BOX,
     SURROGATE,
     Facts,
@@ -88,20 +90,25 @@ def rounds() -> list[Figure]:
     return figures
 
 
+def _over(clients: list[Client]) -> Rounds:
+    transport = Threads([Node(client) for client in clients])
+    return Rounds(transport, {c.name: c.size for c in clients}, source=Seeded(SEED))
+
+
 def _one_round(
     plan: PipelinePlan, stage: Stage, given: Arrays, records: Mapping[str, TableRecords]
 ) -> Callable[[], float]:
     start = plan.tasks[stage.name].start(SEED)
 
     def measured() -> float:
-        books = InMemory(CAP)
+        books = CountingGuard(CAP)
         clients = [
             Client(name, len(found), found, plan.tasks, books, SeededSources(SEED))
             for name, found in records.items()
         ]
-        engine = InProcess(clients, recorder=books, source=Seeded(SEED))
+        rounds = _over(clients)
         begin = time.process_time()
-        result = engine.run(stage, start, given=given)
+        result = rounds.run(stage, start, given=given)
         taken = time.process_time() - begin
         assert not result.errors
         return taken
@@ -170,12 +177,12 @@ def _idle(count: int) -> Callable[[], float]:
     repeats = max(1, 200 // count)
 
     def measured() -> float:
-        books = InMemory(CAP)
+        books = CountingGuard(CAP)
         clients = [Client(f"client {i:04}", 100, None, {"idle": task}, books) for i in range(count)]
         stage = Stage("idle", task, repeats, count, repeats)
-        engine = InProcess(clients, recorder=books, source=Seeded(SEED))
+        rounds = _over(clients)
         begin = time.process_time()
-        engine.run(stage, start)
+        rounds.run(stage, start)
         return 1e3 * (time.process_time() - begin) / (repeats * count)
 
     return measured

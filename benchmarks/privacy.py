@@ -14,7 +14,7 @@ from benchmarks.harness import Figure, alternate, compare, write
 from voile import ProtectedUnit, Relation
 from voile.privacy import calibration
 from voile.privacy.accounting import PrivacyLoss, Renyi, ZeroConcentrated, ZeroConcentratedFilter
-from voile.privacy.calibration import Stage, dp_sgd_noise
+from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.privacy.events import Gaussian, Laplace, PrivacyEvent
 from voile.privacy.mechanisms import GaussianMechanism, LaplaceMechanism
 from voile.privacy.sensitivity import Norm, clipped_vector
@@ -98,7 +98,7 @@ def calibrate() -> list[Figure]:
 
     def ours() -> None:
         calibration._dp_sgd_noise.cache_clear()
-        dp_sgd_noise([Stage(0.256, 80)], epsilon=2.0, delta=1e-5, relation=Relation.BLANK_ONE)
+        dp_sgd_noise([NoisyStage(0.256, 80)], epsilon=2.0, delta=1e-5, relation=Relation.BLANK_ONE)
 
     def theirs() -> None:
         dp_accounting.calibrate_dp_mechanism(

@@ -20,7 +20,7 @@ from voile.core.guarantee import Relation
 from voile.core.randomness import Seeded
 from voile.datasets import Dataset
 from voile.evaluation import cosine_similarity
-from voile.privacy.calibration import Stage, dp_sgd_noise
+from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.training import (
     Batch,
     Loss,
@@ -195,7 +195,7 @@ def case(name: str, size: int) -> Case:
 def trained(given: Case, task: str, way: Way | None, seed: int) -> nn.Sequential:
     """One federation, averaged after each round; without a way, without privacy."""
     lesson, rate = given.lesson(task), min(max(BATCH / given.size, 0.02), 0.25)
-    stage = Stage(rate, STEPS * PARTICIPATIONS)
+    stage = NoisyStage(rate, STEPS * PARTICIPATIONS)
     noise = dp_sgd_noise([stage], epsilon=EPSILON, delta=DELTA, relation=Relation.BLANK_ONE)
     source = Seeded(seed)
     network = perceptron(lesson.width, HIDDEN[task], 2, np.random.default_rng(seed))

@@ -17,7 +17,7 @@ from experiments.private_explainer.setting import TRAINING, Split
 from voile.attribution.fastshap import exact_values
 from voile.datasets import SOURCES
 from voile.evaluation import compare, faithfulness_difference
-from voile.federation.private_explainer import (
+from voile.pipelines.private_explainer import (
     BLACK_BOX,
     SURROGATE,
     PipelinePlan,

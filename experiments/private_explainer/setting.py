@@ -16,15 +16,18 @@ from voile.core.schema import Rows
 from voile.datasets import by_column, dutch_census
 from voile.federation import (
     Client,
-    InMemory,
-    InProcess,
-    NoRecorder,
+    CountingGuard,
+    Node,
+    NoGuard,
+    Rounds,
     SeededSources,
     Seen,
+    Threads,
     Unprotected,
 )
-from voile.federation.learning import Imitate, named
-from voile.federation.private_explainer import (
+from voile.federation.pipeline import named
+from voile.pipelines.objectives import Imitate
+from voile.pipelines.private_explainer import (
     BLACK_BOX,
     SURROGATE,
     Facts,
@@ -93,15 +96,9 @@ class Split:
         self, plan: PipelinePlan, progress: Callable[[Seen], None] = lambda _: None
     ) -> PrivateExplainer:
         """Seeded, hence repeatable, hence without a guarantee."""
-        books = InMemory(CAP)
-        engine = InProcess(
-            self._clients(plan.tasks, books),
-            recorder=books,
-            source=Seeded(self.seed),
-            progress=progress,
-        )
+        rounds = self._rounds(plan.tasks, CountingGuard(CAP), progress=progress)
         unprotected = Unprotected(self.held_out, "clients that do not train")
-        found = train_private_explainer(plan, engine, unprotected=unprotected)
+        found = train_private_explainer(plan, rounds, unprotected=unprotected)
         assert not any(result.errors for result in found.results.values())
         return found
 
@@ -111,25 +108,26 @@ class Split:
         task: Any = stage.task
         longer = replace(task, training=replace(task.training, rate=0.005, cooling=0.85))
         stage = replace(stage, task=longer, rounds=12, clients_per_round=8, participations=12)
-        engine = InProcess(
-            self._clients({SURROGATE: longer}, NoRecorder()), source=Seeded(self.seed)
-        )
+        rounds = self._rounds({SURROGATE: longer}, NoGuard())
         given = named(BLACK_BOX, found.results[BLACK_BOX].arrays)
-        arrays = engine.run(stage, longer.start(self.seed), given=given).arrays
-        lesson = found.plan.lessons[SURROGATE]
-        assert isinstance(lesson, Imitate)
-        return lesson.surrogate(with_arrays(arrays))
+        arrays = rounds.run(stage, longer.start(self.seed), given=given).arrays
+        objective = found.plan.objectives[SURROGATE]
+        assert isinstance(objective, Imitate)
+        return objective.surrogate(with_arrays(arrays))
 
-    def _clients(self, tasks: Mapping[str, Any], books: Any) -> list[Client]:
-        return [
-            Client(name, len(found), found, tasks, books, SeededSources(self.seed))
+    def _rounds(self, tasks: Mapping[str, Any], guard: Any, **settings: Any) -> Rounds:
+        sources = SeededSources(self.seed)
+        nodes = [
+            Node(Client(name, len(found), found, tasks, guard, sources))
             for name, found in self.records.items()
         ]
+        sizes = {name: len(found) for name, found in self.records.items()}
+        return Rounds(Threads(nodes), sizes, source=Seeded(self.seed), **settings)
 
 
 def parts_of_the_time(split: Split) -> dict[str, float]:
     """CPU seconds of each part of the pipeline at one total, in one thread."""
-    from voile.federation.private_explainer import split_total
+    from voile.pipelines.private_explainer import split_total
     from voile.training import TrainingPlan
 
     taken: dict[str, float] = {}

@@ -43,15 +43,15 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.datasets import read_protected_table, read_table
-from voile.federation.checkpoints import Checkpoints, Place
+from voile.federation.checkpoints import Checkpoints, StagePlace
 from voile.federation.history import HistoryRow, read_history, write_history
-from voile.federation.recorder import Outcome
-from voile.federation.tables import NetworkModel, Outlook
+from voile.federation.round_log import Outcome
 from voile.ledger import ReplayKey
 from voile.ledger.event_text import event_from, event_text
 from voile.models import wrap
 from voile.models.loading import load_file
 from voile.models.row_wise import row_wise
+from voile.pipelines.tables import NetworkModel, OutputHead
 from voile.privacy.events import Composed, Gaussian, Repeated
 from voile.release import synthetic_background
 from voile.training import Softmax
@@ -271,13 +271,18 @@ def _learned() -> FastShap:
 
 
 def _checkpoint(folder: Path) -> Parser:
-    kept = Checkpoints(folder / "checkpoints")
+    kept = Checkpoints(folder / "checkpoints", "box", "agreed")
     row = HistoryRow("box", 1, "city", Outcome.ANSWERED, "", 0.5)
-    place = Place(0, {"0.weight": np.zeros((2, 3), np.float32)}, (("city",),))
-    kept.begin("box", "agreed", place)
-    kept.save("box", "agreed", replace(place, round=1, figures=({"accuracy": 0.5},)), [row])
+    place = StagePlace(
+        0,
+        {"0.weight": np.zeros((2, 3), np.float32)},
+        (("city",),),
+        {"first/0.weight": np.zeros((2, 3))},
+    )
+    kept.begin(place)
+    kept.save(replace(place, round=1, rows=(row,), figures=({"accuracy": 0.5},)))
     path = folder / "checkpoints" / "box.1.safetensors"
-    read = _through(path, lambda _: kept.load("box", "agreed"))
+    read = _through(path, lambda _: kept.load())
     return Parser("checkpoint of a federation", path.read_bytes(), read, (safetensors_changed,))
 
 
@@ -367,7 +372,7 @@ def _restoring(path: Path, read: Callable[[], object]) -> Callable[[bytes], obje
 def _artefact(folder: Path) -> Path:
     learned, draw = _learned(), np.random.default_rng(0)
     width = Encoding.around_defaults(SCHEMA).width
-    box = NetworkModel(SCHEMA, Outlook.of_label(SCHEMA), perceptron(width, (4,), 2, draw))
+    box = NetworkModel(SCHEMA, OutputHead.of_label(SCHEMA), perceptron(width, (4,), 2, draw))
     spent = {"epsilon": 1.0, "delta": 1e-5}
     write_artefact(
         Contents(

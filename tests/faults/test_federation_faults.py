@@ -16,14 +16,13 @@ import numpy as np
 import pytest
 
 from tests.faults.forking import child, kill
-from tests.unit.federation.toys import START, Pull, stage
+from tests.unit.federation.toys import START, Pull, rounds_over, stage
 from voile.core.errors import Refused
 from voile.core.randomness import Seeded
 from voile.federation import (
     Booking,
     Client,
     FreshCiphers,
-    InProcess,
     Instruction,
     Participation,
     RoundReport,
@@ -81,20 +80,17 @@ def federate(folder: Path) -> Any:
             size=40,
             records=np.full((40, 3), 0.3),
             tasks={"pull": Slow()},
-            recorder=OnDisk(folder / "participations"),
+            guard=OnDisk(folder / "participations"),
             sources=FreshCiphers(),  # a second draw for one round would differ
             folder=folder / "nodes",
         )
         for name in NAMES
     ]
-    engine = InProcess(
-        clients,
-        recorder=OnDisk(folder / "rounds"),
-        source=Seeded(1),
-        checkpoints=folder / "server",
+    rounds = rounds_over(
+        clients, log=OnDisk(folder / "rounds"), source=Seeded(1), checkpoints=folder / "server"
     )
     agreed = stage(task=Slow(), rounds=ROUNDS, clients_per_round=3, participations=ROUNDS)
-    return engine.run(agreed, START)
+    return rounds.run(agreed, START)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -21,11 +21,11 @@ from tests.protecting import row_of
 from tests.statistical import bounds
 from voile.core.schema import Feature, Label, Numbers, Schema
 from voile.datasets import read_table
-from voile.federation import Client, InMemory, Instruction
-from voile.federation.budget_split import Facts, PipelinePlan, Spent, separate_budgets
-from voile.federation.learning import BLACK_BOX, SURROGATE
-from voile.federation.network_task import Training
-from voile.federation.tables import TableRecords
+from voile.federation import Client, CountingGuard, Instruction
+from voile.pipelines.network_task import Training
+from voile.pipelines.objectives import BLACK_BOX, SURROGATE
+from voile.pipelines.private_explainer.plan import Facts, PipelinePlan, Spent, separate_budgets
+from voile.pipelines.tables import TableRecords
 from voile.privacy.accounting import PrivacyLoss
 from voile.training.private.optimisers import ADAM_FLOOR
 
@@ -51,7 +51,7 @@ def pulls(content: str, folder: Path) -> NDArray[np.float64]:
     """How hard each of many updates pulled the answer up, noise and all, in units of the norm."""
     (folder / "rows.csv").write_text("x,y\n" + content)
     records = TableRecords.read(SCHEMA, read_table(folder / "rows.csv"))
-    client = Client("north", 1, records, plan().tasks, InMemory(RUNS))
+    client = Client("north", 1, records, plan().tasks, CountingGuard(RUNS))
     arrays: dict[str, Any] = {
         name: np.full_like(array, HALF_WAY) if "bias" in name else np.zeros_like(array)
         for name, array in plan().tasks[BLACK_BOX].start(0).items()

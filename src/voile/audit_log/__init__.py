@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     )
     from voile.audit_log.row_receipt import RowReceipt, RowTree, verify_row_receipt
     from voile.audit_log.verifier import (
+        CheckOutcome,
         Elsewhere,
-        Outcome,
         Report,
         Step,
         verify_export,
@@ -103,7 +103,7 @@ _HOMES = {
         "decode_record",
     ],
     "row_receipt": ["RowReceipt", "RowTree", "verify_row_receipt"],
-    "verifier": ["Elsewhere", "Outcome", "Report", "Step", "verify_export", "verify_receipt"],
+    "verifier": ["Elsewhere", "CheckOutcome", "Report", "Step", "verify_export", "verify_receipt"],
     "witness": ["Witness"],
     "witness_client": ["Contradicted", "RemoteWitness"],
     "witness_server": ["serve"],
@@ -118,6 +118,7 @@ __all__ = [
     "AuditLog",
     "BudgetOpenedRecord",
     "BudgetRenewedRecord",
+    "CheckOutcome",
     "Commitment",
     "Contradicted",
     "Draft",
@@ -127,7 +128,6 @@ __all__ = [
     "KeptCheckpoint",
     "KeyChange",
     "KeyRotationRecord",
-    "Outcome",
     "ParticipationRecord",
     "Policy",
     "PostProcessingRecord",

@@ -32,7 +32,7 @@ from voile.audit_log.merkle import EMPTY_ROOT, HASH_SIZE, is_included, leaf_hash
 from voile.audit_log.notes import hash_from_base64, to_base64
 from voile.audit_log.policy import Policy
 from voile.audit_log.receipt import LARGEST_RECEIPT, LONGEST_PATH, Receipt
-from voile.audit_log.verifier import Elsewhere, Outcome, Report, Step, verify_receipt
+from voile.audit_log.verifier import CheckOutcome, Elsewhere, Report, Step, verify_receipt
 
 HEADER: Final = "voile row receipt v1"
 STEP: Final = 11
@@ -148,26 +148,26 @@ def verify_row_receipt(
     try:
         receipt = RowReceipt.parse(content)
     except Malformed as error:
-        return _and(verify_receipt(content, policy), Outcome.FAILED, str(error))
+        return _and(verify_receipt(content, policy), CheckOutcome.FAILED, str(error))
     report = verify_receipt(bytes(receipt.record), policy, elsewhere=elsewhere)
     return _and(report, *_opened(receipt, row))
 
 
-def _opened(receipt: RowReceipt, row: bytes | None) -> tuple[Outcome, str]:
+def _opened(receipt: RowReceipt, row: bytes | None) -> tuple[CheckOutcome, str]:
     if row is None:
-        return Outcome.NOT_CHECKABLE, "no row was handed in"
+        return CheckOutcome.NOT_CHECKABLE, "no row was handed in"
     try:
         record = decode_flat(receipt.record.record)
         root = bytes.fromhex(str(record.get("rows_root", "")))
     except ValueError:
-        return Outcome.FAILED, "the record cannot be read"
+        return CheckOutcome.FAILED, "the record cannot be read"
     if not root or record.get("rows") != receipt.rows:
-        return Outcome.FAILED, f"the record commits to no {receipt.rows} rows"
+        return CheckOutcome.FAILED, f"the record commits to no {receipt.rows} rows"
     leaf = leaf_hash(row_commitment(receipt.nonce, row))
     if not is_included(leaf, receipt.number, receipt.rows, receipt.path, root):
-        return Outcome.FAILED, f"the row handed in is not row {receipt.number} of the record"
-    return Outcome.CHECKED, f"the row handed in is row {receipt.number} of {receipt.rows}"
+        return CheckOutcome.FAILED, f"the row handed in is not row {receipt.number} of the record"
+    return CheckOutcome.CHECKED, f"the row handed in is row {receipt.number} of {receipt.rows}"
 
 
-def _and(report: Report, outcome: Outcome, detail: str) -> Report:
+def _and(report: Report, outcome: CheckOutcome, detail: str) -> Report:
     return Report((*report.steps, Step(STEP, "row", outcome, detail)), report.record)

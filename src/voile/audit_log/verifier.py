@@ -59,7 +59,7 @@ NAMES: Final = (
 )
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """What became of a step."""
 
     CHECKED = "checked"
@@ -73,7 +73,7 @@ class Step:
 
     number: int
     name: str
-    outcome: Outcome
+    outcome: CheckOutcome
     detail: str
 
 
@@ -87,7 +87,7 @@ class Report:
     @property
     def failed(self) -> Step | None:
         """The first step that failed."""
-        return next((step for step in self.steps if step.outcome is Outcome.FAILED), None)
+        return next((step for step in self.steps if step.outcome is CheckOutcome.FAILED), None)
 
     @property
     def verified(self) -> bool:
@@ -125,16 +125,16 @@ class _Steps:
     def run(
         self, number: int, check: Callable[[], tuple[Found, str]], *, needs: tuple[int, ...] = ()
     ) -> Found | None:
-        found, outcome = None, Outcome.CHECKED
+        found, outcome = None, CheckOutcome.CHECKED
         try:
             for needed in needs:
-                if self.done[needed].outcome is not Outcome.CHECKED:
+                if self.done[needed].outcome is not CheckOutcome.CHECKED:
                     raise _NotCheckable(f"step {needed} ({NAMES[needed - 1]}) did not hold")
             found, detail = check()
         except _NotCheckable as reason:
-            outcome, detail = Outcome.NOT_CHECKABLE, str(reason)
+            outcome, detail = CheckOutcome.NOT_CHECKABLE, str(reason)
         except (_Failed, Malformed, BadSignature) as reason:
-            outcome, detail = Outcome.FAILED, str(reason)
+            outcome, detail = CheckOutcome.FAILED, str(reason)
         self.done[number] = Step(number, NAMES[number - 1], outcome, detail)
         return found
 
@@ -181,7 +181,7 @@ def verify_export(
     steps = _Steps()
     steps.run(1, lambda: _policy(policy))
     size, root = steps.run(3, lambda: _tree(records)) or (0, b"")
-    steps.done[2] = Step(2, NAMES[1], Outcome.CHECKED, "an export: one record a line")
+    steps.done[2] = Step(2, NAMES[1], CheckOutcome.CHECKED, "an export: one record a line")
     signed = _signed(steps, lambda: checkpoint, policy)
     steps.run(7, lambda: _whole(size, root, signed), needs=(3, 4))
     for number in (8, 9):

@@ -1,44 +1,47 @@
-"""Training across parties that cannot share data.
+"""The runtime of a federation: training across parties that cannot share data.
 
 Say what is trained:
     a `Task` is what a client does with global arrays and its rows (`Fitted` is what comes of it);
-    a `Stage` adds rounds, clients a round, a cap and an `Aggregator`: `FedAvg`, `CoordinateMedian`,
-    `TrimmedMean`, `Krum` (`Needs` tells what each has to see; `SumAggregator` those that need no
-    single update; they combine a `Contribution` of each client).
+    a `Stage` adds rounds, clients a round, a cap and a `RoundProtocol`: a `PlainRound` with any
+    `Aggregator`. Those that see the weighted sum alone are a `SumAggregator` (`FedAvg`, `FedAdam`,
+    `FedYogi`), those that see a `Contribution` of each client an `UpdateAggregator`
+    (`CoordinateMedian`, `TrimmedMean`, `Krum`); both give `Combined`.
 
 Say who takes part:
-    a `Client` has its own rows, books, disk and randomness (`FreshCiphers`, `SeededSources` in
-    tests; both are `Sources`). It takes an `Instruction`, gives an `Update`, and accepts nothing
-    else from a server. Whatever does the same is a `Participant`.
+    a `Node` handles messages: an `Instruction` is answered with an `Update` by its `Client`, which
+    has its own rows, books, disk and randomness (`FreshCiphers`, `SeededSources` in tests; both are
+    `Sources`); `Closing` with `Closed`. It accepts nothing else from a server.
 
 Run it:
-    an `Engine`: `InProcess` (`Asking` sets deadline and threads), which gives a `StageResult`
-    (with every `ClientError`) and tells a `Progress` what can be `Seen`. `Unprotected` rows are the
-    only ones that exact figures are computed on.
+    `Rounds` is the loop, over any `Transport`: `Threads` in this process. Its `StageResult` has
+    every `ClientError`; a `Progress` is told what can be `Seen`. `Unprotected` rows are the only
+    ones that exact figures are computed on. `run_pipeline` runs all stages of a `Pipeline`.
 
 Keep the books:
-    a client's `ParticipationGuard` is asked before each `Participation` and gives a `Booking`; the
-    server's `RoundLog` is told each `RoundReport` with the `Outcome` of every client; `InMemory`
-    and `NoRecorder` are both. The history is a list of `HistoryRow` (`write_history`,
-    `read_history`, `without_times`, `charged`, `unbounded`, `most_spent`).
+    a client's `ParticipationGuard` is asked before each `Participation` and gives a `Booking`
+    (`CountingGuard`, `NoGuard`); the server's `RoundLog` is told each `RoundReport` with the
+    `Outcome` of every client (`ListedRounds`, `NoRoundLog`). The history is a list of `HistoryRow`
+    (`write_history`, `read_history`, `without_times`, `charged`, `unbounded`, `most_spent`).
 
-`Arrays` are float32 arrays by name (`digest_of_arrays`).
+`Arrays` are float32 arrays by name (`digest_of_arrays`). What is trained with all this lives in
+`voile.pipelines`.
 """
 
 from voile.federation.aggregators import (
     Aggregator,
+    Combined,
     Contribution,
     CoordinateMedian,
+    FedAdam,
     FedAvg,
+    FedYogi,
     Krum,
-    Needs,
     SumAggregator,
     TrimmedMean,
+    UpdateAggregator,
 )
 from voile.federation.arrays import Arrays, digest_of_arrays
-from voile.federation.asking import Asking
-from voile.federation.client import Client, Participant
-from voile.federation.engine import ClientError, Engine, InProcess, StageResult
+from voile.federation.client import Client
 from voile.federation.history import (
     HistoryRow,
     charged,
@@ -48,49 +51,59 @@ from voile.federation.history import (
     without_times,
     write_history,
 )
-from voile.federation.messages import Instruction, Update
-from voile.federation.progress import Progress, Seen
-from voile.federation.randomness import FreshCiphers, SeededSources, Sources
-from voile.federation.recorder import (
+from voile.federation.messages import Closed, Closing, Instruction, Update
+from voile.federation.node import Node
+from voile.federation.participation import (
     Booking,
-    InMemory,
-    NoRecorder,
-    Outcome,
+    CountingGuard,
+    NoGuard,
     Participation,
     ParticipationGuard,
-    RoundLog,
-    RoundReport,
 )
+from voile.federation.pipeline import Pipeline, run_pipeline
+from voile.federation.progress import Progress, Seen
+from voile.federation.randomness import FreshCiphers, SeededSources, Sources
+from voile.federation.round_log import ListedRounds, NoRoundLog, Outcome, RoundLog, RoundReport
+from voile.federation.round_protocol import PlainRound, RoundProtocol
+from voile.federation.rounds import ClientError, Rounds, StageResult
 from voile.federation.stage import Stage
 from voile.federation.task import Fitted, Task, Unprotected
+from voile.federation.transport import Threads, Transport
 
 __all__ = [
     "Aggregator",
     "Arrays",
-    "Asking",
     "Booking",
     "Client",
     "ClientError",
+    "Closed",
+    "Closing",
+    "Combined",
     "Contribution",
     "CoordinateMedian",
-    "Engine",
+    "CountingGuard",
+    "FedAdam",
     "FedAvg",
+    "FedYogi",
     "Fitted",
     "FreshCiphers",
     "HistoryRow",
-    "InMemory",
-    "InProcess",
     "Instruction",
     "Krum",
-    "Needs",
-    "NoRecorder",
+    "ListedRounds",
+    "NoGuard",
+    "NoRoundLog",
+    "Node",
     "Outcome",
-    "Participant",
     "Participation",
     "ParticipationGuard",
+    "Pipeline",
+    "PlainRound",
     "Progress",
     "RoundLog",
+    "RoundProtocol",
     "RoundReport",
+    "Rounds",
     "SeededSources",
     "Seen",
     "Sources",
@@ -98,13 +111,17 @@ __all__ = [
     "StageResult",
     "SumAggregator",
     "Task",
+    "Threads",
+    "Transport",
     "TrimmedMean",
     "Unprotected",
     "Update",
+    "UpdateAggregator",
     "charged",
     "digest_of_arrays",
     "most_spent",
     "read_history",
+    "run_pipeline",
     "unbounded",
     "without_times",
     "write_history",

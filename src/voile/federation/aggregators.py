@@ -1,38 +1,36 @@
 """How updates become one change of the global arrays.
 
-Every aggregator sees contributions in order of client name, adds in double precision and rounds
-once, so equal updates give equal bits whatever order they arrived in. What it needs to see is part
-of its type: an aggregate that only needs the weighted sum can be had without showing anybody a
-single update.
+What an aggregator has to see is its type. A `SumAggregator` gets the weighted sum of updates and
+nothing else, so nobody need be shown a single update; an `UpdateAggregator` gets all of them, in
+order of client name. Both round once, so equal updates give equal bits whatever order they arrive
+in. Either may remember something from round to round, which is kept with the arrays.
 
-| aggregator | needs | withstands |
-| --- | --- | --- |
-| `FedAvg` | the weighted sum | nothing: one client can move it anywhere |
-| `CoordinateMedian` | single updates | fewer than half of the clients, coordinate by coordinate |
-| `TrimmedMean` | single updates | the share that is cut at each end |
-| `Krum` | single updates | `faulty` clients among 2·`faulty` + 3 or more |
+| aggregator | sees | remembers | withstands |
+| --- | --- | --- | --- |
+| `FedAvg` | the weighted sum | nothing | nothing: one client can move it anywhere |
+| `FedAdam`, `FedYogi` | the weighted sum | two moments of the change | nothing |
+| `CoordinateMedian` | single updates | nothing | fewer than half of the clients, in each value |
+| `TrimmedMean` | single updates | nothing | the share that is cut at each end |
+| `Krum` | single updates | nothing | `faulty` clients among 2·`faulty` + 3 or more |
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
-from voile.federation.arrays import Array, Arrays
+from voile.federation.arrays import Array, Arrays, Shapes
+from voile.federation.sums import Totals
 
-
-class Needs(StrEnum):
-    """What an aggregator has to see."""
-
-    WEIGHTED_SUM = "the weighted sum of updates"
-    SINGLE_UPDATES = "every single update"
+Memory: TypeAlias = Mapping[str, NDArray[np.float64]]
+"""What an aggregator remembers between rounds, as arrays by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,67 +42,123 @@ class Contribution:
     change: Arrays
 
 
-class Aggregator(Protocol):
-    """From contributions, at least `fewest`, in order of client name, to one change."""
+class Combined(NamedTuple):
+    """The change of the global arrays, and what is remembered for the next round."""
 
-    @property
-    def needs(self) -> Needs: ...
+    change: dict[str, Array]
+    memory: Memory
 
+
+class _Aggregator:
     @property
     def fewest(self) -> int:
         """With fewer updates it cannot keep its promise, and the arrays stay as they are."""
+        return 1
 
-    def combine(self, contributions: Sequence[Contribution]) -> dict[str, Array]: ...
+    def remembered(self, shapes: Shapes) -> Memory:  # noqa: ARG002
+        """What it remembers before the first round."""
+        return {}
 
 
-class SumAggregator(Aggregator, Protocol):
-    """An aggregator that never has to see a single update."""
+class SumAggregator(_Aggregator, ABC):
+    """Never has to see a single update."""
 
     def weight(self, size: int) -> float:
         """The weight of a client, from its declared size."""
-
-    def from_sum(self, total: Arrays, weight: float) -> dict[str, Array]:
-        """The change, from the weighted sum and the sum of weights."""
-
-
-@dataclass(frozen=True)
-class FedAvg:
-    """The mean of updates, weighted by declared public sizes (federated averaging)."""
-
-    needs = Needs.WEIGHTED_SUM
-    fewest = 1
-
-    def weight(self, size: int) -> float:
         return float(size)
 
-    def from_sum(self, total: Arrays, weight: float) -> dict[str, Array]:
-        return {name: (value / weight).astype(np.float32) for name, value in total.items()}
+    @abstractmethod
+    def from_sum(self, total: Totals, weight: float, memory: Memory) -> Combined:
+        """From the weighted sum and the sum of weights."""
 
-    def combine(self, contributions: Sequence[Contribution]) -> dict[str, Array]:
-        weights = [self.weight(part.size) for part in contributions]
-        total = {
-            name: sum(
-                weight * part.change[name].astype(np.float64)
-                for weight, part in zip(weights, contributions, strict=True)
-            )
-            for name in contributions[0].change
-        }
-        return self.from_sum(total, math.fsum(weights))  # type: ignore[arg-type]
+
+class UpdateAggregator(_Aggregator, ABC):
+    """Has to see every single update."""
+
+    @abstractmethod
+    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> Combined:
+        """From at least `fewest` contributions, in order of client name."""
+
+
+Aggregator: TypeAlias = SumAggregator | UpdateAggregator
 
 
 @dataclass(frozen=True)
-class CoordinateMedian:
+class FedAvg(SumAggregator):
+    """The mean of updates, weighted by declared public sizes (federated averaging)."""
+
+    def from_sum(self, total: Totals, weight: float, memory: Memory) -> Combined:
+        mean = {name: (value / weight).astype(np.float32) for name, value in total.items()}
+        return Combined(mean, memory)
+
+
+@dataclass(frozen=True)
+class FedAdam(SumAggregator):
+    """The mean of updates as a gradient that the server follows with Adam (Reddi et al. 2021).
+
+    What is private stays private: the server computes with updates that have left already.
+
+    Args:
+        rate: how far a step goes.
+        first, second: how slowly the two moments forget.
+        caution: keeps steps small where changes are; also where the second moment begins, squared.
+    """
+
+    rate: float = 0.03
+    first: float = 0.9
+    second: float = 0.99
+    caution: float = 1e-3
+
+    def __post_init__(self) -> None:
+        shares = 0 <= self.first < 1 and 0 <= self.second < 1
+        if not (shares and 0 < self.rate < math.inf and 0 < self.caution < math.inf):
+            raise InvalidInput(
+                "rate and caution must be above 0, first and second in [0, 1), found "
+                f"{self.rate}, {self.caution}, {self.first}, {self.second}"
+            )
+
+    def remembered(self, shapes: Shapes) -> Memory:
+        first = {f"first/{name}": np.zeros(shape) for name, shape in shapes.items()}
+        second = {f"second/{n}": np.full(shape, self.caution**2) for n, shape in shapes.items()}
+        return first | second
+
+    def from_sum(self, total: Totals, weight: float, memory: Memory) -> Combined:
+        change: dict[str, Array] = {}
+        kept: dict[str, NDArray[np.float64]] = {}
+        for name, value in total.items():
+            mean = value / weight
+            first = self.first * memory[f"first/{name}"] + (1 - self.first) * mean
+            second = self._second(memory[f"second/{name}"], np.square(mean))
+            kept |= {f"first/{name}": first, f"second/{name}": second}
+            change[name] = (self.rate * first / (np.sqrt(second) + self.caution)).astype(np.float32)
+        return Combined(change, kept)
+
+    def _second(
+        self, before: NDArray[np.float64], square: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        return self.second * before + (1 - self.second) * square
+
+
+@dataclass(frozen=True)
+class FedYogi(FedAdam):
+    """As `FedAdam`, but the second moment follows changes by their sign (Reddi et al. 2021)."""
+
+    def _second(
+        self, before: NDArray[np.float64], square: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        return before - (1 - self.second) * square * np.sign(before - square)
+
+
+@dataclass(frozen=True)
+class CoordinateMedian(UpdateAggregator):
     """The median of every coordinate; sizes play no part."""
 
-    needs = Needs.SINGLE_UPDATES
-    fewest = 1
-
-    def combine(self, contributions: Sequence[Contribution]) -> dict[str, Array]:
-        return _each(contributions, lambda stack: np.median(stack, axis=0))
+    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> Combined:
+        return Combined(_each(contributions, lambda stack: np.median(stack, axis=0)), memory)
 
 
 @dataclass(frozen=True)
-class TrimmedMean:
+class TrimmedMean(UpdateAggregator):
     """The mean of every coordinate without its largest and smallest values.
 
     Args:
@@ -112,23 +166,21 @@ class TrimmedMean:
     """
 
     share: float = 0.1
-    needs = Needs.SINGLE_UPDATES
-    fewest = 1
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 0.5:
             raise InvalidInput(f"share must lie between 0 and 1/2, found {self.share}")
 
-    def combine(self, contributions: Sequence[Contribution]) -> dict[str, Array]:
+    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> Combined:
         count = len(contributions)
         cut = min(math.ceil(self.share * count), (count - 1) // 2)
-        return _each(
-            contributions, lambda stack: np.sort(stack, axis=0)[cut : count - cut].mean(axis=0)
-        )
+        kept = slice(cut, count - cut)
+        mean = _each(contributions, lambda stack: np.sort(stack, axis=0)[kept].mean(axis=0))
+        return Combined(mean, memory)
 
 
 @dataclass(frozen=True)
-class Krum:
+class Krum(UpdateAggregator):
     """The one update that lies closest to its neighbours (Blanchard and others, 2017).
 
     The score of an update is the sum of squared distances to its n − `faulty` − 2 nearest others;
@@ -139,7 +191,6 @@ class Krum:
     """
 
     faulty: int
-    needs = Needs.SINGLE_UPDATES
 
     def __post_init__(self) -> None:
         if isinstance(self.faulty, bool) or self.faulty < 0:
@@ -149,14 +200,14 @@ class Krum:
     def fewest(self) -> int:
         return 2 * self.faulty + 3
 
-    def combine(self, contributions: Sequence[Contribution]) -> dict[str, Array]:
+    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> Combined:
         vectors = np.stack([_flat(part.change) for part in contributions])
         squares = np.einsum("ij,ij->i", vectors, vectors)
         distances = squares[:, np.newaxis] + squares - 2 * vectors @ vectors.T
         np.fill_diagonal(distances, np.inf)
         nearest = np.sort(distances, axis=1)[:, : len(contributions) - self.faulty - 2]
         chosen = contributions[int(nearest.sum(axis=1).argmin())]
-        return {name: array.copy() for name, array in chosen.change.items()}
+        return Combined({name: array.copy() for name, array in chosen.change.items()}, memory)
 
 
 Reduction: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]

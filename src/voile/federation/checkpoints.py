@@ -7,29 +7,31 @@ stored updates, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from voile.core.errors import Refused, UnreadableFile
 from voile.core.input_file import damaged
-from voile.federation.arrays import Array, Arrays
+from voile.federation.aggregators import Memory
+from voile.federation.arrays import Array
 from voile.federation.files import file_stem, read_arrays, write_arrays
 from voile.federation.history import HistoryRow
 from voile.federation.stage import Schedule
 
 CHECKPOINT: Final = "voile federation checkpoint"
+_ARRAYS, _MEMORY = "arrays/", "memory/"
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class StagePlace:
     """How far a stage is.
 
     Args:
         round: the last one that is finished; 0 before the first.
         arrays: after it.
         schedule: of all rounds.
+        memory: what the round protocol remembers.
         rows: of the finished rounds.
         figures: what was measured on unprotected rows after each finished round.
     """
@@ -37,54 +39,57 @@ class Place:
     round: int
     arrays: dict[str, Array]
     schedule: Schedule
+    memory: Memory = field(default_factory=dict)
     rows: tuple[HistoryRow, ...] = ()
     figures: tuple[dict[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """A folder of checkpoints of one federation."""
+    """The checkpoints of one stage, in a folder of its federation.
+
+    Args:
+        agreement: what they must have been made under (`Stage.agreement`).
+    """
 
     folder: Path
+    stage: str
+    agreement: str
 
-    def begin(self, stage: str, agreement: str, place: Place) -> None:
+    def begin(self, place: StagePlace) -> None:
         """Keep start and schedule."""
-        label = {"agreement": agreement, "schedule": place.schedule}
-        self._write(stage, 0, place.arrays, label)
+        self._write(place, {"schedule": place.schedule})
 
-    def save(self, stage: str, agreement: str, place: Place, rows: Sequence[HistoryRow]) -> None:
-        """Keep the arrays after a round, with the rows of this round alone."""
-        label = {
-            "agreement": agreement,
-            "rows": [asdict(row) for row in rows],
-            "figures": place.figures[-1],
-        }
-        self._write(stage, place.round, place.arrays, label)
+    def save(self, place: StagePlace) -> None:
+        """Keep where a stage is after a round, with the rows of this round alone."""
+        rows = [asdict(row) for row in place.rows if row.round == place.round]
+        self._write(place, {"rows": rows, "figures": place.figures[-1]})
 
-    def load(self, stage: str, agreement: str) -> Place | None:
+    def load(self) -> StagePlace | None:
         """The last finished round, or None if the stage was never begun."""
-        if not self._path(stage, 0).exists():
+        if not self._path(0).exists():
             return None
-        arrays, label = self._read(stage, 0, agreement)
-        with damaged(self._path(stage, 0)):
+        arrays, label = self._read(0)
+        with damaged(self._path(0)):
             schedule = tuple(tuple(map(str, names)) for names in label["schedule"])
         rows: list[HistoryRow] = []
         figures: list[dict[str, float]] = []
         number = 0
-        while self._path(stage, number + 1).exists():
+        while self._path(number + 1).exists():
             number += 1
-            arrays, label = self._read(stage, number, agreement)
-            with damaged(self._path(stage, number)):
+            arrays, label = self._read(number)
+            with damaged(self._path(number)):
                 rows += [HistoryRow.stored(row) for row in label["rows"]]
                 figures.append({str(name): float(x) for name, x in label["figures"].items()})
-        return Place(number, arrays, schedule, tuple(rows), tuple(figures))
+        trained, memory = _under(_ARRAYS, arrays), _under(_MEMORY, arrays)
+        return StagePlace(number, trained, schedule, memory, tuple(rows), tuple(figures))
 
-    def _read(self, stage: str, number: int, agreement: str) -> tuple[dict[str, Array], Any]:
-        path = self._path(stage, number)
+    def _read(self, number: int) -> tuple[dict[str, Any], Any]:
+        path = self._path(number)
         arrays, label = read_arrays(path, CHECKPOINT)
-        if (label.get("stage"), label.get("round")) != (stage, number):
+        if (label.get("stage"), label.get("round")) != (self.stage, number):
             raise UnreadableFile(f"{path}: holds another round than its name says")
-        if label.get("agreement") != agreement:
+        if label.get("agreement") != self.agreement:
             raise Refused(
                 f"{path}: was made by a federation with other clients, sizes, rounds, caps or "
                 "another promise than this one; continue with the old settings. A run in another "
@@ -92,9 +97,15 @@ class Checkpoints:
             )
         return arrays, label
 
-    def _write(self, stage: str, number: int, arrays: Arrays, label: dict[str, Any]) -> None:
-        label = {"stage": stage, "round": number, **label}
-        write_arrays(self._path(stage, number), CHECKPOINT, arrays, label)
+    def _write(self, place: StagePlace, label: dict[str, Any]) -> None:
+        arrays: dict[str, Any] = {f"{_ARRAYS}{n}": array for n, array in place.arrays.items()}
+        arrays |= {f"{_MEMORY}{name}": array for name, array in place.memory.items()}
+        facts = {"stage": self.stage, "round": place.round, "agreement": self.agreement}
+        write_arrays(self._path(place.round), CHECKPOINT, arrays, {**facts, **label})
 
-    def _path(self, stage: str, number: int) -> Path:
-        return self.folder / f"{file_stem(stage)}.{number}.safetensors"
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{file_stem(self.stage)}.{number}.safetensors"
+
+
+def _under(head: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    return {n.removeprefix(head): array for n, array in arrays.items() if n.startswith(head)}

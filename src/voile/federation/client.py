@@ -5,45 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from voile.core.errors import InvalidInput, Refused
 from voile.federation.arrays import shapes_of
 from voile.federation.files import file_stem, read_arrays, write_arrays
 from voile.federation.history import event_as_text
 from voile.federation.messages import Instruction, Update, check_name
+from voile.federation.participation import Booking, Participation, ParticipationGuard
 from voile.federation.randomness import FreshCiphers, Sources
-from voile.federation.recorder import Booking, Participation, ParticipationGuard
 from voile.federation.task import Task
 
 STORED: Final = "voile client update"
 
 
-class Participant(Protocol):
-    """Whatever an engine can ask: a `Client` in this process, or a line to one elsewhere."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def size(self) -> int:
-        """The number of records that the client has declared in public."""
-
-    def answer(self, instruction: Instruction) -> Update: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Client:
-    """A node with its own rows, randomness, books and disk.
+    """What a node does with its own rows, randomness, books and disk.
 
     Asked for an update it
 
-    1. refuses anything that is not exactly an `Instruction` for a stage it was set up for, with
-       arrays of the shapes agreed on;
+    1. refuses anything that is not exactly an `Instruction` of its agreement, for a stage it was
+       set up for, with arrays of the shapes agreed on;
     2. sends the stored update, bit for bit, if it has one for this stage and round and its own
        books hold the participation that made it: a repeated question reveals nothing new, whatever
        arrays come with it; and what lies in the folder is not believed to be paid for;
-    3. asks its recorder, which charges the participation or refuses it (the cap is kept here);
+    3. asks its guard, which charges the participation or refuses it (the cap is kept here);
     4. trains, with its own randomness;
     5. refuses to send anything that cost more than was charged;
     6. stores the update, durably, with the name of its booking and the note of its randomness, and
@@ -57,19 +44,21 @@ class Client:
         size: how many records it declares in public.
         records: what its tasks train on; stays here.
         tasks: what it has agreed to run, by stage.
-        recorder: its own books.
+        guard: its own books.
         sources: its own randomness.
         folder: where updates are stored before they are sent; without one, a repeat is always a
             new participation.
+        agreement: the digest of what it has agreed to.
     """
 
     name: str
     size: int
     records: Any = field(repr=False)
     tasks: Mapping[str, Task] = field(repr=False)
-    recorder: ParticipationGuard = field(repr=False)
+    guard: ParticipationGuard = field(repr=False)
     sources: Sources = field(default_factory=FreshCiphers)
     folder: Path | None = None
+    agreement: str = ""
 
     def __post_init__(self) -> None:
         check_name("a client", self.name)
@@ -82,7 +71,7 @@ class Client:
         stored = self._stored(participation)
         if stored is not None:
             return stored
-        booking = self.recorder.before_participation(participation)
+        booking = self.guard.before_participation(participation)
         source = self.sources.source(self.name, stage, number)
         fitted = task.fit(instruction, self.records, self.size, source)
         if fitted.event != participation.event:
@@ -91,8 +80,10 @@ class Client:
                 "was charged; nothing was sent"
             )
         stated = event_as_text(fitted.event)
-        change = dict(fitted.change)
-        update = Update(self.name, stage, number, change, stated, booking.account, source.note)
+        update = Update(
+            self.name, stage, number, dict(fitted.change), stated, booking.account, source.note,
+            agreement=self.agreement,
+        )  # fmt: skip
         self._store(update, booking)
         return update
 
@@ -102,6 +93,8 @@ class Client:
                 f"{self.name!r} takes an Instruction and nothing more, found "
                 f"{type(instruction).__name__}"
             )
+        if instruction.agreement != self.agreement:
+            raise Refused(f"{self.name!r} has agreed to {self.agreement!r}, and to nothing else")
         task = self.tasks.get(instruction.stage)
         if task is None:
             raise Refused(
@@ -131,7 +124,7 @@ class Client:
                 "under another promise; it is not sent under this one"
             )
         booking = Booking(str(label.get("booking")), label.get("account"))
-        if not self.recorder.holds(participation, booking):
+        if not self.guard.holds(participation, booking):
             raise Refused(
                 f"{self.name!r} has an update for {stage!r}, round {number}, that its books do "
                 "not hold; it is not sent. Bring back the books that it belongs to, or move "
@@ -140,7 +133,10 @@ class Client:
         if "note" not in label:
             raise Refused(f"{path.name} does not say with what randomness it was made; not sent")
         note = label["note"]
-        return Update(self.name, stage, number, arrays, stated, booking.account, note, resent=True)
+        return Update(
+            self.name, stage, number, arrays, stated, booking.account, note,
+            resent=True, agreement=self.agreement,
+        )  # fmt: skip
 
     def _store(self, update: Update, booking: Booking) -> None:
         path = self._path(update.stage, update.round)

@@ -9,7 +9,7 @@ import numpy as np
 
 from voile.federation.arrays import Shapes
 from voile.federation.messages import LONGEST_STATEMENT, Instruction, Update
-from voile.federation.recorder import Outcome
+from voile.federation.round_log import Outcome
 
 
 class Expected(NamedTuple):
@@ -31,7 +31,7 @@ class Expected(NamedTuple):
 def fault_of(answer: Any, instruction: Instruction, expected: Expected) -> Outcome | None:
     """Why an answer cannot be used, or None. Whatever it is, looking at it never raises.
 
-    1. It is an update, from the client that was asked, for this stage and round.
+    1. It is an update, from the client that was asked, for this stage, round and agreement.
     2. It states the cost that was agreed on.
     3. It maps exactly the names of the global arrays to float32 arrays of the same shapes.
     4. Every value is finite, and at most `largest` in size.
@@ -45,8 +45,8 @@ def fault_of(answer: Any, instruction: Instruction, expected: Expected) -> Outco
 def _fault_of(answer: Any, instruction: Instruction, expected: Expected) -> Outcome | None:
     if type(answer) is not Update or not isinstance(answer.arrays, Mapping):
         return Outcome.WRONG_TYPE
-    wanted = expected.client, instruction.stage, instruction.round
-    if (answer.client, answer.stage, answer.round) != wanted:
+    wanted = expected.client, instruction.stage, instruction.round, instruction.agreement
+    if (answer.client, answer.stage, answer.round, answer.agreement) != wanted:
         return Outcome.WRONG_SENDER
     if type(answer.event) is not str or not all(map(_is_statement, (answer.account, answer.note))):
         return Outcome.WRONG_TYPE

@@ -5,14 +5,17 @@ arrays. There is no field for a seed, a path, a schema, a noise scale or a budge
 one is refused: a node's randomness, data and budget are its own. An `Update` has no weight: weights
 follow from sizes that were declared in public before the first round. It states what it cost and
 what is to be said about its randomness, so that a server never promises noise that nobody says was
-added, nor noise that can be guessed.
+added, nor noise that can be guessed. At the end a `Closing` is answered with `Closed`: the node's
+own signed log, for whoever wants to check what it says it did.
+
+Every message names the agreement that it belongs to: a digest of what all parties have agreed on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from voile.core.errors import InvalidInput
 from voile.federation.arrays import Array, Arrays, checked
@@ -31,12 +34,15 @@ class Instruction:
         round: counted from 1.
         arrays: what is trained.
         given: what is fixed by now, such as the black box while a surrogate is trained.
+        agreement: digest of what all parties have agreed on; empty where nothing was written
+            down.
     """
 
     stage: str
     round: int
     arrays: Arrays
     given: Arrays = field(default_factory=dict)
+    agreement: str = ""
 
     def __post_init__(self) -> None:
         check_name("the stage", self.stage)
@@ -64,6 +70,7 @@ class Update:
         account: which account of the client was charged with it; None if none was.
         note: what must be written on anything made with the randomness that it was made with.
         resent: whether it was stored before, and is sent again.
+        agreement: see `Instruction`.
     """
 
     client: str
@@ -74,11 +81,32 @@ class Update:
     account: str | None = None
     note: str | None = None
     resent: bool = False
+    agreement: str = ""
 
     @classmethod
     def read(cls, wire: Mapping[str, Any]) -> Self:
         """From a mapping that came over a wire; refuses missing fields and any further one."""
         return cls(**_exactly(cls, wire))
+
+
+@dataclass(frozen=True)
+class Closing:
+    """Server to client: all stages are over; hand over your signed log."""
+
+    agreement: str = ""
+
+
+@dataclass(frozen=True)
+class Closed:
+    """Client to server: what it kept, signed by itself, as files by name."""
+
+    client: str
+    agreement: str
+    files: Mapping[str, bytes] = field(repr=False)
+
+
+Message: TypeAlias = Instruction | Closing
+"""What a server may say."""
 
 
 def check_name(what: str, name: object) -> None:

@@ -11,10 +11,10 @@ from typing import TypeAlias
 import numpy as np
 
 from voile.core.errors import InvalidInput
-from voile.federation.aggregators import Aggregator, FedAvg
 from voile.federation.arrays import Arrays, digest_of_arrays
 from voile.federation.history import event_as_text
 from voile.federation.messages import check_name
+from voile.federation.round_protocol import PlainRound, RoundProtocol
 from voile.federation.task import Task
 
 Schedule: TypeAlias = tuple[tuple[str, ...], ...]
@@ -31,8 +31,8 @@ class Stage:
         rounds: how many; nothing that is measured ends them early.
         clients_per_round: how many are asked in each.
         participations: how often one client may be asked. A courtesy of the server: each client's
-            own recorder is what enforces it.
-        aggregator: how updates become a change of the arrays.
+            own guard is what enforces it.
+        protocol: how the messages of a round become a change of the arrays.
         largest_change: an update with a larger value, in size, is left out.
     """
 
@@ -41,7 +41,7 @@ class Stage:
     rounds: int
     clients_per_round: int
     participations: int
-    aggregator: Aggregator = field(default_factory=FedAvg)
+    protocol: RoundProtocol = field(default_factory=PlainRound)
     largest_change: float = 100.0
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class Stage:
             "rounds": self.rounds,
             "clients per round": self.clients_per_round,
             "participations": self.participations,
-            "aggregator": repr(self.aggregator),
+            "protocol": repr(self.protocol),
             "largest change": self.largest_change,
             "sizes": dict(sorted(sizes.items())),
             "costs": [event_as_text(self.task.cost(size)) for _, size in sorted(sizes.items())],

@@ -24,7 +24,7 @@ from voile.privacy.accounting.filters import Filter
 from voile.privacy.events import Composed, Gaussian, PoissonSampled, PrivacyEvent, Repeated
 
 __all__ = [
-    "Stage",
+    "NoisyStage",
     "dp_sgd_noise",
     "dp_sgd_noise_in",
     "gaussian_noise_multiplier",
@@ -40,7 +40,7 @@ _PRECISION = 1e-4
 
 
 @dataclass(frozen=True)
-class Stage:
+class NoisyStage:
     """One run of DP-SGD.
 
     Args:
@@ -66,7 +66,7 @@ def laplace_noise_multiplier(epsilon: float) -> float:
 
 
 def dp_sgd_noise(
-    stages: Sequence[Stage], *, epsilon: float, delta: float, relation: Relation
+    stages: Sequence[NoisyStage], *, epsilon: float, delta: float, relation: Relation
 ) -> float:
     """The common noise multiplier at which all stages together cost at most (epsilon, delta).
 
@@ -89,7 +89,7 @@ def dp_sgd_noise(
 
 @lru_cache(maxsize=512)
 def _dp_sgd_noise(
-    stages: tuple[Stage, ...], epsilon: float, delta: float, relation: Relation
+    stages: tuple[NoisyStage, ...], epsilon: float, delta: float, relation: Relation
 ) -> float:
     def excess(log_noise: float) -> float:
         noise = math.exp(log_noise)
@@ -100,7 +100,7 @@ def _dp_sgd_noise(
     return _root_on_the_safe_side(excess, _first_guess(stages, epsilon, delta), least)
 
 
-def dp_sgd_noise_in(account: Filter, stages: Sequence[Stage], *, relation: Relation) -> float:
+def dp_sgd_noise_in(account: Filter, stages: Sequence[NoisyStage], *, relation: Relation) -> float:
     """The same against an open filter: all stages fit what is left of it, and barely."""
     return smallest_noise_in(
         account,
@@ -123,7 +123,7 @@ def smallest_noise_in(account: Filter, event_of: EventOf) -> float:
     return math.exp(high)
 
 
-def _first_guess(stages: Sequence[Stage], epsilon: float, delta: float) -> float:
+def _first_guess(stages: Sequence[NoisyStage], epsilon: float, delta: float) -> float:
     """By the central limit theorem many sampled steps look like one Gaussian release."""
     wanted = 1 / gaussian_noise_multiplier(epsilon, delta)
 

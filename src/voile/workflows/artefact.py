@@ -40,8 +40,8 @@ from voile.datasets.tables import read_table
 from voile.federation import HistoryRow, read_history, write_history
 from voile.federation.files import read_arrays, write_arrays
 from voile.federation.history import without_times
-from voile.federation.tables import NetworkModel, OfNetworkModel, Outlook
 from voile.models import WrappedModel
+from voile.pipelines.tables import NetworkModel, OfNetworkModel, OutputHead
 from voile.release import Origin, trained_privately
 from voile.training import arrays_of
 from voile.workflows.artefact_manifest import (
@@ -159,7 +159,7 @@ class Artefact:
                 "this artefact explains a model that somebody brought; it holds its surrogate only"
             )
         arrays, _ = read_arrays(self.folder / BLACK_BOX, _BLACK_BOX_FILE)
-        return NetworkModel.of(self.schema, Outlook.of_label(self.schema), arrays)
+        return NetworkModel.of(self.schema, OutputHead.of_label(self.schema), arrays)
 
     @cached_property
     def model(self) -> WrappedModel:

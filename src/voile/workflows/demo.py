@@ -29,20 +29,22 @@ from voile.core.schema import Rows
 from voile.datasets import ClinicFederation, clinic_federation
 from voile.evaluation import cosine_similarity
 from voile.federation import (
-    Asking,
     Client,
-    InProcess,
-    NoRecorder,
+    Node,
+    NoGuard,
     Progress,
+    Rounds,
     SeededSources,
+    Threads,
     Unprotected,
 )
-from voile.federation.budget_split import PipelinePlan, Spent
-from voile.federation.learning import BLACK_BOX, SURROGATE, Imitate, named
-from voile.federation.network_task import CLIPPED_UNIT
-from voile.federation.private_explainer import PrivateExplainer
-from voile.federation.tables import NetworkModel, TableRecords
+from voile.federation.pipeline import named
 from voile.models import Box, Model, wrap
+from voile.pipelines.network_task import CLIPPED_UNIT
+from voile.pipelines.objectives import BLACK_BOX, SURROGATE, Imitate
+from voile.pipelines.private_explainer import PrivateExplainer
+from voile.pipelines.private_explainer.plan import PipelinePlan, Spent
+from voile.pipelines.tables import NetworkModel, TableRecords
 from voile.release import PostProcessed
 from voile.training import TrainingPlan, with_arrays
 from voile.workflows.artefact import Artefact
@@ -204,20 +206,20 @@ def _stage(job: Job, plan: PipelinePlan, stage: str, seed: int, given: dict[str,
     """One stage without noise, and without books: for data nobody protects."""
     seeded = replace(plan, seed=seed)
     clients = [
-        Client(name, len(records), records, seeded.tasks, NoRecorder(), SeededSources(seed))
+        Client(name, len(records), records, seeded.tasks, NoGuard(), SeededSources(seed))
         for name, records in job.clients.items()
     ]
-    engine = InProcess(clients, source=Seeded(seed), asking=Asking(at_once=2))
+    transport = Threads([Node(client) for client in clients], at_once=2)
+    rounds = Rounds(transport, plan.facts.sizes, source=Seeded(seed))
     chosen = next(each for each in seeded.stages if each.name == stage)
     held_out = Unprotected(job.held_out, "invented")
-    start = seeded.tasks[stage].start(seed)
-    return engine.run(chosen, start, given=given, unprotected=held_out).arrays
+    return rounds.run(chosen, seeded.start(stage), given=given, unprotected=held_out).arrays
 
 
 def _twin_box(job: Job, plan: PipelinePlan) -> NetworkModel:
     arrays = _stage(job, plan, BLACK_BOX, 0, {})
-    lesson: Any = plan.lessons[BLACK_BOX]
-    return NetworkModel.of(job.schema, lesson.outlook, arrays)
+    objective: Any = plan.objectives[BLACK_BOX]
+    return NetworkModel.of(job.schema, objective.output_head, arrays)
 
 
 def _twin_surrogate(
@@ -226,7 +228,7 @@ def _twin_surrogate(
     """Values of a surrogate without privacy, of the same private black box."""
     given = named(BLACK_BOX, trained.results[BLACK_BOX].arrays)
     arrays = _stage(job, plan, SURROGATE, seed, given)
-    lesson = plan.lessons[SURROGATE]
+    lesson = plan.objectives[SURROGATE]
     assert isinstance(lesson, Imitate)
     return exact_values(lesson.surrogate(with_arrays(arrays)), rows).values[:, :, -1]
 

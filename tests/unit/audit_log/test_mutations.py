@@ -26,7 +26,7 @@ from tests.unit.audit_log.examples import (
     signing_key,
 )
 
-from voile.audit_log import Elsewhere, Outcome, Receipt, verify_export, verify_receipt
+from voile.audit_log import CheckOutcome, Elsewhere, Receipt, verify_export, verify_receipt
 from voile.audit_log.notes import Note
 
 POLICY = policy(3)
@@ -199,4 +199,4 @@ class TestHarmless:
         receipt = replace(small.receipt(17, SIZE), nonces={"query": bytes(32), "answer": bytes(32)})
         report = verify_receipt(bytes(receipt), POLICY)
         assert report.verified
-        assert {step.outcome for step in report.steps[7:9]} == {Outcome.NOT_CHECKABLE}
+        assert {step.outcome for step in report.steps[7:9]} == {CheckOutcome.NOT_CHECKABLE}

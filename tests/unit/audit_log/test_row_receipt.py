@@ -12,7 +12,7 @@ from tests.unit.audit_log.examples import SmallLog, policy
 
 from voile import Explanation
 from voile.audit_log import (
-    Outcome,
+    CheckOutcome,
     PostProcessingRecord,
     RowReceipt,
     RowTree,
@@ -66,7 +66,7 @@ def test_every_row_has_a_proof_that_fits_no_other_row(count: int, data: st.DataO
     assert bytes(RowReceipt.parse(content)) == content
     report = verify_row_receipt(content, policy(), row=rows(count)[number])
     assert report.verified
-    assert report.steps[-1].outcome is Outcome.CHECKED
+    assert report.steps[-1].outcome is CheckOutcome.CHECKED
     other = verify_row_receipt(content, policy(), row=b"row 41")
     assert other.failed is not None
     assert other.failed.name == "row"
@@ -88,7 +88,7 @@ def test_nothing_in_a_proof_can_be_changed(change: str) -> None:
 def test_without_the_row_there_is_nothing_to_open() -> None:
     report = verify_row_receipt(bytes(receipt(RowTree.of(rows(2), SEED), 0)), policy())
     assert report.verified
-    assert report.steps[-1].outcome is Outcome.NOT_CHECKABLE
+    assert report.steps[-1].outcome is CheckOutcome.NOT_CHECKABLE
 
 
 def test_anything_else_is_refused() -> None:

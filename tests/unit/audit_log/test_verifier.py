@@ -18,7 +18,7 @@ from tests.unit.audit_log.examples import (
     signing_key,
 )
 
-from voile.audit_log import Elsewhere, Outcome, Policy, Receipt, RefusalRecord, Report
+from voile.audit_log import CheckOutcome, Elsewhere, Policy, Receipt, RefusalRecord, Report
 from voile.audit_log.canonical import Malformed
 from voile.audit_log.notes import Checkpoint, KeyKind, Note
 from voile.audit_log.verifier import NAMES, verify_export, verify_receipt
@@ -34,7 +34,7 @@ def verify(receipt: Receipt, rules: Policy | None = None, **more: object) -> Rep
     return verify_receipt(bytes(receipt), rules or policy(), **given)  # type: ignore[arg-type]
 
 
-def outcomes(report: Report) -> dict[str, Outcome]:
+def outcomes(report: Report) -> dict[str, CheckOutcome]:
     assert [step.number for step in report.steps] == list(range(1, 11))
     assert [step.name for step in report.steps] == list(NAMES)
     return {step.name: step.outcome for step in report.steps}
@@ -50,7 +50,7 @@ class TestReceipts:
     def test_a_sound_receipt_verifies_in_all_steps(self, small: SmallLog) -> None:
         elsewhere = Elsewhere(bytes(small.note(20)), small.consistency(15, 20))
         report = verify(small.receipt(3, 15), elsewhere=elsewhere)
-        assert set(outcomes(report).values()) == {Outcome.CHECKED}
+        assert set(outcomes(report).values()) == {CheckOutcome.CHECKED}
         assert report.verified
         assert report.record is not None
         assert report.record["charge"] == "charge 3"
@@ -58,7 +58,7 @@ class TestReceipts:
     def test_what_is_not_handed_in_is_listed_not_counted(self, small: SmallLog) -> None:
         report = verify_receipt(bytes(small.receipt(3, 15)), policy(0))
         assert report.verified
-        unchecked = [n for n, o in outcomes(report).items() if o is Outcome.NOT_CHECKABLE]
+        unchecked = [n for n, o in outcomes(report).items() if o is CheckOutcome.NOT_CHECKABLE]
         assert unchecked == ["witnesses", "query", "answer", "consistency"]
 
     def test_what_was_handed_in_must_open(self, small: SmallLog) -> None:
@@ -211,7 +211,7 @@ class TestExports:
         records = small.storage.submit(small.log.records)
         report = verify_export(records, bytes(small.note(20)), policy())
         assert report.verified
-        assert outcomes(report)["inclusion"] is Outcome.CHECKED
+        assert outcomes(report)["inclusion"] is CheckOutcome.CHECKED
 
     def test_a_changed_missing_added_or_moved_record_shows(self, small: SmallLog) -> None:
         records = list(small.storage.submit(small.log.records))

@@ -11,16 +11,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.federation.toys import CAP, START, Odd, Pull, client, honest, rows_of, stage
+from tests.unit.federation.toys import (
+    CAP,
+    START,
+    Odd,
+    Pull,
+    client,
+    honest,
+    rounds_over,
+    rows_of,
+    stage,
+)
 from voile import Relation
 from voile.core.errors import Refused, UnreadableFile
 from voile.core.randomness import SEEDED_NOISE, Seeded
 from voile.federation import (
+    CountingGuard,
+    FedAdam,
     HistoryRow,
-    InMemory,
-    InProcess,
     Instruction,
+    ListedRounds,
     Outcome,
+    PlainRound,
     RoundLog,
     RoundReport,
     StageResult,
@@ -58,22 +70,22 @@ class CutAfter:
         self.left -= 1
 
 
-def run(folder: Path, books: RoundLog, nodes: InMemory, seed: int = 3, **settings: Any) -> Any:
-    clients = [client(name, recorder=nodes, folder=folder / "nodes") for name in NAMES]
-    engine = InProcess(clients, recorder=books, source=Seeded(seed), checkpoints=folder / "server")
-    return engine.run(stage(clients_per_round=2, **settings), START, unprotected=PUBLIC)
+def run(folder: Path, books: RoundLog, nodes: CountingGuard, seed: int = 3, **settings: Any) -> Any:
+    clients = [client(name, guard=nodes, folder=folder / "nodes") for name in NAMES]
+    rounds = rounds_over(clients, log=books, source=Seeded(seed), checkpoints=folder / "server")
+    return rounds.run(stage(clients_per_round=2, **settings), START, unprotected=PUBLIC)
 
 
 @pytest.mark.parametrize("finished", [0, 1, 2])
 def test_a_stopped_federation_continues_and_nobody_takes_part_twice(
     tmp_path: Path, finished: int
 ) -> None:
-    whole = run(tmp_path / "whole", InMemory(CAP), InMemory(CAP))
-    nodes = InMemory(CAP)
+    whole = run(tmp_path / "whole", ListedRounds(), CountingGuard(CAP))
+    nodes = CountingGuard(CAP)
     with pytest.raises(PowerCut):
         run(tmp_path / "cut", CutAfter(finished), nodes)
     # The server's randomness is another one: the schedule was kept.
-    rest = run(tmp_path / "cut", InMemory(CAP), nodes, seed=99)
+    rest = run(tmp_path / "cut", ListedRounds(), nodes, seed=99)
     assert digest_of_arrays(rest.arrays) == digest_of_arrays(whole.arrays)
     assert rest.figures == whole.figures
     assert len(nodes.participations) == 6
@@ -84,8 +96,8 @@ def test_a_stopped_federation_continues_and_nobody_takes_part_twice(
 
 
 def test_a_finished_stage_is_loaded_and_nobody_is_asked(tmp_path: Path) -> None:
-    nodes = InMemory(CAP)
-    whole = run(tmp_path, InMemory(CAP), nodes)
+    nodes = CountingGuard(CAP)
+    whole = run(tmp_path, ListedRounds(), nodes)
     again = run(tmp_path, CutAfter(0), nodes, seed=8)
     assert digest_of_arrays(again.arrays) == digest_of_arrays(whole.arrays)
     assert again.rows == whole.rows
@@ -96,22 +108,22 @@ def test_a_finished_stage_is_loaded_and_nobody_is_asked(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_agreement_is_refused(
     tmp_path: Path, changes: dict[str, Any]
 ) -> None:
-    run(tmp_path, InMemory(CAP), InMemory(CAP))
+    run(tmp_path, ListedRounds(), CountingGuard(CAP))
     with pytest.raises(Refused, match="other clients, sizes, rounds, caps or"):
-        run(tmp_path, InMemory(CAP), InMemory(CAP), **changes)
+        run(tmp_path, ListedRounds(), CountingGuard(CAP), **changes)
 
 
 def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
-    run(tmp_path, InMemory(CAP), InMemory(CAP))
+    run(tmp_path, ListedRounds(), CountingGuard(CAP))
     path = tmp_path / "server" / "pull.2.safetensors"
     content = path.read_bytes()
     path.write_bytes(content[:-5])
     with pytest.raises(UnreadableFile, match=r"pull\.2"):
-        run(tmp_path, InMemory(CAP), InMemory(CAP))
+        run(tmp_path, ListedRounds(), CountingGuard(CAP))
     other = tmp_path / "server" / "pull.1.safetensors"
     path.write_bytes(other.read_bytes())
     with pytest.raises(UnreadableFile, match="another round"):
-        run(tmp_path, InMemory(CAP), InMemory(CAP))
+        run(tmp_path, ListedRounds(), CountingGuard(CAP))
 
 
 def test_a_foreign_file_is_no_update(tmp_path: Path) -> None:
@@ -127,8 +139,8 @@ def test_a_foreign_file_is_no_update(tmp_path: Path) -> None:
 
 def test_a_damaged_stored_update_is_not_trained_anew(tmp_path: Path) -> None:
     """A client must not quietly answer the same round with other noise."""
-    nodes = InMemory(CAP)
-    node = client("ash", recorder=nodes, folder=tmp_path)
+    nodes = CountingGuard(CAP)
+    node = client("ash", guard=nodes, folder=tmp_path)
     node.answer(Instruction("pull", 1, START))
     (stored,) = tmp_path.rglob("*.safetensors")
     stored.write_bytes(b"")
@@ -140,17 +152,34 @@ def test_a_damaged_stored_update_is_not_trained_anew(tmp_path: Path) -> None:
 # --- the note of the randomness ---------------------------------------------------------------
 
 
-def continued(folder: Path, nodes: InMemory, seed: int | None) -> StageResult:
-    clients = [client(name, recorder=nodes, folder=folder / "nodes", seed=seed) for name in NAMES]
-    return InProcess(clients, checkpoints=folder / "server").run(stage(clients_per_round=2), START)
+def test_what_an_aggregator_remembers_survives_a_crash(tmp_path: Path) -> None:
+    """The moments of the server's Adam are kept with the arrays: the rest goes on bit for bit."""
+    agreed: dict[str, Any] = {"protocol": PlainRound(FedAdam())}
+    whole = run(tmp_path / "whole", ListedRounds(), CountingGuard(CAP), **agreed)
+    nodes = CountingGuard(CAP)
+    with pytest.raises(PowerCut):
+        run(tmp_path / "cut", CutAfter(2), nodes, **agreed)
+    rest = run(tmp_path / "cut", ListedRounds(), nodes, **agreed)
+    assert digest_of_arrays(whole.arrays) == digest_of_arrays(rest.arrays)
+    plain = run(tmp_path / "plain", ListedRounds(), CountingGuard(CAP))
+    assert digest_of_arrays(whole.arrays) != digest_of_arrays(plain.arrays)
+    with pytest.raises(Refused, match="was made by a federation with other"):
+        run(tmp_path / "cut", ListedRounds(), nodes)
+
+
+def continued(folder: Path, nodes: CountingGuard, seed: int | None) -> StageResult:
+    clients = [client(name, guard=nodes, folder=folder / "nodes", seed=seed) for name in NAMES]
+    return rounds_over(clients, checkpoints=folder / "server").run(
+        stage(clients_per_round=2), START
+    )
 
 
 def test_fresh_noise_needs_no_note(tmp_path: Path) -> None:
-    assert continued(tmp_path, InMemory(CAP), None).note is None
+    assert continued(tmp_path, CountingGuard(CAP), None).note is None
 
 
 def test_a_checkpoint_keeps_the_note_of_what_it_was_made_of(tmp_path: Path) -> None:
-    nodes = InMemory(CAP)
+    nodes = CountingGuard(CAP)
     first = continued(tmp_path, nodes, 7)
     again = continued(tmp_path, nodes, None)  # the clients of today have fresh noise
     assert digest_of_arrays(again.arrays) == digest_of_arrays(first.arrays)
@@ -158,9 +187,9 @@ def test_a_checkpoint_keeps_the_note_of_what_it_was_made_of(tmp_path: Path) -> N
 
 
 def test_a_stored_update_is_sent_with_the_note_that_it_was_made_with(tmp_path: Path) -> None:
-    nodes = InMemory(CAP)
-    client("ash", recorder=nodes, folder=tmp_path, seed=7).answer(Instruction("pull", 1, START))
-    fresh = client("ash", recorder=nodes, folder=tmp_path, seed=None)
+    nodes = CountingGuard(CAP)
+    client("ash", guard=nodes, folder=tmp_path, seed=7).answer(Instruction("pull", 1, START))
+    fresh = client("ash", guard=nodes, folder=tmp_path, seed=None)
     again = fresh.answer(Instruction("pull", 1, START))
     assert again.resent
     assert again.note == SEEDED_NOISE
@@ -169,20 +198,20 @@ def test_a_stored_update_is_sent_with_the_note_that_it_was_made_with(tmp_path: P
 
 def test_an_update_that_could_not_be_used_was_seen_with_its_note() -> None:
     odd = Odd("odd", lambda i: honest("odd", i, arrays={}, note=SEEDED_NOISE))
-    found = InProcess([odd]).run(stage(clients_per_round=1, rounds=1), START)
+    found = rounds_over([odd]).run(stage(clients_per_round=1, rounds=1), START)
     assert [row.outcome for row in found.rows] == [Outcome.WRONG_SHAPE]
     assert found.note == SEEDED_NOISE
 
 
 def test_what_does_not_say_with_what_randomness_it_was_made_is_refused(tmp_path: Path) -> None:
-    nodes = InMemory(CAP)
+    nodes = CountingGuard(CAP)
     continued(tmp_path, nodes, None)
     for path in tmp_path.rglob("*.safetensors"):
         without_note(path)
     with pytest.raises(UnreadableFile, match=r"pull\.1"):
         continued(tmp_path, nodes, None)
     names = {path.parent.name for path in (tmp_path / "nodes").rglob("pull.1.*")}
-    node = client(sorted(names)[0], recorder=nodes, folder=tmp_path / "nodes", seed=None)
+    node = client(sorted(names)[0], guard=nodes, folder=tmp_path / "nodes", seed=None)
     with pytest.raises(Refused, match="with what randomness"):
         node.answer(Instruction("pull", 1, START))
 
@@ -207,7 +236,7 @@ def test_file_names_are_safe_and_different() -> None:
 
 
 def test_the_history_survives_parquet(tmp_path: Path) -> None:
-    rows = run(tmp_path, InMemory(CAP), InMemory(CAP)).rows
+    rows = run(tmp_path, ListedRounds(), CountingGuard(CAP)).rows
     path = write_history(rows, tmp_path / "history.parquet")
     assert read_history(path) == list(rows)
     assert read_history(write_history([], tmp_path / "empty.parquet")) == []

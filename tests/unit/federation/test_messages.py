@@ -12,7 +12,13 @@ from tests.unit.federation.toys import START, Pull, client
 from voile.core.errors import InvalidInput, Refused
 from voile.federation import Instruction, Update, digest_of_arrays
 
-WIRE: dict[str, Any] = {"stage": "pull", "round": 1, "arrays": START, "given": {}}
+WIRE: dict[str, Any] = {
+    "stage": "pull",
+    "round": 1,
+    "arrays": START,
+    "given": {},
+    "agreement": "",
+}
 
 
 def test_an_instruction_is_read_from_exactly_its_fields() -> None:
@@ -84,7 +90,7 @@ def test_no_message_changes_the_noise() -> None:
 def test_an_update_has_no_weight() -> None:
     """Weights follow from declared sizes: a client cannot send one, drawn or otherwise."""
     wire = {"client": "a", "stage": "pull", "round": 1, "arrays": START, "resent": False}
-    wire |= {"event": "", "account": None, "note": None}
+    wire |= {"event": "", "account": None, "note": None, "agreement": ""}
     assert Update.read(wire).client == "a"
     with pytest.raises(InvalidInput, match=r"not accepted .*weight"):
         Update.read({**wire, "weight": 3.0})
@@ -147,7 +153,7 @@ def test_arrays_of_other_shapes_are_refused_before_anything_is_charged() -> None
     node = client("a")
     with pytest.raises(InvalidInput, match="shapes"):
         node.answer(Instruction("pull", 1, {"vector": np.zeros(4, dtype=np.float32)}))
-    assert not node.recorder.participations  # type: ignore[attr-defined]
+    assert not node.guard.participations  # type: ignore[attr-defined]
 
 
 def test_a_task_that_spends_more_than_was_charged_sends_nothing() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,16 @@ from voile.core.randomness import GeneratorSource
 from voile.federation import (
     Arrays,
     Client,
+    CountingGuard,
     Fitted,
     FreshCiphers,
-    InMemory,
     Instruction,
+    Node,
     ParticipationGuard,
+    Rounds,
     SeededSources,
     Stage,
+    Threads,
     Unprotected,
     Update,
 )
@@ -73,7 +76,7 @@ def client(
     name: str,
     size: int = 40,
     *,
-    recorder: ParticipationGuard | None = None,
+    guard: ParticipationGuard | None = None,
     folder: Path | None = None,
     task: Any = None,
     seed: int | None = 1,
@@ -84,7 +87,7 @@ def client(
         size=size,
         records=rows_of(name, size) if records is None else records,
         tasks={"pull": Pull() if task is None else task},
-        recorder=InMemory(CAP) if recorder is None else recorder,
+        guard=CountingGuard(CAP) if guard is None else guard,
         sources=FreshCiphers() if seed is None else SeededSources(seed),
         folder=folder,
     )
@@ -103,16 +106,23 @@ def stage(**changes: Any) -> Stage:
 
 @dataclass
 class Odd:
-    """A participant that answers whatever it likes."""
+    """A node that answers whatever it likes."""
 
     name: str
     reply: Callable[[Instruction], Any]
     size: int = 40
     asked: list[int] = field(default_factory=list)
 
-    def answer(self, instruction: Instruction) -> Update:
-        self.asked.append(instruction.round)
-        return self.reply(instruction)  # type: ignore[no-any-return]
+    def handle(self, message: Any) -> Any:
+        self.asked.append(message.round)
+        return self.reply(message)
+
+
+def rounds_over(clients: Sequence[Any], *, at_once: int = 1, **settings: Any) -> Rounds:
+    """All in this process; what is not a client handles messages itself."""
+    nodes = [Node(each) if isinstance(each, Client) else each for each in clients]
+    sizes = {each.name: each.size for each in clients}
+    return Rounds(Threads(nodes, at_once=at_once), sizes, **settings)
 
 
 def honest(name: str, instruction: Instruction, **changes: Any) -> Update:

@@ -16,7 +16,7 @@ from voile.privacy.accounting import (
     ZeroConcentratedFilter,
 )
 from voile.privacy.calibration import (
-    Stage,
+    NoisyStage,
     dp_sgd_noise,
     dp_sgd_noise_in,
     laplace_noise_multiplier,
@@ -27,7 +27,7 @@ from voile.privacy.events import Composed, Gaussian
 BLANK = Relation.BLANK_ONE
 
 
-def read(stages: list[Stage], noise: float, delta: float, relation: Relation = BLANK) -> float:
+def read(stages: list[NoisyStage], noise: float, delta: float, relation: Relation = BLANK) -> float:
     event = Composed(tuple(stage.event(noise, relation) for stage in stages))
     return PrivacyLoss().compose(event).epsilon(delta)
 
@@ -35,16 +35,16 @@ def read(stages: list[Stage], noise: float, delta: float, relation: Relation = B
 @pytest.mark.parametrize(
     ("stages", "epsilon", "delta"),
     [
-        ([Stage(0.256, 40)], 1.0, 1e-3),
-        ([Stage(0.256, 40)] * 3, 1.91, 1e-3),
-        ([Stage(0.01, 5000)], 2.0, 1e-5),
-        ([Stage(0.05, 500), Stage(0.1, 300, 2.0)], 8.0, 1e-6),
-        ([Stage(1.0, 1)], 0.1, 1e-5),
-        ([Stage(0.5, 3)], 20.0, 1e-7),
+        ([NoisyStage(0.256, 40)], 1.0, 1e-3),
+        ([NoisyStage(0.256, 40)] * 3, 1.91, 1e-3),
+        ([NoisyStage(0.01, 5000)], 2.0, 1e-5),
+        ([NoisyStage(0.05, 500), NoisyStage(0.1, 300, 2.0)], 8.0, 1e-6),
+        ([NoisyStage(1.0, 1)], 0.1, 1e-5),
+        ([NoisyStage(0.5, 3)], 20.0, 1e-7),
     ],
 )
 def test_the_noise_meets_the_target_and_a_little_less_does_not(
-    stages: list[Stage], epsilon: float, delta: float
+    stages: list[NoisyStage], epsilon: float, delta: float
 ) -> None:
     noise = dp_sgd_noise(stages, epsilon=epsilon, delta=delta, relation=BLANK)
     assert read(stages, noise, delta) <= epsilon
@@ -54,8 +54,8 @@ def test_the_noise_meets_the_target_and_a_little_less_does_not(
 @settings(max_examples=15, deadline=None)
 @given(st.floats(0.005, 1), st.integers(1, 500), st.floats(0.3, 8))
 def test_any_target_is_met(rate: float, steps: int, epsilon: float) -> None:
-    noise = dp_sgd_noise([Stage(rate, steps)], epsilon=epsilon, delta=1e-5, relation=BLANK)
-    assert read([Stage(rate, steps)], noise, 1e-5) <= epsilon
+    noise = dp_sgd_noise([NoisyStage(rate, steps)], epsilon=epsilon, delta=1e-5, relation=BLANK)
+    assert read([NoisyStage(rate, steps)], noise, 1e-5) <= epsilon
 
 
 def test_it_agrees_with_dp_accountings_own_search() -> None:
@@ -69,28 +69,28 @@ def test_it_agrees_with_dp_accountings_own_search() -> None:
         dp_accounting.ExplicitBracketInterval(2.0, 10.0),
         tol=1e-3,
     )
-    ours = dp_sgd_noise([Stage(0.256, 80)], epsilon=2.0, delta=1e-5, relation=BLANK)
+    ours = dp_sgd_noise([NoisyStage(0.256, 80)], epsilon=2.0, delta=1e-5, relation=BLANK)
     assert ours == pytest.approx(theirs, rel=1e-3)
 
 
 def test_replacing_needs_more_noise_than_blanking() -> None:
-    blank = dp_sgd_noise([Stage(0.1, 50)], epsilon=2.0, delta=1e-5, relation=BLANK)
+    blank = dp_sgd_noise([NoisyStage(0.1, 50)], epsilon=2.0, delta=1e-5, relation=BLANK)
     replaced = dp_sgd_noise(
-        [Stage(0.1, 50)], epsilon=2.0, delta=1e-5, relation=Relation.REPLACE_ONE
+        [NoisyStage(0.1, 50)], epsilon=2.0, delta=1e-5, relation=Relation.REPLACE_ONE
     )
     assert replaced > 1.5 * blank
-    assert read([Stage(0.1, 50)], replaced, 1e-5, Relation.REPLACE_ONE) <= 2.0
+    assert read([NoisyStage(0.1, 50)], replaced, 1e-5, Relation.REPLACE_ONE) <= 2.0
 
 
 def test_what_was_calibrated_as_a_plan_is_accepted_as_a_plan() -> None:
-    stages = [Stage(0.2, 60), Stage(0.3, 20)]
+    stages = [NoisyStage(0.2, 60), NoisyStage(0.3, 20)]
     noise = dp_sgd_noise(stages, epsilon=2.0, delta=1e-5, relation=BLANK)
     Plan(tuple(stage.event(noise, BLANK) for stage in stages), 2.0, 1e-5)
 
 
 def test_a_filter_is_filled_but_not_overfilled() -> None:
     account = RenyiFilter(2.0, 1e-5, (6, 8, 10, 12))
-    stages = [Stage(0.256, 40)] * 2
+    stages = [NoisyStage(0.256, 40)] * 2
     noise = dp_sgd_noise_in(account, stages, relation=BLANK)
     event = Composed(tuple(stage.event(noise, BLANK) for stage in stages))
     assert account.fits(event)
@@ -126,7 +126,7 @@ def test_laplace() -> None:
 @pytest.mark.parametrize("relation", [BLANK, Relation.REPLACE_ONE])
 def test_a_target_that_any_noise_meets_gets_the_least_noise_on_offer(relation: Relation) -> None:
     """A record that is sampled with probability 0.0006 in all is protected at delta 0.0023."""
-    stages = [Stage(0.0003, 2, 4.0)]
+    stages = [NoisyStage(0.0003, 2, 4.0)]
     noise = dp_sgd_noise(stages, epsilon=10.0, delta=0.0023, relation=relation)
     assert noise == pytest.approx(0.01 / 4)
     assert read(stages, noise, 0.0023, relation) <= 10.0
@@ -134,13 +134,20 @@ def test_a_target_that_any_noise_meets_gets_the_least_noise_on_offer(relation: R
 
 def test_a_delta_that_numbers_cannot_resolve_is_refused() -> None:
     with pytest.raises(InvalidInput, match="smallest delta"):
-        dp_sgd_noise([Stage(0.01, 10_000)], epsilon=1.0, delta=1e-12, relation=BLANK)
+        dp_sgd_noise([NoisyStage(0.01, 10_000)], epsilon=1.0, delta=1e-12, relation=BLANK)
 
 
 @pytest.mark.parametrize(
-    "stage", [Stage(0.0, 5), Stage(1.5, 5), Stage(0.1, 0), Stage(0.1, 5, 0.0), Stage(0.1, 5, -1.0)]
+    "stage",
+    [
+        NoisyStage(0.0, 5),
+        NoisyStage(1.5, 5),
+        NoisyStage(0.1, 0),
+        NoisyStage(0.1, 5, 0.0),
+        NoisyStage(0.1, 5, -1.0),
+    ],
 )
-def test_a_stage_that_is_none_is_refused(stage: Stage) -> None:
+def test_a_stage_that_is_none_is_refused(stage: NoisyStage) -> None:
     with pytest.raises(InvalidInput):
         dp_sgd_noise([stage], epsilon=1.0, delta=1e-5, relation=BLANK)
 

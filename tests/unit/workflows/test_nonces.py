@@ -9,7 +9,7 @@ import pytest
 from tests.unit.audit_log.examples import policy
 from tests.unit.workflows.budget_examples import House, request
 
-from voile.audit_log import AuditLog, Outcome, issue_receipt, verify_receipt
+from voile.audit_log import AuditLog, CheckOutcome, issue_receipt, verify_receipt
 from voile.core.errors import Refused
 from voile.core.storage import open_storage
 from voile.core.storage.opening import PARTS as PART_VERSIONS
@@ -32,7 +32,7 @@ def test_receipts_that_were_issued_before_still_verify() -> None:
     )
     opened = [step.outcome for step in report.steps if step.name in ("query", "answer")]
     assert report.verified
-    assert opened == [Outcome.CHECKED] * 2
+    assert opened == [CheckOutcome.CHECKED] * 2
 
 
 @pytest.mark.parametrize(

@@ -104,8 +104,8 @@ class FastShap:
             part = slice(start, start + CHUNK)
             with torch.inference_mode():
                 columns = surrogate.encoding.tensor(rows[part])
-                whole, thoughts = surrogate.thoughts(columns) if deep else (None, columns)
-                raw = network(thoughts).numpy()
+                whole, seen = surrogate.hidden_features(columns) if deep else (None, columns)
+                raw = network(seen).numpy()
                 if whole is None:
                     whole = surrogate.head.outputs(surrogate.complete(columns))
                 outputs = whole.numpy()

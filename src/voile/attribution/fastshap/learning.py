@@ -75,7 +75,7 @@ def learn(
         return FastShap(surrogate, network.eval())
 
     def loss(learner: nn.Module, batch: Batch) -> Tensor:
-        seen = _thoughts(surrogate, batch[0]) if sees_surrogate else batch[0]
+        seen = _hidden_features(surrogate, batch[0]) if sees_surrogate else batch[0]
         return objective.loss(answers(learner, seen, batch[1], players), batch)
 
     history = fit(
@@ -89,7 +89,7 @@ def learn(
     return FastShap(surrogate, network, history)
 
 
-def _thoughts(surrogate: Surrogate, columns: Tensor) -> Tensor:
+def _hidden_features(surrogate: Surrogate, columns: Tensor) -> Tensor:
     torch: Any = optional("torch", extra="torch")
     with torch.no_grad():
-        return surrogate.thoughts(columns)[1]
+        return surrogate.hidden_features(columns)[1]

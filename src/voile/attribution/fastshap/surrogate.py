@@ -173,11 +173,11 @@ class Surrogate:
 
     @cached_property
     def thought_width(self) -> int:
-        """How many numbers `thoughts` gives a row."""
+        """How many numbers `hidden_features` gives a row."""
         layers: list[Any] = list(self.network)[0:-1:2]
         return self.encoding.width + sum(int(layer.out_features) for layer in layers)
 
-    def thoughts(self, columns: Tensor) -> tuple[Tensor, Tensor]:
+    def hidden_features(self, columns: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs of whole rows, and (columns, all hidden layers) on the way to them.
 
         The hidden layers are features that the surrogate found useful and has computed anyway.

@@ -28,7 +28,7 @@ from typing import Final
 
 from voile.audit_log import (
     AuditLog,
-    Outcome,
+    CheckOutcome,
     Policy,
     RemoteWitness,
     Report,
@@ -147,13 +147,13 @@ class _MissingEvidence(Exception):
 
 def _step(number: int, name: str, check: Callable[[], str]) -> Step:
     try:
-        return Step(number, name, Outcome.CHECKED, check())
+        return Step(number, name, CheckOutcome.CHECKED, check())
     except _MissingEvidence as missing:
-        return Step(number, name, Outcome.NOT_CHECKABLE, str(missing))
+        return Step(number, name, CheckOutcome.NOT_CHECKABLE, str(missing))
     except (VerificationFailed, InvalidInput, Malformed, BadSignature) as error:
-        return Step(number, name, Outcome.FAILED, str(error))
+        return Step(number, name, CheckOutcome.FAILED, str(error))
     except _SPOILED as error:
-        return Step(number, name, Outcome.FAILED, f"cannot be read: {error!r}")
+        return Step(number, name, CheckOutcome.FAILED, f"cannot be read: {error!r}")
 
 
 def _agree(problems: list[str], otherwise: str) -> str:

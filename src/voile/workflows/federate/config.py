@@ -22,7 +22,7 @@ class _ConfigSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
 
 
-class Client(_ConfigSection):
+class ClientSection(_ConfigSection):
     """A party that trains on its own rows.
 
     Args:
@@ -60,7 +60,7 @@ class Privacy(_ConfigSection):
         return self
 
 
-class Training(_ConfigSection):
+class TrainingSection(_ConfigSection):
     """How much is trained. What is left out follows from the public sizes.
 
     Args:
@@ -86,7 +86,7 @@ class Training(_ConfigSection):
         return self
 
 
-Party = TypeVar("Party", Client, HeldOut)
+Party = TypeVar("Party", ClientSection, HeldOut)
 
 
 class FederationConfig(_ConfigSection):
@@ -104,14 +104,14 @@ class FederationConfig(_ConfigSection):
     schema_file: Annotated[Path, Field(alias="schema")]
     output: Path = Path("output")
     privacy: Privacy
-    training: Training = Training()
-    clients: Annotated[tuple[Client, ...], Field(min_length=1)]
+    training: TrainingSection = TrainingSection()
+    clients: Annotated[tuple[ClientSection, ...], Field(min_length=1)]
     held_out: Annotated[tuple[HeldOut, ...], Field(min_length=1)]
     reference: Path | None = None
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
-        parties: tuple[Client | HeldOut, ...] = (*self.clients, *self.held_out)
+        parties: tuple[ClientSection | HeldOut, ...] = (*self.clients, *self.held_out)
         names = Counter(party.name for party in parties)
         repeated = sorted(name for name, times in names.items() if times > 1)
         if repeated:

@@ -19,9 +19,9 @@ from voile.core.guarantee import Protected
 from voile.core.randomness import StreamCipher
 from voile.core.schema import RawColumn, Rows, Schema
 from voile.datasets.tables import read_protected_table, read_table
-from voile.federation.network_task import CLIPPED_UNIT
-from voile.federation.tables import TableRecords
-from voile.workflows.federate.config import Client, FederationConfig
+from voile.pipelines.network_task import CLIPPED_UNIT
+from voile.pipelines.tables import TableRecords
+from voile.workflows.federate.config import ClientSection, FederationConfig
 from voile.workflows.federate.open_rows import check_open_rows
 from voile.workflows.federate.run import Job
 
@@ -78,7 +78,7 @@ def _check_files(config: FederationConfig) -> None:
             )
 
 
-def _client(schema: Schema, client: Client) -> TableRecords:
+def _client(schema: Schema, client: ClientSection) -> TableRecords:
     table = read_protected_table(client.data)
     assert schema.label is not None
     missing = [n for n in (*schema.feature_names, schema.label.name) if n not in table]

@@ -32,21 +32,22 @@ from voile.core.randomness import StreamCipher
 from voile.core.schema import Rows, Schema
 from voile.evaluation import cosine_similarity
 from voile.federation import (
-    Asking,
     Client,
-    InProcess,
+    Node,
     Outcome,
     Progress,
+    Rounds,
+    Threads,
     Unprotected,
     charged,
 )
-from voile.federation.budget_split import Facts, PipelinePlan, split_total
 from voile.federation.files import file_stem
 from voile.federation.history import event_as_text
-from voile.federation.learning import BLACK_BOX, SURROGATE
-from voile.federation.private_explainer import PrivateExplainer, train_private_explainer
-from voile.federation.tables import NetworkModel, TableRecords
 from voile.models import digest_of
+from voile.pipelines.objectives import BLACK_BOX, SURROGATE
+from voile.pipelines.private_explainer import PrivateExplainer, train_private_explainer
+from voile.pipelines.private_explainer.plan import Facts, PipelinePlan, split_total
+from voile.pipelines.tables import NetworkModel, TableRecords
 from voile.privacy.accounting import PrivacyLoss
 from voile.training import Progress as Steps
 from voile.training import TrainingPlan
@@ -186,9 +187,9 @@ def federate(
         )
         for name, books in own.items():
             open_account(books, name, promise, plan.participation_events)
-        engine = _engine(job, plan, promise, own, server, rounds_seen, at_once)
+        rounds = _rounds(job, plan, promise, own, server, rounds_seen, at_once)
         unprotected = Unprotected(job.held_out, "rows listed as unprotected")
-        trained = train_private_explainer(plan, engine, unprotected=unprotected)
+        trained = train_private_explainer(plan, rounds, unprotected=unprotected)
         _check_run(trained, promise)
         written = _finished(job.folder / ARTEFACT, trained)
         if written is not None:
@@ -223,7 +224,7 @@ def _host(name: str) -> str:
     return f"voile.invalid/{file_stem(name)}"
 
 
-def _engine(
+def _rounds(
     job: Job,
     plan: PipelinePlan,
     promise: Promise,
@@ -231,24 +232,24 @@ def _engine(
     server: Custody,
     seen: Progress | None,
     at_once: int,
-) -> InProcess:
+) -> Rounds:
     clients = [
         Client(
             name=name,
             size=len(job.clients[name]),
             records=job.clients[name],
             tasks=plan.tasks,
-            recorder=ClientBooks(books, name, promise),
+            guard=ClientBooks(books, name, promise),
             folder=job.folder / CLIENTS,
         )
         for name, books in own.items()
     ]
     shown: dict[str, Any] = {} if seen is None else {"progress": seen}
-    return InProcess(
-        clients,
-        recorder=ServerBooks(server, promise),
+    return Rounds(
+        Threads([Node(client) for client in clients], at_once=at_once),
+        plan.facts.sizes,
+        log=ServerBooks(server, promise),
         checkpoints=job.folder / _CHECKPOINTS,
-        asking=Asking(at_once=at_once),
         **shown,
     )
 

@@ -32,7 +32,7 @@ from tests.unit.workflows.explain.examples import (
 from voile.attribution import ExactShapley
 from voile.audit_log import (
     BudgetOpenedRecord,
-    Outcome,
+    CheckOutcome,
     PostProcessingRecord,
     RefusalRecord,
     ReleaseRecord,
@@ -101,7 +101,7 @@ def checked(house: House, explain: Asking, explained: Explained) -> None:
         report = verify_receipt(bytes(receipt), RULES, query=entry.question, answer=entry.answer)
         assert report.verified, report.failed
         opened = [step for step in report.steps if step.name in ("query", "answer")]
-        assert [step.outcome for step in opened] == [Outcome.CHECKED] * 2
+        assert [step.outcome for step in opened] == [CheckOutcome.CHECKED] * 2
 
 
 def record_account(house: House, identifier: str) -> str:

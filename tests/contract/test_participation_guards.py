@@ -16,7 +16,7 @@ from voile.core.errors import Refused
 from voile.federation import (
     Booking,
     Client,
-    InMemory,
+    CountingGuard,
     Instruction,
     Participation,
     ParticipationGuard,
@@ -35,7 +35,7 @@ ROUND = Instruction("pull", 1, START)
 
 @contextmanager
 def in_memory(folder: Path) -> Iterator[ParticipationGuard]:  # noqa: ARG001
-    yield InMemory(CAP)
+    yield CountingGuard(CAP)
 
 
 @contextmanager
@@ -183,7 +183,7 @@ def test_what_was_stored_without_a_charge_is_never_sent(new_books: Any, tmp_path
     books = new_books("books")
     for number in range(CAP):
         books.before_participation(participation(number + 1))
-    node(InMemory(1), tmp_path / "node").answer(ROUND)
+    node(CountingGuard(1), tmp_path / "node").answer(ROUND)
     assert stored(tmp_path / "node")
     for _ in range(2):
         with pytest.raises(Refused, match="books do not hold"):

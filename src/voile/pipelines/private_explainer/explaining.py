@@ -19,59 +19,27 @@ from voile.core.errors import Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee
 from voile.core.randomness import GeneratorSource
-from voile.federation.arrays import Arrays, digest_of_arrays
-from voile.federation.budget_split import (
-    FOREIGN_BOX,
-    Facts,
-    Figures,
-    PipelinePlan,
-    Setting,
-    Spent,
-    default_training,
-    separate_budgets,
-    split_total,
-)
-from voile.federation.engine import Engine, StageResult
+from voile.federation.arrays import digest_of_arrays
 from voile.federation.history import HistoryRow, unbounded
-from voile.federation.learning import (
+from voile.federation.pipeline import run_pipeline
+from voile.federation.rounds import Rounds, StageResult
+from voile.federation.task import Unprotected
+from voile.models import Model
+from voile.pipelines.objectives import (
     BLACK_BOX,
     EXPLAINER,
     SURROGATE,
     Imitate,
     LearnLabels,
-    named,
 )
-from voile.federation.network_task import NetworkTask, Training
-from voile.federation.tables import NetworkModel, TableRecords
-from voile.federation.task import Unprotected
-from voile.models import Model
+from voile.pipelines.private_explainer.plan import (
+    PipelinePlan,
+)
+from voile.pipelines.tables import NetworkModel
 from voile.release.contract import NOT_CHARGED
 from voile.release.origin import Origin, joint_guarantees, stated, trained_privately
 from voile.training import Progress, TrainingPlan, arrays_of, with_arrays
 
-__all__ = [
-    "BLACK_BOX",
-    "EXPLAINER",
-    "FOREIGN_BOX",
-    "NOT_PRIVATE",
-    "SURROGATE",
-    "Facts",
-    "Figures",
-    "NetworkModel",
-    "NetworkTask",
-    "PipelinePlan",
-    "PrivateExplainer",
-    "Setting",
-    "Spent",
-    "TableRecords",
-    "Training",
-    "default_training",
-    "separate_budgets",
-    "split_total",
-    "train_private_explainer",
-]
-
-"""Players up to which every coalition is looked at; beyond, values are sampled."""
 ORDERS: Final = 200
 NOT_PRIVATE: Final = "no privacy guarantee (a stage was trained without noise)"
 
@@ -94,17 +62,17 @@ class PrivateExplainer:
         """The model that is explained."""
         if self.plan.facts.black_box is not None:
             return self.plan.facts.black_box
-        lesson = self.plan.lessons[BLACK_BOX]
-        assert isinstance(lesson, LearnLabels)
+        objective = self.plan.objectives[BLACK_BOX]
+        assert isinstance(objective, LearnLabels)
         arrays = self.results[BLACK_BOX].arrays
-        return NetworkModel.of(self.plan.facts.schema, lesson.outlook, arrays)
+        return NetworkModel.of(self.plan.facts.schema, objective.output_head, arrays)
 
     @cached_property
     def surrogate(self) -> Surrogate:
         """Answers for the black box when only some features are present."""
-        lesson = self.plan.lessons[SURROGATE]
-        assert isinstance(lesson, Imitate)
-        return lesson.surrogate(with_arrays(self.results[SURROGATE].arrays))
+        objective = self.plan.objectives[SURROGATE]
+        assert isinstance(objective, Imitate)
+        return objective.surrogate(with_arrays(self.results[SURROGATE].arrays))
 
     @cached_property
     def trained_explainer(self) -> FastShap:
@@ -233,35 +201,15 @@ class PrivateExplainer:
 
 def train_private_explainer(
     plan: PipelinePlan,
-    engine: Engine,
+    rounds: Rounds,
     *,
     unprotected: Unprotected | None = None,
 ) -> PrivateExplainer:
-    """Run all stages of a plan.
-
-    Every update states what it cost; one that states anything but the plan's event is left out. If
-    that leaves nobody, the clients were set up for another plan, and nothing is made.
+    """Run all stages of a plan; see `voile.federation.run_pipeline`.
 
     Args:
         plan: from `split_total` or `separate_budgets`.
-        engine: whose clients were set up with `plan.tasks`.
+        rounds: over clients that were set up with `plan.tasks`.
         unprotected: `TableRecords` of held-out clients, which figures may be published about.
     """
-    results: dict[str, StageResult] = {}
-    given: dict[str, Any] = {}
-    for stage in plan.stages:
-        start: Arrays = plan.tasks[stage.name].start(plan.seed)
-        found = engine.run(stage, start, given=given, unprotected=unprotected)
-        _check_costs(stage.name, found)
-        results[stage.name] = found
-        given |= named(stage.name, found.arrays)
-    return PrivateExplainer(plan, results)
-
-
-def _check_costs(stage: str, found: StageResult) -> None:
-    loud = unbounded(found.rows)
-    if loud and not any(row.outcome.counts for row in found.rows):
-        raise Refused(
-            f"{', '.join(loud)} answered in {stage!r} at another cost than the plan's, and nobody "
-            "at the plan's; set clients up with `plan.tasks`. What they sent is in nobody's promise"
-        )
+    return PrivateExplainer(plan, run_pipeline(plan, rounds, unprotected=unprotected))

@@ -89,7 +89,7 @@ class TableRecords:
     @cached_property
     def targets(self) -> Tensor:
         """Labels as a network's outputs: one-hot, or the number itself, (n, outputs)."""
-        label = Outlook.of_label(self.schema)
+        label = OutputHead.of_label(self.schema)
         given = np.asarray(self.labels, dtype=np.float32)[:, np.newaxis]
         if not isinstance(label.head, Softmax):
             return _tensor(given.copy())
@@ -105,7 +105,7 @@ def _tensor(array: NDArray[np.float32]) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Outlook:
+class OutputHead:
     """What a network answers: how its last layer is read, and how the outputs are called."""
 
     head: Head
@@ -113,7 +113,7 @@ class Outlook:
     outputs: DeclaredOutputs
 
     @classmethod
-    def of_label(cls, schema: Schema) -> Outlook:
+    def of_label(cls, schema: Schema) -> OutputHead:
         """Probabilities of the label's categories, or a number between its bounds."""
         if schema.label is None:
             raise InvalidInput(f"the schema {schema.name!r} declares no label to learn")
@@ -124,7 +124,7 @@ class Outlook:
         return cls.between((schema.label.name,), domain.lower, domain.upper)
 
     @classmethod
-    def of_model(cls, model: Model, schema: Schema) -> Outlook:
+    def of_model(cls, model: Model, schema: Schema) -> OutputHead:
         """That of a trained model; its outputs must be declared, not read off its answers."""
         count = model.predict(schema.null_row[np.newaxis]).shape[1]
         names = model.output_names or tuple(f"output {i}" for i in range(count))
@@ -138,7 +138,7 @@ class Outlook:
         )
 
     @classmethod
-    def between(cls, names: tuple[str, ...], lower: Any, upper: Any) -> Outlook:
+    def between(cls, names: tuple[str, ...], lower: Any, upper: Any) -> OutputHead:
         low = np.broadcast_to(np.asarray(lower, np.float32), (len(names),)).copy()
         high = np.broadcast_to(np.asarray(upper, np.float32), (len(names),)).copy()
         return cls(Sigmoid(low, high), names, Box(lower, upper))
@@ -150,24 +150,24 @@ class NetworkModel:
 
     Args:
         schema: what rows look like.
-        outlook: what it answers.
+        output_head: what it answers.
         network: takes encoded columns.
     """
 
     schema: Schema
-    outlook: Outlook
+    output_head: OutputHead
     network: nn.Sequential
 
     @classmethod
-    def of(cls, schema: Schema, outlook: Outlook, arrays: Arrays) -> NetworkModel:
+    def of(cls, schema: Schema, output_head: OutputHead, arrays: Arrays) -> NetworkModel:
         network: Any = with_arrays(arrays)
         widths = network[0].in_features, network[-1].out_features
-        if widths != (len(schema.column_names), len(outlook.names)):
+        if widths != (len(schema.column_names), len(output_head.names)):
             raise InvalidInput(
                 f"the network takes {widths[0]} columns and has {widths[1]} outputs, the schema "
-                f"{schema.name!r} has {len(schema.column_names)} and {len(outlook.names)}"
+                f"{schema.name!r} has {len(schema.column_names)} and {len(output_head.names)}"
             )
-        return cls(schema, outlook, network)
+        return cls(schema, output_head, network)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -175,11 +175,11 @@ class NetworkModel:
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        return self.outlook.names
+        return self.output_head.names
 
     @property
     def outputs(self) -> DeclaredOutputs:
-        return self.outlook.outputs
+        return self.output_head.outputs
 
     @cached_property
     def digest(self) -> str:
@@ -191,7 +191,7 @@ class NetworkModel:
         torch: Any = optional("torch", extra="torch")
         with torch.inference_mode():
             parts = [
-                self.outlook.head.outputs(self.network(columns[start : start + CHUNK]))
+                self.output_head.head.outputs(self.network(columns[start : start + CHUNK]))
                 for start in range(0, len(columns), CHUNK)
             ]
             found: Tensor = torch.cat(parts)
@@ -201,7 +201,9 @@ class NetworkModel:
         """Outputs of rows, (n, outputs)."""
         encoded = Encoding.around_defaults(self.schema).tensor(rows)
         columns = encoded.to(next(self.network.parameters()).dtype)
-        return self.outlook.outputs.clamp(self.of_columns(columns).numpy().astype(np.float64))[0]
+        return self.output_head.outputs.clamp(self.of_columns(columns).numpy().astype(np.float64))[
+            0
+        ]
 
 
 @dataclass(frozen=True, eq=False)

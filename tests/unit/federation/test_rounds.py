@@ -14,19 +14,30 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.federation.toys import CAP, START, Odd, Pull, client, honest, rows_of, stage
+from tests.unit.federation.toys import (
+    CAP,
+    START,
+    Odd,
+    Pull,
+    client,
+    honest,
+    rounds_over,
+    rows_of,
+    stage,
+)
 from voile.core.errors import InvalidInput, Refused
 from voile.core.randomness import Seeded
 from voile.federation import (
-    Asking,
     CoordinateMedian,
+    CountingGuard,
     FedAvg,
-    InMemory,
-    InProcess,
     Instruction,
     Krum,
-    NoRecorder,
+    ListedRounds,
+    NoGuard,
     Outcome,
+    PlainRound,
+    Rounds,
     Seen,
     TrimmedMean,
     Unprotected,
@@ -55,37 +66,39 @@ def population(**settings: Any) -> list[Any]:
     return [client(name, 30 + 5 * i, **settings) for i, name in enumerate(NAMES)]
 
 
-def engine(clients: Any = None, **settings: Any) -> InProcess:
+def federation(clients: Any = None, **settings: Any) -> Rounds:
     clients = population() if clients is None else clients
-    return InProcess(clients, source=Seeded(3), **settings)
+    return rounds_over(clients, source=Seeded(3), **settings)
 
 
 # --- determinism ----------------------------------------------------------------------------------
 
 
 def test_repetition_gives_the_same_bits() -> None:
-    first = engine().run(stage(), START)
-    assert digest_of_arrays(first.arrays) == digest_of_arrays(engine().run(stage(), START).arrays)
+    first = federation().run(stage(), START)
+    assert digest_of_arrays(first.arrays) == digest_of_arrays(
+        federation().run(stage(), START).arrays
+    )
     assert not np.array_equal(first.arrays["vector"], START["vector"])
 
 
 def test_the_order_of_clients_and_of_answers_does_not_matter() -> None:
-    first = engine().run(stage(), START)
-    backwards = engine(population()[::-1]).run(stage(), START)
-    threads = engine(asking=Asking(deadline=60, at_once=4)).run(stage(), START)
+    first = federation().run(stage(), START)
+    backwards = federation(population()[::-1]).run(stage(), START)
+    threads = federation(deadline=60, at_once=4).run(stage(), START)
     digests = {digest_of_arrays(r.arrays) for r in (first, backwards, threads)}
     assert len(digests) == 1
 
 
-def test_contributions_are_added_in_order_of_names() -> None:
+def test_single_updates_are_shown_in_order_of_names() -> None:
     """The first by name answers last."""
     others = threading.Semaphore(0)
     met: list[str] = []
 
-    class Watching(FedAvg):
-        def combine(self, contributions: Any) -> Any:
+    class Watching(CoordinateMedian):
+        def combine(self, contributions: Any, memory: Any) -> Any:
             met.extend(part.client for part in contributions)
-            return super().combine(contributions)
+            return super().combine(contributions, memory)
 
     def first(instruction: Instruction) -> Any:
         for _ in range(2):
@@ -101,15 +114,15 @@ def test_contributions_are_added_in_order_of_names() -> None:
         return reply
 
     clients = [Odd("ash", first), Odd("oak", other("oak")), Odd("elm", other("elm"))]
-    engine(clients, asking=Asking(at_once=3)).run(
-        stage(rounds=1, clients_per_round=3, aggregator=Watching()), START
+    federation(clients, at_once=3).run(
+        stage(rounds=1, clients_per_round=3, protocol=PlainRound(Watching())), START
     )
     assert met == ["ash", "elm", "oak"]
 
 
 def test_another_seed_gives_other_arrays() -> None:
-    first = engine().run(stage(), START)
-    other = engine(population(seed=2)).run(stage(), START)
+    first = federation().run(stage(), START)
+    other = federation(population(seed=2)).run(stage(), START)
     assert digest_of_arrays(first.arrays) != digest_of_arrays(other.arrays)
 
 
@@ -127,7 +140,7 @@ def test_weights_come_from_declared_sizes_not_from_what_is_there() -> None:
         return of
 
     clients = [Odd(name, reply(name), size) for name, size in sizes.items()]
-    found = engine(clients).run(stage(rounds=1, clients_per_round=2), START)
+    found = federation(clients).run(stage(rounds=1, clients_per_round=2), START)
     np.testing.assert_array_equal(found.arrays["vector"], [4.0, 4.0, 4.0])
 
 
@@ -138,7 +151,7 @@ def test_a_client_with_more_rows_than_declared_weighs_no_more() -> None:
     found = []
     for mine in records:
         clients = [client("ash", 40, records=mine), client("birch", 40)]
-        found.append(engine(clients).run(stage(rounds=1, clients_per_round=2), START).arrays)
+        found.append(federation(clients).run(stage(rounds=1, clients_per_round=2), START).arrays)
     assert digest_of_arrays(found[0]) == digest_of_arrays(found[1])
 
     def by_drawn_size(rows: Any) -> float:
@@ -184,7 +197,7 @@ def test_schedules_differ_from_seed_to_seed_and_reach_everybody() -> None:
 
 def test_more_clients_than_there_are_cannot_be_asked() -> None:
     with pytest.raises(InvalidInput, match="at most once a round"):
-        engine().run(stage(clients_per_round=7, rounds=1), START)
+        federation().run(stage(clients_per_round=7, rounds=1), START)
 
 
 # --- the cap is the client's ----------------------------------------------------------------------
@@ -196,23 +209,23 @@ def greedy(**settings: Any) -> Any:
 
 
 def test_a_client_refuses_what_exceeds_its_cap_whatever_the_server_asks() -> None:
-    books = InMemory(CAP)
-    found = engine(population(recorder=books)).run(greedy(), START)
+    books = CountingGuard(CAP)
+    found = federation(population(guard=books)).run(greedy(), START)
     taken = Counter(p.client for p in books.participations)
     assert set(taken.values()) == {CAP}
     outcomes = Counter(row.outcome for row in found.rows)
     assert outcomes == {Outcome.ANSWERED: 6 * CAP, Outcome.REFUSED: 6 * (5 - CAP)}
 
 
-def test_without_the_recorder_the_cap_is_not_kept() -> None:
+def test_without_the_guard_the_cap_is_not_kept() -> None:
     """The mutant: a client that trusts the server's schedule."""
-    found = engine(population(recorder=NoRecorder())).run(greedy(), START)
+    found = federation(population(guard=NoGuard())).run(greedy(), START)
     assert Counter(row.outcome for row in found.rows) == {Outcome.ANSWERED: 30}
 
 
 def test_a_repeated_question_is_a_new_participation_without_a_stored_update() -> None:
-    books = InMemory(CAP)
-    node = client("ash", recorder=books)
+    books = CountingGuard(CAP)
+    node = client("ash", guard=books)
     for _ in range(CAP):
         node.answer(Instruction("pull", 1, START))
     with pytest.raises(Refused, match="cap"):
@@ -223,10 +236,10 @@ def test_a_repeated_question_is_a_new_participation_without_a_stored_update() ->
 def test_a_stored_update_is_sent_again_whatever_arrays_come_with_the_question(
     tmp_path: Path,
 ) -> None:
-    books = InMemory(CAP)
-    first = client("ash", recorder=books, folder=tmp_path).answer(Instruction("pull", 1, START))
+    books = CountingGuard(CAP)
+    first = client("ash", guard=books, folder=tmp_path).answer(Instruction("pull", 1, START))
     # Another process, with other randomness; the server tries other arrays.
-    again = client("ash", recorder=books, folder=tmp_path, seed=99)
+    again = client("ash", guard=books, folder=tmp_path, seed=99)
     moved = {name: array + 1 for name, array in START.items()}
     second = again.answer(Instruction("pull", 1, moved))
     assert digest_of_arrays(first.arrays) == digest_of_arrays(second.arrays)
@@ -316,6 +329,10 @@ FAULTS: dict[str, tuple[Any, Outcome]] = {
     "a number as account": (lambda i: honest("odd", i, account=7), Outcome.WRONG_TYPE),
     "an account of two lines": (lambda i: honest("odd", i, account="a\nb"), Outcome.WRONG_TYPE),
     "a number as note": (lambda i: honest("odd", i, note=7), Outcome.WRONG_TYPE),
+    "another agreement": (
+        lambda i: honest("odd", i, agreement="of others"),
+        Outcome.WRONG_SENDER,
+    ),
     "another stage": (lambda i: honest("odd", i, stage="other"), Outcome.WRONG_SENDER),
 }
 
@@ -324,22 +341,22 @@ FAULTS: dict[str, tuple[Any, Outcome]] = {
 def test_the_round_goes_on_without_the_faulty_client(fault: str) -> None:
     """The arrays are those that the others alone would have given."""
     reply, outcome = FAULTS[fault]
-    books = InMemory(CAP)
+    books = ListedRounds()
     everybody = stage(rounds=2, clients_per_round=7)
     odd = Odd("odd", reply)
-    found = engine([*population(), odd], recorder=books).run(everybody, START)
-    expected = engine().run(stage(rounds=2, clients_per_round=6), START)
+    found = federation([*population(), odd], log=books).run(everybody, START)
+    expected = federation().run(stage(rounds=2, clients_per_round=6), START)
     assert digest_of_arrays(found.arrays) == digest_of_arrays(expected.arrays)
     assert odd.asked == [1, 2]
-    for report in books.rounds:
+    for report in books.reports:
         told = dict(report.outcomes)
         assert told.pop("odd") is outcome
         assert set(told.values()) == {Outcome.ANSWERED}
 
 
 def test_books_hold_names_and_kinds_but_no_message() -> None:
-    books = InMemory(CAP)
-    found = engine([Odd("odd", raising)], recorder=books).run(
+    books = ListedRounds()
+    found = federation([Odd("odd", raising)], log=books).run(
         stage(rounds=1, clients_per_round=1), START
     )
     assert "36.6" not in repr(books)
@@ -348,33 +365,36 @@ def test_books_hold_names_and_kinds_but_no_message() -> None:
 
 
 def test_a_round_that_nobody_answers_leaves_the_arrays() -> None:
-    books = InMemory(CAP)
-    found = engine([Odd("odd", raising)], recorder=books).run(
+    books = ListedRounds()
+    found = federation([Odd("odd", raising)], log=books).run(
         stage(rounds=2, clients_per_round=1), START
     )
     assert digest_of_arrays(found.arrays) == digest_of_arrays(START)
-    assert [report.changed for report in books.rounds] == [False, False]
+    assert [report.changed for report in books.reports] == [False, False]
 
 
 def test_too_few_answers_for_krum_leave_the_arrays() -> None:
-    agreed = stage(rounds=1, clients_per_round=6, aggregator=Krum(2))
-    found = engine().run(agreed, START)
+    agreed = stage(rounds=1, clients_per_round=6, protocol=PlainRound(Krum(2)))
+    found = federation().run(agreed, START)
     assert digest_of_arrays(found.arrays) == digest_of_arrays(START)
-    enough = replace(agreed, aggregator=Krum(1))
-    assert digest_of_arrays(engine().run(enough, START).arrays) != digest_of_arrays(START)
+    enough = replace(agreed, protocol=PlainRound(Krum(1)))
+    assert digest_of_arrays(federation().run(enough, START).arrays) != digest_of_arrays(START)
 
 
-def test_of_two_clients_with_one_name_the_first_takes_part() -> None:
-    books = InMemory(CAP)
+def test_two_nodes_cannot_have_one_name() -> None:
     second = Odd("ash", lambda i: honest("ash", i, arrays=arrays_with(9)))
-    found = engine([*population(), second], recorder=books).run(
-        stage(rounds=1, clients_per_round=6), START
-    )
-    alone = engine().run(stage(rounds=1, clients_per_round=6), START)
-    assert digest_of_arrays(found.arrays) == digest_of_arrays(alone.arrays)
-    assert not second.asked
-    assert ("ash", Outcome.DUPLICATE) in books.rounds[0].outcomes
-    assert ("ash", Outcome.ANSWERED) in books.rounds[0].outcomes
+    with pytest.raises(InvalidInput, match="two nodes are called 'ash'"):
+        federation([*population(), second])
+
+
+def test_who_cannot_be_reached_has_vanished() -> None:
+    books = ListedRounds()
+    found = federation(log=books)
+    wider = replace(found, sizes={**found.sizes, "yew": 40})
+    wider.run(stage(rounds=1, clients_per_round=7), START)
+    told = dict(books.reports[0].outcomes)
+    assert told.pop("yew") is Outcome.VANISHED
+    assert set(told.values()) == {Outcome.ANSWERED}
 
 
 def test_late_clients_are_left_out_and_count_as_gone_while_busy() -> None:
@@ -384,18 +404,17 @@ def test_late_clients_are_left_out_and_count_as_gone_while_busy() -> None:
         free.wait(30)
         return honest("odd", instruction, arrays=arrays_with(50))
 
-    books = InMemory(CAP)
+    books = ListedRounds()
     odd = Odd("odd", slow)
-    patient = Asking(deadline=1, at_once=3)
     try:
-        found = engine([*population(), odd], recorder=books, asking=patient).run(
+        found = federation([*population(), odd], log=books, deadline=1, at_once=3).run(
             stage(rounds=2, clients_per_round=7), START
         )
     finally:
         free.set()
-    expected = engine().run(stage(rounds=2, clients_per_round=6), START)
+    expected = federation().run(stage(rounds=2, clients_per_round=6), START)
     assert digest_of_arrays(found.arrays) == digest_of_arrays(expected.arrays)
-    assert [dict(r.outcomes)["odd"] for r in books.rounds] == [Outcome.LATE, Outcome.VANISHED]
+    assert [dict(r.outcomes)["odd"] for r in books.reports] == [Outcome.LATE, Outcome.VANISHED]
     assert odd.asked == [1]
 
 
@@ -412,14 +431,15 @@ def test_a_late_answer_is_not_used_in_a_later_round() -> None:
             time.sleep(0.2)  # now the answer to round 1 comes in
         return honest("wake", instruction)
 
-    books = InMemory(CAP)
-    found = engine(
+    books = ListedRounds()
+    found = federation(
         [Odd("odd", slow), Odd("wake", waking)],
-        recorder=books,
-        asking=Asking(deadline=1, at_once=2),
+        log=books,
+        deadline=1,
+        at_once=2,
     ).run(stage(rounds=2, clients_per_round=2), START)
     assert digest_of_arrays(found.arrays) == digest_of_arrays(START)
-    assert dict(books.rounds[0].outcomes)["odd"] is Outcome.LATE
+    assert dict(books.reports[0].outcomes)["odd"] is Outcome.LATE
 
 
 def test_the_users_interrupt_goes_through() -> None:
@@ -427,12 +447,12 @@ def test_the_users_interrupt_goes_through() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        engine([Odd("odd", interrupt)]).run(stage(rounds=1, clients_per_round=1), START)
+        federation([Odd("odd", interrupt)]).run(stage(rounds=1, clients_per_round=1), START)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    kinds=st.lists(st.sampled_from(["honest", "double name", *FAULTS]), min_size=1, max_size=12),
+    kinds=st.lists(st.sampled_from(["honest", *FAULTS]), min_size=1, max_size=12),
     robust=st.sampled_from([FedAvg(), CoordinateMedian(), TrimmedMean(0.2), Krum(1)]),
     seed=st.integers(0, 2**32 - 1),
 )
@@ -444,17 +464,12 @@ def test_a_fuzzed_population_never_stops_a_federation(
         name = f"client {place}"
         if kind == "honest":
             clients.append(client(name))
-        elif kind == "double name":
-            clients.append(Odd("client 0", lambda i: honest("client 0", i)))
         else:
             clients.append(Odd(name, FAULTS[kind][0]))
-    books = InMemory(CAP)
-    distinct = len({c.name for c in clients})
-    agreed = stage(
-        rounds=2, clients_per_round=distinct, **({"aggregator": robust} if robust else {})
-    )
-    found = InProcess(clients, recorder=books, source=Seeded(seed)).run(agreed, START)
-    assert len(books.rounds) == 2
+    books = ListedRounds()
+    agreed = stage(rounds=2, clients_per_round=len(clients), protocol=PlainRound(robust))
+    found = rounds_over(clients, log=books, source=Seeded(seed)).run(agreed, START)
+    assert len(books.reports) == 2
     for name, array in found.arrays.items():
         assert array.dtype == np.float32
         assert array.shape == START[name].shape
@@ -468,7 +483,7 @@ def test_a_fuzzed_population_never_stops_a_federation(
 
 def test_progress_sees_every_answer_and_every_round() -> None:
     seen: list[Seen] = []
-    engine(progress=seen.append).run(stage(), START)
+    federation(progress=seen.append).run(stage(), START)
     assert [s.answered for s in seen[:5]] == [1, 2, 3, 4, 4]
     assert [s.round for s in seen if s.done] == [1, 2, 3]
     assert [len(s.rows) for s in seen if s.done] == [4, 8, 12]
@@ -477,17 +492,17 @@ def test_progress_sees_every_answer_and_every_round() -> None:
 
 def test_figures_are_measured_on_unprotected_rows_after_each_round() -> None:
     rows = Unprotected(rows_of("public", 50), "drawn from a generator")
-    found = engine().run(stage(), START, unprotected=rows, given={"x": START["scale"]})
+    found = federation().run(stage(), START, unprotected=rows, given={"x": START["scale"]})
     assert [set(figures) for figures in found.figures] == [{"distance", "given"}] * 3
     assert found.figures[-1]["distance"] < found.figures[0]["distance"]
     assert found.figures[0]["given"] == 1
 
 
 def test_the_report_carries_the_digest_of_the_arrays() -> None:
-    books = InMemory(CAP)
-    found = engine(recorder=books).run(stage(), START)
-    assert books.rounds[-1].digest == digest_of_arrays(found.arrays)
-    assert [report.round for report in books.rounds] == [1, 2, 3]
+    books = ListedRounds()
+    found = federation(log=books).run(stage(), START)
+    assert books.reports[-1].digest == digest_of_arrays(found.arrays)
+    assert [report.round for report in books.reports] == [1, 2, 3]
 
 
 def test_given_arrays_reach_the_clients_and_are_not_trained() -> None:
@@ -498,7 +513,7 @@ def test_given_arrays_reach_the_clients_and_are_not_trained() -> None:
         met.append(instruction.given["black box"].copy())
         return honest("odd", instruction)
 
-    found = engine([Odd("odd", reply)]).run(
+    found = federation([Odd("odd", reply)]).run(
         stage(rounds=1, clients_per_round=1), START, given=given
     )
     np.testing.assert_array_equal(met[0], given["black box"])
@@ -508,16 +523,16 @@ def test_given_arrays_reach_the_clients_and_are_not_trained() -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: InProcess([]), "at least one client"),
-        (lambda: engine([Odd("a\tb", raising)]), "printable"),
-        (lambda: engine([Odd("a", raising, size=0)]), "declare"),
+        (lambda: rounds_over([]), "at least one node"),
+        (lambda: federation([Odd("a\tb", raising)]), "printable"),
+        (lambda: federation([Odd("a", raising, size=0)]), "declare"),
         (lambda: stage(rounds=0), "rounds must be at least 1"),
         (lambda: stage(clients_per_round=True), "clients_per_round"),
         (lambda: stage(largest_change=float("nan")), "largest_change"),
         (lambda: stage(name=""), "printable"),
-        (lambda: Asking(deadline=0), "deadline"),
-        (lambda: Asking(at_once=0), "at_once"),
-        (lambda: engine().run(stage(), {"vector": START["vector"]}), "shapes"),
+        (lambda: federation(deadline=0), "deadline"),
+        (lambda: federation(at_once=0), "at_once"),
+        (lambda: federation().run(stage(), {"vector": START["vector"]}), "shapes"),
     ],
 )
 def test_unsound_settings_are_refused(build: Any, message: str) -> None:
@@ -530,8 +545,8 @@ def test_a_stage_without_a_privacy_promise_records_no_event() -> None:
         def cost(self, size: int) -> None:  # noqa: ARG002
             return None
 
-    books = InMemory(CAP)
-    clients = [client("ash", recorder=books, task=Plain())]
-    found = engine(clients).run(stage(task=Plain(), rounds=1, clients_per_round=1), START)
+    books = CountingGuard(CAP)
+    clients = [client("ash", guard=books, task=Plain())]
+    found = federation(clients).run(stage(task=Plain(), rounds=1, clients_per_round=1), START)
     assert books.participations[0].event is None
     assert found.rows[0].event == ""

@@ -16,10 +16,10 @@ from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.optional import optional
 from voile.core.randomness import GeneratorSource
 from voile.federation.arrays import Arrays, Shapes, shapes_of
-from voile.federation.learning import Lesson, Material, start_of
 from voile.federation.messages import Instruction
-from voile.federation.tables import TableRecords
 from voile.federation.task import Fitted, Unprotected
+from voile.pipelines.objectives import TrainingBatches, TrainingObjective, start_of
+from voile.pipelines.tables import TableRecords
 from voile.privacy.events import PrivacyEvent
 from voile.training import arrays_of, with_arrays
 from voile.training.private import (
@@ -87,14 +87,14 @@ class NetworkTask:
     """Train a network on a client's records.
 
     Args:
-        lesson: what is learned.
+        objective: what is learned.
         training: how.
         noise_multiplier: of each step; None trains without privacy, and then nothing it gives may
             leave the custodians.
         relation: how neighbouring data sets differ.
     """
 
-    lesson: Lesson
+    objective: TrainingObjective
     training: Training
     noise_multiplier: float | None
     relation: Relation = Relation.BLANK_ONE
@@ -105,7 +105,7 @@ class NetworkTask:
 
     def start(self, seed: int) -> dict[str, Any]:
         """The arrays before the first round; public."""
-        return arrays_of(start_of(self.lesson, self.training.hidden, seed))
+        return arrays_of(start_of(self.objective, self.training.hidden, seed))
 
     def steps(self, size: int) -> PrivateSteps | None:
         """What is promised about one participation of a client of this declared size."""
@@ -134,20 +134,20 @@ class NetworkTask:
         self, instruction: Instruction, records: Any, size: int, source: GeneratorSource
     ) -> Fitted:
         network = with_arrays(instruction.arrays)
-        material = self.lesson.material(records, instruction.given, source.generator())
+        batches = self.objective.batches(records, instruction.given, source.generator())
         private = self.steps(size)
         if private is None:
-            _fit_plainly(network, material, self.training, instruction.round, size, source)
+            _fit_plainly(network, batches, self.training, instruction.round, size, source)
             return Fitted(_change(network, instruction.arrays), None)
         follow, strength = Adam(self.training.rate_in(instruction.round)), self.training.proximal
         run = fit_privately(
             network,
-            material.records,
-            material.loss,
+            batches.records,
+            batches.loss,
             private,
             optimiser=Proximal(follow, strength) if strength > 0 else follow,
             source=source,
-            prepare=material.prepare,
+            prepare=batches.prepare,
         )
         return Fitted(_change(network, instruction.arrays), run.event)
 
@@ -156,7 +156,7 @@ class NetworkTask:
         if not isinstance(records, TableRecords):
             raise InvalidInput(f"expected TableRecords to look at, found {type(records).__name__}")
         with one_thread():
-            return self.lesson.judge(with_arrays(arrays), given, records.readable())
+            return self.objective.evaluate(with_arrays(arrays), given, records.readable())
 
 
 _LOCK = threading.Lock()
@@ -192,7 +192,7 @@ def _change(network: nn.Sequential, before: Arrays) -> dict[str, Any]:
 
 def _fit_plainly(
     network: nn.Sequential,
-    material: Material,
+    batches: TrainingBatches,
     training: Training,
     number: int,
     size: int,
@@ -205,13 +205,13 @@ def _fit_plainly(
     start = [value.detach().clone() for value in network.parameters()]
     values: list[Any] = list(network.parameters())
     batch = max(1, round(training.sampling_rate * size))
-    readable = np.flatnonzero(~blank_records(material.records))
+    readable = np.flatnonzero(~blank_records(batches.records))
     network.train()
     for _ in range(training.steps if len(readable) else 0):
         places = torch.from_numpy(draw.choice(readable, batch))
-        drawn = material.prepare(tuple(part[places] for part in material.records))
+        drawn = batches.prepare(tuple(part[places] for part in batches.records))
         optimiser.zero_grad(set_to_none=True)
-        material.loss(network, drawn).mean().backward()  # type: ignore[no-untyped-call]
+        batches.loss(network, drawn).mean().backward()  # type: ignore[no-untyped-call]
         if training.proximal > 0:
             for value, anchor in zip(values, start, strict=True):
                 value.grad += training.proximal * (value.detach() - anchor)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.protecting import about, row_of
+from tests.unit.federation.toys import rounds_over
 from voile.attribution import FastShap
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Protected, ProtectedUnit, Relation
@@ -19,10 +20,9 @@ from voile.datasets import ClinicFederation, Dataset, clinic_federation
 from voile.federation import (
     Booking,
     Client,
-    InMemory,
-    InProcess,
+    CountingGuard,
     Instruction,
-    NoRecorder,
+    NoGuard,
     Outcome,
     Participation,
     SeededSources,
@@ -30,8 +30,9 @@ from voile.federation import (
     charged,
     digest_of_arrays,
 )
-from voile.federation.learning import Imitate
-from voile.federation.private_explainer import (
+from voile.models import Box, wrap
+from voile.pipelines.objectives import Imitate
+from voile.pipelines.private_explainer import (
     BLACK_BOX,
     EXPLAINER,
     FOREIGN_BOX,
@@ -48,7 +49,6 @@ from voile.federation.private_explainer import (
     split_total,
     train_private_explainer,
 )
-from voile.models import Box, wrap
 from voile.privacy.events import Composed, Gaussian, PoissonSampled, Repeated
 from voile.release import NOT_CHARGED, PUBLIC, trained_on, trained_privately
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
@@ -107,7 +107,7 @@ def run(
     sources: Any = None,
     set_up_for: dict[str, PipelinePlan] | None = None,
 ) -> PrivateExplainer:
-    books = InMemory(CAP) if books is None else books
+    books = CountingGuard(CAP) if books is None else books
     clients = [
         Client(
             name,
@@ -119,9 +119,9 @@ def run(
         )
         for name, found in records.items()
     ]
-    engine = InProcess(clients, recorder=books, source=Seeded(0))
+    rounds = rounds_over(clients, source=Seeded(0))
     held_out = Unprotected(next(iter(records.values())), "generated")
-    found = train_private_explainer(plan, engine, unprotected=held_out)
+    found = train_private_explainer(plan, rounds, unprotected=held_out)
     assert not [error for result in found.results.values() for error in result.errors]
     return found
 
@@ -172,7 +172,7 @@ def test_the_books_of_every_client_add_up_to_the_total_by_a_second_path(
     plan: PipelinePlan, records: dict[str, TableRecords]
 ) -> None:
     """From what was recorded, with dp-accounting alone: below the total, and barely."""
-    books = InMemory(CAP)
+    books = CountingGuard(CAP)
     found = run(plan, records, books)
     for name in records:
         mine = [p.event for p in books.participations if p.client == name]
@@ -371,7 +371,7 @@ def test_settings_of_the_paper(
     plan = separate_budgets(
         facts(records), dict.fromkeys(noisy, ONE), setting=setting, training=QUICK
     )
-    books = InMemory(CAP)
+    books = CountingGuard(CAP)
     found = run(plan, records, books)
     assert {p.stage for p in books.participations if p.event is not None} == noisy
     rows = clinic.reference[:2]
@@ -400,7 +400,7 @@ def test_the_twin_has_no_noise_and_promises_nothing(
     assert twin.participation_events == ()
     with pytest.raises(InvalidInput, match="without noise"):
         twin.epsilon(1e-5)
-    found = run(twin, records, NoRecorder())
+    found = run(twin, records, NoGuard())
     assert NOT_PRIVATE in found.of_surrogate(clinic.reference[:1]).notes
     assert found.results[BLACK_BOX].rows[0].event == ""
 
@@ -417,7 +417,7 @@ def test_clients_that_were_set_up_for_another_plan_get_no_promise(
     plan: PipelinePlan, records: dict[str, TableRecords], changed: Any
 ) -> None:
     with pytest.raises(Refused, match="at another cost than the plan's"):
-        run(plan, records, NoRecorder(), set_up_for=dict.fromkeys(records, changed(plan)))
+        run(plan, records, NoGuard(), set_up_for=dict.fromkeys(records, changed(plan)))
 
 
 def test_an_update_of_another_cost_is_left_out_and_the_server_has_seen_it(
@@ -442,7 +442,7 @@ def test_noise_without_a_plan_is_no_promise_either(
 
 
 @dataclass
-class Charging(InMemory):
+class Charging(CountingGuard):
     """Books that charge an account: here one that exists in name only."""
 
     def before_participation(self, participation: Participation) -> Booking:

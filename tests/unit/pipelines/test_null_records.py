@@ -16,11 +16,18 @@ from tests.unit.training.private.stubs import Known, KnownSource
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.datasets import Dataset
 from voile.federation import Instruction, Unprotected
-from voile.federation.budget_split import Facts, PipelinePlan, Setting, Spent, separate_budgets
-from voile.federation.learning import BLACK_BOX, EXPLAINER, SURROGATE, named
-from voile.federation.network_task import NetworkTask, Training
-from voile.federation.tables import TableRecords
+from voile.federation.pipeline import named
 from voile.models import Box, wrap
+from voile.pipelines.network_task import NetworkTask, Training
+from voile.pipelines.objectives import BLACK_BOX, EXPLAINER, SURROGATE
+from voile.pipelines.private_explainer.plan import (
+    Facts,
+    PipelinePlan,
+    Setting,
+    Spent,
+    separate_budgets,
+)
+from voile.pipelines.tables import TableRecords
 from voile.training.private import AdaptedNorm
 
 pytest.importorskip("torch")

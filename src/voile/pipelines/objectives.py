@@ -1,7 +1,8 @@
 """What the three networks of FastSHAP++ learn: a label, a model's answers, Shapley values.
 
-Each `Lesson` says which arrays it trains and turns a client's records into per-record losses. A
-record enters a step once, with all its coalitions, so clipping its gradient bounds all it can do.
+Each `TrainingObjective` says which arrays it trains and turns a client's records into per-record
+losses. A record enters a step once, with all its coalitions, so clipping its gradient bounds all it
+can do.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.core.schema import Rows, Schema
 from voile.federation.arrays import Arrays
-from voile.federation.tables import NetworkModel, Outlook, TableRecords
+from voile.federation.pipeline import under
 from voile.models import Model, Outputs, known_model
+from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
 from voile.release.output_sets import predicted_or_nan
 from voile.release.silence import silenced
 from voile.training import Batch, Loss, divergence, perceptron, uniform_sizes, with_arrays
@@ -34,7 +36,7 @@ BLACK_BOX, SURROGATE, EXPLAINER = "black box", "surrogate", "explainer"
 
 
 @dataclass(frozen=True, eq=False)
-class Material:
+class TrainingBatches:
     """What is trained on: tensors of records, what is made of a drawn batch, and the loss."""
 
     records: Batch
@@ -42,7 +44,7 @@ class Material:
     loss: Loss
 
 
-class Lesson(Protocol):
+class TrainingObjective(Protocol):
     """What a network learns from a client's records."""
 
     @property
@@ -53,30 +55,19 @@ class Lesson(Protocol):
     def answers(self) -> int:
         """How many outputs."""
 
-    def material(
+    def batches(
         self, records: TableRecords, given: Arrays, draw: np.random.Generator
-    ) -> Material: ...
+    ) -> TrainingBatches: ...
 
-    def judge(
+    def evaluate(
         self, network: nn.Sequential, given: Arrays, records: TableRecords
     ) -> Mapping[str, float]: ...
 
 
-def under(prefix: str, arrays: Arrays) -> dict[str, Any]:
-    """The arrays whose names begin with this prefix and a slash, without it."""
-    head = f"{prefix}/"
-    return {n.removeprefix(head): a for n, a in arrays.items() if n.startswith(head)}
-
-
-def named(prefix: str, arrays: Arrays) -> dict[str, Any]:
-    """The inverse of `under`."""
-    return {f"{prefix}/{name}": array for name, array in arrays.items()}
-
-
-def start_of(lesson: Lesson, hidden: tuple[int, ...], seed: int) -> nn.Sequential:
+def start_of(objective: TrainingObjective, hidden: tuple[int, ...], seed: int) -> nn.Sequential:
     """A network before the first round. Its parameters are public: anybody can make them again."""
-    draw = np.random.default_rng([seed, lesson.width, lesson.answers])
-    return perceptron(lesson.width, hidden, lesson.answers, draw)
+    draw = np.random.default_rng([seed, objective.width, objective.answers])
+    return perceptron(objective.width, hidden, objective.answers, draw)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +77,8 @@ class LearnLabels:
     schema: Schema
 
     @cached_property
-    def outlook(self) -> Outlook:
-        return Outlook.of_label(self.schema)
+    def output_head(self) -> OutputHead:
+        return OutputHead.of_label(self.schema)
 
     @property
     def width(self) -> int:
@@ -95,26 +86,26 @@ class LearnLabels:
 
     @property
     def answers(self) -> int:
-        return len(self.outlook.names)
+        return len(self.output_head.names)
 
-    def material(
+    def batches(
         self,
         records: TableRecords,
         given: Arrays,  # noqa: ARG002
         draw: np.random.Generator,  # noqa: ARG002
-    ) -> Material:
+    ) -> TrainingBatches:
         def loss(network: nn.Module, batch: Batch) -> Tensor:
-            return divergence(self.outlook.head, network(batch[0]), batch[1])
+            return divergence(self.output_head.head, network(batch[0]), batch[1])
 
-        return Material((records.columns, records.targets), lambda batch: batch, loss)
+        return TrainingBatches((records.columns, records.targets), lambda batch: batch, loss)
 
-    def judge(
+    def evaluate(
         self,
         network: nn.Sequential,
         given: Arrays,  # noqa: ARG002
         records: TableRecords,
     ) -> Mapping[str, float]:
-        found = NetworkModel(self.schema, self.outlook, network).of_columns(records.columns)
+        found = NetworkModel(self.schema, self.output_head, network).of_columns(records.columns)
         return _alike(found, records.targets, "accuracy")
 
 
@@ -135,10 +126,10 @@ class Imitate:
     coalitions: int = 8
 
     @cached_property
-    def outlook(self) -> Outlook:
+    def output_head(self) -> OutputHead:
         if self.model is None:
-            return Outlook.of_label(self.schema)
-        return Outlook.of_model(self.model, self.schema)
+            return OutputHead.of_label(self.schema)
+        return OutputHead.of_model(self.model, self.schema)
 
     @cached_property
     def players(self) -> Players:
@@ -150,16 +141,16 @@ class Imitate:
 
     @property
     def answers(self) -> int:
-        return len(self.outlook.names)
+        return len(self.output_head.names)
 
     def surrogate(self, network: nn.Sequential) -> Surrogate:
         return Surrogate(
             encoding=Encoding.around_defaults(self.schema),
             players=self.players,
-            head=self.outlook.head,
+            head=self.output_head.head,
             network=network,
             feature_names=self.schema.feature_names,
-            output_names=self.outlook.names,
+            output_names=self.output_head.names,
             schema=self.schema,
         )
 
@@ -167,7 +158,7 @@ class Imitate:
         """What the black box says of each record: of this one alone, if the box is fixed."""
         torch: Any = optional("torch", extra="torch")
         if self.model is None:
-            box = NetworkModel.of(self.schema, self.outlook, under(BLACK_BOX, given))
+            box = NetworkModel.of(self.schema, self.output_head, under(BLACK_BOX, given))
             return box.of_columns(records.columns)
         found: Tensor = torch.from_numpy(self._said(records.rows).astype(np.float32))
         return found
@@ -187,7 +178,9 @@ class Imitate:
                 return ask(rows.copy())
             return np.concatenate([ask(row[np.newaxis].copy()) for row in rows])
 
-    def material(self, records: TableRecords, given: Arrays, draw: np.random.Generator) -> Material:
+    def batches(
+        self, records: TableRecords, given: Arrays, draw: np.random.Generator
+    ) -> TrainingBatches:
         torch: Any = optional("torch", extra="torch")
         blank = self.surrogate(start_of(self, (), 0))
         players = self.players.count
@@ -201,9 +194,9 @@ class Imitate:
             logits = blank.logits(columns, coalitions, network)
             return divergence(blank.head, logits, targets[:, None, :].expand_as(logits)).mean(1)
 
-        return Material((records.columns, self.targets(records, given)), prepare, loss)
+        return TrainingBatches((records.columns, self.targets(records, given)), prepare, loss)
 
-    def judge(
+    def evaluate(
         self, network: nn.Sequential, given: Arrays, records: TableRecords
     ) -> Mapping[str, float]:
         torch: Any = optional("torch", extra="torch")
@@ -229,7 +222,9 @@ class LearnShapley:
     def explainer(self, network: nn.Sequential, surrogate: Surrogate) -> FastShap:
         return FastShap(surrogate, network)
 
-    def material(self, records: TableRecords, given: Arrays, draw: np.random.Generator) -> Material:
+    def batches(
+        self, records: TableRecords, given: Arrays, draw: np.random.Generator
+    ) -> TrainingBatches:
         surrogate = self.imitation.surrogate(with_arrays(under(SURROGATE, given)))
         players = self.imitation.players.count
 
@@ -239,13 +234,13 @@ class LearnShapley:
         def loss(network: nn.Module, batch: Batch) -> Tensor:
             return self.objective.loss(answers(network, batch[0], batch[1], players), batch)
 
-        return Material((records.columns,), prepare, loss)
+        return TrainingBatches((records.columns,), prepare, loss)
 
-    def judge(
+    def evaluate(
         self, network: nn.Sequential, given: Arrays, records: TableRecords
     ) -> Mapping[str, float]:
         torch: Any = optional("torch", extra="torch")
-        made = self.material(records, given, np.random.default_rng(0))
+        made = self.batches(records, given, np.random.default_rng(0))
         with torch.no_grad():
             loss = made.loss(network, made.prepare(made.records)).mean()
         return {"loss": float(loss)}

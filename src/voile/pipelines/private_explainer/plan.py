@@ -22,23 +22,23 @@ from voile.attribution.players import Groups
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Guarantee, Protected, Relation
 from voile.core.schema import Schema
+from voile.federation.arrays import Arrays
 from voile.federation.client import check_size
-from voile.federation.learning import (
+from voile.federation.messages import check_name
+from voile.federation.stage import Stage
+from voile.models import Model
+from voile.pipelines.network_task import CLIPPED_UNIT, NetworkTask, Training
+from voile.pipelines.objectives import (
     BLACK_BOX,
     EXPLAINER,
     SURROGATE,
     Imitate,
     LearnLabels,
     LearnShapley,
-    Lesson,
+    TrainingObjective,
 )
-from voile.federation.messages import check_name
-from voile.federation.network_task import CLIPPED_UNIT, NetworkTask, Training
-from voile.federation.stage import Stage
-from voile.models import Model
 from voile.privacy.accounting import PrivacyLoss
-from voile.privacy.calibration import Stage as NoisyStage
-from voile.privacy.calibration import dp_sgd_noise
+from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.privacy.events import Composed, PrivacyEvent, Repeated
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 from voile.training.private import classifier_norm, surrogate_norm
@@ -120,7 +120,7 @@ class Spent:
 
 
 @dataclass(frozen=True)
-class Figures:
+class BudgetReadings:
     """The same noise in three readings.
 
     Args:
@@ -160,21 +160,29 @@ class PipelinePlan:
         return tuple(
             Stage(
                 name=name,
-                task=NetworkTask(lesson, self.training[name], self.noise[name], self._relation),
+                task=NetworkTask(objective, self.training[name], self.noise[name], self._relation),
                 rounds=self.facts.rounds,
                 clients_per_round=self.facts.clients_per_round or 1,
                 participations=self.facts.participations or 1,
             )
-            for name, lesson in self.lessons.items()
+            for name, objective in self.objectives.items()
             if name in self.noise
         )
 
     @cached_property
-    def lessons(self) -> dict[str, Lesson]:
+    def objectives(self) -> dict[str, TrainingObjective]:
         imitation = Imitate(self.facts.schema, self.facts.black_box, self.facts.groups)
         labels = LearnLabels(self.facts.schema) if self.facts.black_box is None else None
-        first: dict[str, Lesson] = {} if labels is None else {BLACK_BOX: labels}
+        first: dict[str, TrainingObjective] = {} if labels is None else {BLACK_BOX: labels}
         return {**first, SURROGATE: imitation, EXPLAINER: LearnShapley(imitation)}
+
+    @property
+    def protected(self) -> Protected:
+        return self.facts.protected
+
+    def start(self, stage: str) -> Arrays:
+        """The arrays before the first round; public."""
+        return self.tasks[stage].start(self.seed)
 
     @property
     def tasks(self) -> dict[str, NetworkTask]:
@@ -216,11 +224,11 @@ class PipelinePlan:
         return PrivacyLoss().compose(self.event(*stages)).epsilon(delta)
 
     @cached_property
-    def figures(self) -> Figures:
+    def figures(self) -> BudgetReadings:
         alone = {name: Spent(self.epsilon(d, name), d) for name, d in self.deltas.items()}
         delta = sum(self.deltas.values())
         total = Spent(sum(spent.epsilon for spent in alone.values()), delta)
-        return Figures(alone, total, Spent(self.epsilon(delta), delta))
+        return BudgetReadings(alone, total, Spent(self.epsilon(delta), delta))
 
     def guarantee(self, *stages: str) -> Guarantee:
         """What can be promised about whatever is made from these stages (all, if none is named)."""

@@ -1,0 +1,76 @@
+"""What the server of a federation writes down after each round.
+
+A federation knows no audit log: it tells whoever keeps one, and `voile.workflows` joins the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+class Outcome(StrEnum):
+    """What became of a client's part in a round. Names and kinds are all that is recorded."""
+
+    ANSWERED = "answered"
+    RESENT = "answered with a stored update"
+    REFUSED = "refused by the client"
+    VANISHED = "no answer"
+    LATE = "late"
+    WRONG_TYPE = "not float32 arrays"
+    WRONG_SHAPE = "wrong names or shapes"
+    NOT_FINITE = "NaN or infinity"
+    TOO_LARGE = "too large"
+    WRONG_SENDER = "another name, stage or round"
+    OTHER_COST = "another cost than was agreed on"
+    DUPLICATE = "name taken"
+    """Of two clients with one name, the second; in histories of version 1 only."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the update entered the aggregate."""
+        return self in (Outcome.ANSWERED, Outcome.RESENT)
+
+
+@dataclass(frozen=True)
+class RoundReport:
+    """One round as the server saw it.
+
+    Args:
+        stage, round: which.
+        outcomes: what became of each client that was asked, in order of names.
+        changed: whether the arrays moved; they do not if too few answered.
+        digest: of the arrays after the round (`digest_of_arrays`).
+    """
+
+    stage: str
+    round: int
+    outcomes: tuple[tuple[str, Outcome], ...]
+    changed: bool
+    digest: str
+
+
+class RoundLog(Protocol):
+    """The server's books."""
+
+    def after_round(self, report: RoundReport) -> None:
+        """Write it down. After a crash a round may be told twice, with the same digest."""
+
+
+@dataclass(frozen=True)
+class NoRoundLog:
+    """Writes nothing down."""
+
+    def after_round(self, report: RoundReport) -> None:
+        """Not kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class ListedRounds:
+    """Keeps all reports in a list, lost with the process."""
+
+    reports: list[RoundReport] = field(default_factory=list)
+
+    def after_round(self, report: RoundReport) -> None:
+        self.reports.append(report)

@@ -1,0 +1,202 @@
+"""How the messages of one round become one change of the global arrays.
+
+A plain round is one exchange: everybody who was asked gets the arrays and sends an update. Other
+protocols may need several exchanges, and see less. Who may be seen what is a matter of types: a
+protocol says which aggregators it takes, and an aggregator what it has to see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from voile.federation.aggregators import (
+    Aggregator,
+    Combined,
+    Contribution,
+    FedAvg,
+    Memory,
+    SumAggregator,
+    UpdateAggregator,
+)
+from voile.federation.arrays import Array, Arrays, Shapes, shapes_of
+from voile.federation.faults import Expected, fault_of, note_of
+from voile.federation.messages import Instruction, Message
+from voile.federation.round_log import Outcome
+from voile.federation.sums import OrderFreeSum
+from voile.federation.transport import NodeReply
+
+Exchange: TypeAlias = Callable[[Mapping[str, Message]], Iterator[NodeReply]]
+"""A transport with its deadline."""
+
+
+class Agreed(NamedTuple):
+    """What is known of a client beforehand: its declared size, and what an update of it costs."""
+
+    size: int
+    event: str
+
+
+@dataclass(frozen=True, eq=False)
+class RoundCall:
+    """What a round begins with.
+
+    Args:
+        instruction: what is to be trained.
+        clients: who is asked, in order of names.
+        largest_change: an update with a larger value, in size, is left out.
+        memory: what was remembered after the round before.
+        tell: called with the number of clients heard of so far.
+    """
+
+    instruction: Instruction
+    clients: Mapping[str, Agreed]
+    largest_change: float
+    memory: Memory
+    tell: Callable[[int], None] = field(repr=False)
+
+    @property
+    def shapes(self) -> Shapes:
+        return shapes_of(self.instruction.arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """What became of one client's part: everything but what it sent.
+
+    Args:
+        account, note: as the client states them (`voile.federation.messages.Update`).
+        error: for whoever sits at this machine.
+    """
+
+    outcome: Outcome
+    seconds: float
+    account: str = ""
+    note: str = ""
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RoundResult:
+    """What a round ends with.
+
+    Args:
+        change: of the arrays; None if too few answered.
+        memory: what is remembered for the next round.
+        heard: of everybody who was asked, in order of names.
+    """
+
+    change: dict[str, Array] | None
+    memory: Memory
+    heard: dict[str, Heard]
+
+
+class RoundProtocol(Protocol):
+    """Runs rounds, one at a time. Two with the same `repr` do the same."""
+
+    def remembered(self, shapes: Shapes) -> Memory:
+        """What is remembered before the first round."""
+
+    def run(self, call: RoundCall, exchange: Exchange) -> RoundResult:
+        """Whatever clients do, it ends: who cannot be used is left out, by name and kind."""
+
+
+@dataclass(frozen=True)
+class PlainRound:
+    """One exchange. The server is shown every update, whatever the aggregator needs to see."""
+
+    aggregator: Aggregator = field(default_factory=FedAvg)
+
+    def remembered(self, shapes: Shapes) -> Memory:
+        return self.aggregator.remembered(shapes)
+
+    def run(self, call: RoundCall, exchange: Exchange) -> RoundResult:
+        gathered = _gathering(self.aggregator, call)
+        heard: dict[str, Heard] = {}
+        for reply in exchange(dict.fromkeys(call.clients, call.instruction)):
+            heard[reply.node] = found = _heard(call, reply)
+            if found.outcome.counts:
+                gathered.add(reply.node, reply.content.arrays)
+            call.tell(len(heard))
+        ordered = dict(sorted(heard.items()))
+        if gathered.count < self.aggregator.fewest:
+            return RoundResult(None, call.memory, ordered)
+        return RoundResult(*gathered.combined(call.memory), ordered)
+
+
+def _heard(call: RoundCall, reply: NodeReply) -> Heard:
+    answer = reply.content
+    outcome = reply.outcome or _fault(call, reply.node, answer)
+    account = ""
+    if outcome is None:
+        outcome = Outcome.RESENT if answer.resent is True else Outcome.ANSWERED
+        account = answer.account or ""
+    return Heard(outcome, reply.seconds, account, note_of(answer), reply.error)
+
+
+def _fault(call: RoundCall, client: str, answer: Any) -> Outcome | None:
+    event = call.clients[client].event
+    expected = Expected(client, event, call.shapes, call.largest_change)
+    return fault_of(answer, call.instruction, expected)
+
+
+# --- what aggregators see --------------------------------------------------------------------
+
+
+class _Gathering(Protocol):
+    @property
+    def count(self) -> int: ...
+
+    def add(self, client: str, arrays: Arrays) -> None: ...
+
+    def combined(self, memory: Memory) -> Combined: ...
+
+
+def _gathering(aggregator: Aggregator, call: RoundCall) -> _Gathering:
+    if isinstance(aggregator, SumAggregator):
+        return _Summed(aggregator, call)
+    return _Listed(aggregator, call)
+
+
+class _Summed:
+    """Adds each update up and forgets it: the memory of two, however many there are."""
+
+    def __init__(self, aggregator: SumAggregator, call: RoundCall) -> None:
+        self._aggregator = aggregator
+        self._weights = {n: aggregator.weight(c.size) for n, c in call.clients.items()}
+        self._sum = OrderFreeSum(
+            call.shapes,
+            largest=call.largest_change,
+            weight=sum(self._weights.values()),
+            terms=len(self._weights),
+        )
+
+    @property
+    def count(self) -> int:
+        return self._sum.terms
+
+    def add(self, client: str, arrays: Arrays) -> None:
+        self._sum.add(arrays, self._weights[client])
+
+    def combined(self, memory: Memory) -> Combined:
+        return self._aggregator.from_sum(self._sum.totals, self._sum.weight, memory)
+
+
+class _Listed:
+    """Keeps every update."""
+
+    def __init__(self, aggregator: UpdateAggregator, call: RoundCall) -> None:
+        self._aggregator, self._clients = aggregator, call.clients
+        self._kept: dict[str, Contribution] = {}
+
+    @property
+    def count(self) -> int:
+        return len(self._kept)
+
+    def add(self, client: str, arrays: Arrays) -> None:
+        self._kept[client] = Contribution(client, self._clients[client].size, arrays)
+
+    def combined(self, memory: Memory) -> Combined:
+        ordered = [self._kept[name] for name in sorted(self._kept)]
+        return self._aggregator.combine(ordered, memory)

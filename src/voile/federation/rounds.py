@@ -1,0 +1,221 @@
+"""The one loop of a federation: who is asked, what comes of it, what is written down and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from voile.core.errors import InvalidInput
+from voile.core.randomness import GeneratorSource, StreamCipher
+from voile.federation.arrays import Array, Arrays, checked, digest_of_arrays, shapes_of
+from voile.federation.checkpoints import Checkpoints, StagePlace
+from voile.federation.client import check_size
+from voile.federation.history import HistoryRow, event_as_text
+from voile.federation.messages import Instruction, check_name
+from voile.federation.progress import NoProgress, Progress, Seen
+from voile.federation.round_log import NoRoundLog, RoundLog, RoundReport
+from voile.federation.round_protocol import Agreed, RoundCall, RoundResult
+from voile.federation.stage import Stage, drawn_schedule
+from voile.federation.task import Unprotected
+from voile.federation.transport import Transport
+
+
+@dataclass(frozen=True, eq=False)
+class StageResult:
+    """A finished stage.
+
+    Args:
+        arrays: the trained ones.
+        rows: what happened, client by client and round by round.
+        figures: those of `Task.evaluate` on unprotected rows after each round, where some were
+            given.
+        errors: what clients in this process raised, for whoever sits at this machine: it may hold
+            what must not leave.
+    """
+
+    arrays: dict[str, Array]
+    rows: tuple[HistoryRow, ...]
+    figures: tuple[Mapping[str, float], ...]
+    errors: tuple[ClientError, ...]
+
+    @property
+    def note(self) -> str | None:
+        """What must be written on the arrays, such as "no privacy guarantee (seeded noise)".
+
+        It follows from the answers that the server saw, in this run or in one that it continues.
+        """
+        return next((row.note for row in self.rows if row.note), None)
+
+
+@dataclass(frozen=True, eq=False)
+class ClientError:
+    """What a client in this process raised."""
+
+    client: str
+    round: int
+    error: BaseException
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """Runs stages, one after the other, over a fixed population of clients.
+
+    Nothing a client does can stop it: who fails, refuses, is late or sends what cannot be used is
+    left out of the round and recorded by name and kind. With `SeededSources` and a `Seeded` source
+    the result is the same bit for bit every time, whatever carries the messages and in whatever
+    order answers come in.
+
+    Args:
+        transport: what carries the messages.
+        sizes: how many records each client has declared in public.
+        log: the server's books.
+        source: which clients are asked; never reaches them.
+        checkpoints: a folder to continue from after a crash.
+        progress: told after each answer and after each round.
+        deadline: seconds for one answer; None: as long as it takes.
+        agreement: digest of what all parties have agreed on.
+    """
+
+    transport: Transport
+    sizes: Mapping[str, int]
+    log: RoundLog = field(default_factory=NoRoundLog)
+    source: GeneratorSource = field(default_factory=StreamCipher)
+    checkpoints: Path | None = None
+    progress: Progress = field(default_factory=NoProgress)
+    deadline: float | None = None
+    agreement: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.sizes:
+            raise InvalidInput("a federation needs at least one client with a declared size")
+        if self.deadline is not None and not self.deadline > 0:
+            raise InvalidInput(f"deadline must be above 0 seconds, found {self.deadline}")
+        for name, size in self.sizes.items():
+            check_name("a client", name)
+            check_size(name, size)
+        object.__setattr__(self, "sizes", dict(sorted(self.sizes.items())))
+
+    def run(
+        self,
+        stage: Stage,
+        start: Arrays,
+        *,
+        given: Arrays | None = None,
+        unprotected: Unprotected | None = None,
+    ) -> StageResult:
+        """Train from `start`; with checkpoints, continue where the last run ended.
+
+        Args:
+            stage: what was agreed on.
+            start: the arrays before the first round; derived from public facts.
+            given: fixed arrays that clients need besides, such as the black box.
+            unprotected: rows that exact figures may be published about.
+        """
+        fixed = checked(given or {}, "the given arrays")
+        place, kept = self._begun(stage, checked(start, "the start arrays"), fixed)
+        errors: list[ClientError] = []
+        for number in range(place.round + 1, stage.rounds + 1):
+            result = self._round(stage, number, place, fixed)
+            errors += [
+                ClientError(name, number, heard.error)
+                for name, heard in result.heard.items()
+                if heard.error is not None
+            ]
+            place = self._after(stage, place, result, fixed, unprotected)
+            if kept is not None:
+                kept.save(place)
+            self._tell(stage, number, len(result.heard), place.rows, done=True)
+        return StageResult(place.arrays, place.rows, place.figures, tuple(errors))
+
+    def _begun(
+        self, stage: Stage, start: dict[str, Array], given: Arrays
+    ) -> tuple[StagePlace, Checkpoints | None]:
+        shapes = dict(stage.task.shapes)
+        if shapes_of(start) != shapes:
+            raise InvalidInput(
+                f"{stage.name!r} trains arrays of the shapes {shapes}, found {shapes_of(start)}"
+            )
+        if self.checkpoints is None:
+            return self._first(stage, start), None
+        agreement = stage.agreement(self.sizes, start, given)
+        kept = Checkpoints(self.checkpoints, stage.name, agreement)
+        place = kept.load()
+        if place is None:
+            place = self._first(stage, start)
+            kept.begin(place)
+        return place, kept
+
+    def _first(self, stage: Stage, start: dict[str, Array]) -> StagePlace:
+        schedule = drawn_schedule(stage, list(self.sizes), self.source.generator())
+        return StagePlace(0, start, schedule, stage.protocol.remembered(stage.task.shapes))
+
+    def _round(self, stage: Stage, number: int, place: StagePlace, given: Arrays) -> RoundResult:
+        asked = place.schedule[number - 1]
+        call = RoundCall(
+            Instruction(stage.name, number, place.arrays, given, self.agreement),
+            {name: self._agreed(stage, name) for name in asked},
+            stage.largest_change,
+            place.memory,
+            lambda heard: self._tell(stage, number, heard, place.rows),
+        )
+        return stage.protocol.run(call, partial(self.transport.exchange, deadline=self.deadline))
+
+    def _after(
+        self,
+        stage: Stage,
+        before: StagePlace,
+        result: RoundResult,
+        given: Arrays,
+        unprotected: Unprotected | None,
+    ) -> StagePlace:
+        """Aggregate and record, then keep: a crash repeats a round and never skips one."""
+        number, change = before.round + 1, result.change
+        arrays = before.arrays if change is None else _moved(before.arrays, change)
+        figures: Mapping[str, float] = {}
+        if unprotected is not None:
+            figures = stage.task.evaluate(arrays, given, unprotected)
+        outcomes = tuple((name, heard.outcome) for name, heard in result.heard.items())
+        digest = digest_of_arrays(arrays)
+        self.log.after_round(RoundReport(stage.name, number, outcomes, change is not None, digest))
+        return StagePlace(
+            number,
+            arrays,
+            before.schedule,
+            result.memory,
+            before.rows + tuple(self._rows(stage, number, result)),
+            (*before.figures, {name: float(value) for name, value in figures.items()}),
+        )
+
+    def _agreed(self, stage: Stage, client: str) -> Agreed:
+        size = self.sizes[client]
+        return Agreed(size, event_as_text(stage.task.cost(size)))
+
+    def _rows(self, stage: Stage, number: int, result: RoundResult) -> list[HistoryRow]:
+        return [
+            HistoryRow(
+                stage.name, number, name, heard.outcome, self._agreed(stage, name).event,
+                heard.seconds, heard.account, heard.note,
+            )
+            for name, heard in result.heard.items()
+        ]  # fmt: skip
+
+    def _tell(
+        self,
+        stage: Stage,
+        number: int,
+        heard: int,
+        rows: Sequence[HistoryRow],
+        *,
+        done: bool = False,
+    ) -> None:
+        asked = stage.clients_per_round
+        self.progress(Seen(stage.name, number, stage.rounds, asked, heard, done, rows))
+
+
+def _moved(arrays: Arrays, change: Arrays) -> dict[str, Array]:
+    moved = {name: (array + change[name]).astype(np.float32) for name, array in arrays.items()}
+    return checked(moved, "the aggregated arrays")

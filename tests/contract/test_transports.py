@@ -1,0 +1,116 @@
+"""One suite for every transport: each addressee is replied for once, whatever it does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tests.unit.federation.toys import START, Odd, client, honest
+from voile.core.errors import Refused
+from voile.federation import Closing, Instruction, Node, Outcome, Threads, Transport
+
+MESSAGE = Instruction("pull", 1, START)
+TRANSPORTS: dict[str, Callable[[Sequence[Any]], Transport]] = {
+    "one after the other": Threads,
+    "threads": lambda nodes: Threads(nodes, at_once=4),
+}
+
+
+@pytest.fixture(params=TRANSPORTS)
+def over(request: pytest.FixtureRequest) -> Callable[[Sequence[Any]], Transport]:
+    return TRANSPORTS[request.param]
+
+
+def raising(error: BaseException) -> Callable[[Any], Any]:
+    def reply(_: Any) -> Any:
+        raise error
+
+    return reply
+
+
+def shouting(name: str) -> Callable[[Any], Any]:
+    return lambda _: name.upper()
+
+
+def test_every_addressee_is_replied_for_once(over: Any) -> None:
+    nodes = [Odd(name, shouting(name)) for name in "abcdefgh"]
+    found = list(over(nodes).exchange(dict.fromkeys("hgfb", MESSAGE)))
+    assert sorted((reply.node, reply.content) for reply in found) == [
+        ("b", "B"),
+        ("f", "F"),
+        ("g", "G"),
+        ("h", "H"),
+    ]
+    assert all(reply.outcome is None and reply.seconds >= 0 for reply in found)
+    assert [node.name for node in nodes if node.asked] == ["b", "f", "g", "h"]
+
+
+def test_each_node_gets_its_own_message(over: Any) -> None:
+    nodes = [Odd(name, lambda message: message.round) for name in "ab"]
+    messages = {"a": Instruction("pull", 3, START), "b": Instruction("pull", 5, START)}
+    found = {reply.node: reply.content for reply in over(nodes).exchange(messages)}
+    assert found == {"a": 3, "b": 5}
+
+
+def test_what_a_node_does_instead_of_answering_is_its_outcome(over: Any) -> None:
+    nodes = [
+        Odd("fails", raising(RuntimeError("36.6"))),
+        Odd("leaves", raising(SystemExit(3))),
+        Odd("refuses", raising(Refused("no"))),
+        Odd("says nothing", lambda _: None),
+    ]
+    found = {reply.node: reply for reply in over(nodes).exchange({n.name: MESSAGE for n in nodes})}
+    assert {name: reply.outcome for name, reply in found.items()} == {
+        "fails": Outcome.VANISHED,
+        "leaves": Outcome.VANISHED,
+        "refuses": Outcome.REFUSED,
+        "says nothing": None,
+    }
+    assert "36.6" in str(found["fails"].error)
+
+
+def test_who_cannot_be_reached_has_vanished(over: Any) -> None:
+    (reply,) = over([Odd("a", lambda _: 1)]).exchange({"nobody": MESSAGE})
+    assert (reply.node, reply.outcome) == ("nobody", Outcome.VANISHED)
+
+
+def test_who_is_late_is_not_heard_in_a_later_exchange(over: Any) -> None:
+    free, done = threading.Event(), threading.Event()
+
+    def slow(_: Any) -> str:
+        free.wait(30)
+        done.set()
+        return "late"
+
+    transport = over([Odd("slow", slow), Odd("quick", lambda _: "quick")])
+    try:
+        first = list(transport.exchange({"slow": MESSAGE, "quick": MESSAGE}, deadline=0.5))
+        outcomes = {reply.node: reply.outcome for reply in first}
+        assert outcomes == {"slow": Outcome.LATE, "quick": None}
+        (busy,) = transport.exchange({"slow": MESSAGE}, deadline=0.5)
+        assert busy.outcome is Outcome.VANISHED
+    finally:
+        free.set()
+    assert done.wait(30)
+    found = [reply.content for reply in transport.exchange({"quick": MESSAGE}, deadline=30)]
+    assert found == ["quick"]
+
+
+def test_a_node_answers_each_kind_of_message(over: Any) -> None:
+    node = Node(client("ash"), lambda: {"checkpoint": b"signed"})
+    transport = over([node, Odd("odd", lambda i: honest("odd", i))])
+    (update,) = transport.exchange({"ash": MESSAGE})
+    (closed,) = transport.exchange({"ash": Closing()})
+    assert update.content.client == "ash"
+    assert (closed.content.client, closed.content.files) == ("ash", {"checkpoint": b"signed"})
+
+
+def test_nobody_is_asked_before_replies_are_wanted_and_nobody_twice(over: Any) -> None:
+    nodes = [Odd(name, lambda _: 1) for name in "abc"]
+    transport = over(nodes)
+    list(transport.exchange(dict.fromkeys("abc", MESSAGE)))
+    list(transport.exchange({}))
+    assert [node.asked for node in nodes] == [[1], [1], [1]]
