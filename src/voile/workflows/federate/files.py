@@ -22,8 +22,8 @@ from voile.datasets.tables import read_protected_table, read_table
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.tables import TableRecords
 from voile.workflows.federate.config import ClientSection, FederationConfig
+from voile.workflows.federate.job import Job
 from voile.workflows.federate.open_rows import check_open_rows
-from voile.workflows.federate.run import Job
 
 REFERENCE_ROWS = 50
 Remarks: TypeAlias = tuple[str, ...]

@@ -10,11 +10,9 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
 from jinja2 import Environment, StrictUndefined
 
 from voile import plots
@@ -25,13 +23,20 @@ from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.workflows.artefact import REPORT, Artefact
 from voile.workflows.checkpoints import read_policy
 from voile.workflows.custody import POLICY
-from voile.workflows.federate import outcomes
 from voile.workflows.output_check import check_outputs
+from voile.workflows.report.figures import (
+    SHOWN_ROWS,
+    curves,
+    importance,
+    outcomes,
+    quality,
+    readings,
+    rounded_up,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SHOWN_ROWS: Final = 20
 _PAGE: Final = """\
 <!doctype html>
 <html lang="en">
@@ -137,13 +142,13 @@ def report_html(artefact: Artefact) -> str:
         clients=clients,
         total=sum(clients.values()),
         guarantees=artefact.guarantees,
-        readings=_readings(artefact),
+        readings=readings(artefact),
         not_covered=artefact.statement["not_covered"],
         measured_on=artefact.figures["measured_on"],
         quality=quality(artefact),
-        learning=_image(plots.learning(_curves(artefact), measured_on="unprotected rows")),
+        learning=_image(plots.learning(curves(artefact), measured_on="unprotected rows")),
         importance=_image(plots.bar(importance(artefact))),
-        explained=min(_SHOWN_ROWS, len(artefact.reference)),
+        explained=min(SHOWN_ROWS, len(artefact.reference)),
         of_box=artefact.has_model,
         budgets=_image(plots.budgets(spent, promised=promised["epsilon"], delta=promised["delta"])),
         rounds=_image(plots.rounds(outcomes(artefact))),
@@ -154,36 +159,6 @@ def report_html(artefact: Artefact) -> str:
         settings=artefact.settings["training"],
         up=rounded_up,
     )
-
-
-def quality(artefact: Artefact) -> list[tuple[str, float]]:
-    """The last figure of each stage, and how well the fast explainer does."""
-    names = {"accuracy": "accuracy of the black box", "fidelity": "fidelity of the surrogate"}
-    found = [
-        (names.get(name, f"{stage}: {name}"), values[-1])
-        for stage, figures in artefact.figures["rounds"].items()
-        for name, values in figures.items()
-        if values
-    ]
-    quick = artefact.figures["distilled_explainer"]["cosine_to_exact_values_of_the_surrogate"]
-    return [*found, ("cosine of the fast explainer to exact values of the surrogate", quick)]
-
-
-def importance(artefact: Artefact) -> Any:
-    """Explanations of public reference rows: post-processing of the private artefact."""
-    from voile.attribution import shapley_explainer
-    from voile.release import PostProcessed
-
-    rows = artefact.reference[:_SHOWN_ROWS]
-    if artefact.has_model:
-        explainer: Any = shapley_explainer(artefact.model, rows, schema=artefact.schema)
-        name, model = "interventional Shapley values", artefact.model.digest
-    else:
-        explainer, name, model = artefact.explainer, "learned Shapley values", "surrogate"
-    if artefact.guarantees:
-        explainer = PostProcessed(explainer, [artefact.origin], model, name).draw
-    explained = replace(explainer(rows), notes=("public reference rows",))
-    return explained[:, :, -1] if explained.shape[2] == 2 else explained
 
 
 def check_log(artefact: Artefact, party: str) -> Report:
@@ -200,33 +175,7 @@ def _checked(artefact: Artefact, party: str) -> tuple[int, str]:
     return size, "signed and complete" if failed is None else f"{failed.name}: {failed.detail}"
 
 
-def _readings(artefact: Artefact) -> list[tuple[str, Mapping[str, float]]]:
-    readings = artefact.statement["readings"]
-    stages = [(f"{stage} alone", spent) for stage, spent in readings["stages"].items()]
-    return [
-        ("jointly, by privacy-loss distributions", readings["joint"]),
-        ("as published: the sum over stages", readings["published_sum"]),
-        *stages,
-    ]
-
-
-def _curves(artefact: Artefact) -> dict[str, list[float]]:
-    return {
-        f"{name} of the {stage}": values
-        for stage, figures in artefact.figures["rounds"].items()
-        for name, values in figures.items()
-        if values and np.max(np.abs(values)) <= 1
-    }
-
-
 def _image(figure: Figure) -> str:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
-
-
-def rounded_up(figure: float) -> str:
-    """Four digits, never below the figure: a printed promise must not say more than is true."""
-    from decimal import ROUND_CEILING, Context
-
-    return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(figure))):g}"

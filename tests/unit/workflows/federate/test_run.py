@@ -340,7 +340,7 @@ def test_a_broken_run_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(workflow, "_contents", broken)
+        patch.setattr(workflow, "contents_of", broken)
         with pytest.raises(KeyboardInterrupt):
             federate(job)
     assert not (job.folder / "artefact").exists()

@@ -1,0 +1,84 @@
+"""The figures of a report, read from an artefact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from voile.federation import Outcome
+from voile.workflows.artefact import Artefact
+
+SHOWN_ROWS: Final = 20
+
+
+def quality(artefact: Artefact) -> list[tuple[str, float]]:
+    """The last figure of each stage, and how well the fast explainer does."""
+    names = {"accuracy": "accuracy of the black box", "fidelity": "fidelity of the surrogate"}
+    found = [
+        (names.get(name, f"{stage}: {name}"), values[-1])
+        for stage, figures in artefact.figures["rounds"].items()
+        for name, values in figures.items()
+        if values
+    ]
+    quick = artefact.figures["distilled_explainer"]["cosine_to_exact_values_of_the_surrogate"]
+    return [*found, ("cosine of the fast explainer to exact values of the surrogate", quick)]
+
+
+def importance(artefact: Artefact) -> Any:
+    """Explanations of public reference rows: post-processing of the private artefact."""
+    from voile.attribution import shapley_explainer
+    from voile.release import PostProcessed
+
+    rows = artefact.reference[:SHOWN_ROWS]
+    if artefact.has_model:
+        explainer: Any = shapley_explainer(artefact.model, rows, schema=artefact.schema)
+        name, model = "interventional Shapley values", artefact.model.digest
+    else:
+        explainer, name, model = artefact.explainer, "learned Shapley values", "surrogate"
+    if artefact.guarantees:
+        explainer = PostProcessed(explainer, [artefact.origin], model, name).draw
+    explained = replace(explainer(rows), notes=("public reference rows",))
+    return explained[:, :, -1] if explained.shape[2] == 2 else explained
+
+
+def outcomes(artefact: Artefact) -> dict[str, list[dict[str, bool]]]:
+    """For each stage its rounds; for each round who was asked, and whether the answer counted."""
+    found: dict[str, list[dict[str, bool]]] = {}
+    for row in artefact.history:
+        rounds = found.setdefault(row.stage, [])
+        while len(rounds) < row.round:
+            rounds.append({})
+        if row.outcome is not Outcome.DUPLICATE:
+            rounds[row.round - 1][row.client] = row.outcome.counts
+    return found
+
+
+def readings(artefact: Artefact) -> list[tuple[str, Mapping[str, float]]]:
+    """What the same noise amounts to, in words and figures."""
+    found = artefact.statement["readings"]
+    stages = [(f"{stage} alone", spent) for stage, spent in found["stages"].items()]
+    return [
+        ("jointly, by privacy-loss distributions", found["joint"]),
+        ("as published: the sum over stages", found["published_sum"]),
+        *stages,
+    ]
+
+
+def curves(artefact: Artefact) -> dict[str, list[float]]:
+    """Figures of every round that are shares, by what they measure."""
+    return {
+        f"{name} of the {stage}": values
+        for stage, figures in artefact.figures["rounds"].items()
+        for name, values in figures.items()
+        if values and np.max(np.abs(values)) <= 1
+    }
+
+
+def rounded_up(figure: float) -> str:
+    """Four digits, never below the figure: a printed promise must not say more than is true."""
+    from decimal import ROUND_CEILING, Context
+
+    return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(figure))):g}"
