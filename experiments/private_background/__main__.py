@@ -30,7 +30,7 @@ from voile.release import (
     ByExplainer,
     PrivateBackgroundShapley,
     PrivateGlobalImportance,
-    synthetic_background,
+    PrivateHistograms,
     trained_on,
 )
 
@@ -94,7 +94,7 @@ def synthetic(setting: Setting, exact: Array) -> list[Figure]:
     private = setting.private[:1_000]
     figures = []
     for epsilon in (1.0, 3.0):
-        made = synthetic_background(
+        made = PrivateHistograms(
             private,
             setting.schema,
             protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, PRIVATE_ROWS),
@@ -102,7 +102,7 @@ def synthetic(setting: Setting, exact: Array) -> list[Figure]:
             delta=DELTA,
             size=1_000,
             seed=0,
-        )
+        ).draw()
         found = ExactShapley(setting.model, made.rows)(setting.explained).values[:, :, 0]
         what = f"the same with a synthetic background, ({epsilon:g}, 1e-5) once and for all"
         figures.append(Figure(what, "", float(cosines(found, exact).mean()), None, None))

@@ -42,7 +42,7 @@ Array = NDArray[np.float64]
 def truth_of(release: Any, rows: Array) -> Array:
     """All columns and the base value before noise."""
     if isinstance(release, PrivateInteractions):
-        joint = release.single.before_noise(rows)
+        joint = release.before_noise(rows)
         return np.concatenate([joint, release.pairs(rows)], axis=1)
     found: Array = release.before_noise(rows)
     return found

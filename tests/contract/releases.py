@@ -10,6 +10,7 @@ import numpy as np
 
 from tests.protecting import explained_row_of, row_of
 from voile.attribution import ExactShapley
+from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Numbers, Schema
 from voile.models import Box, wrap
@@ -24,7 +25,9 @@ from voile.release import (
     PostProcessed,
     PrivateBackground,
     PrivateBackgroundShapley,
+    PrivateClusters,
     PrivateGlobalImportance,
+    PrivateHistograms,
     PrivateInteractions,
     PrivateTopFeatures,
     Release,
@@ -80,14 +83,14 @@ class Case:
         is_choice: values and notes are a choice out of few, which may or may not repeat.
     """
 
-    build: Callable[[], Release]
+    build: Callable[[], Release[Any]]
     rows: Any
     count: int
     values_vary: bool = True
     is_choice: bool = False
 
 
-def background(relation: Relation, model: Any = MODEL, **settings: Any) -> Release:
+def background(relation: Relation, model: Any = MODEL, **settings: Any) -> Release[Explanation]:
     return PrivateBackgroundShapley(
         model,
         PEOPLE,
@@ -100,7 +103,7 @@ def background(relation: Relation, model: Any = MODEL, **settings: Any) -> Relea
     )
 
 
-def importance(source: Any, **settings: Any) -> Release:
+def importance(source: Any, **settings: Any) -> Release[Explanation]:
     return PrivateGlobalImportance(
         source,
         protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "people 1"),
@@ -121,7 +124,7 @@ def by_explainer() -> ByExplainer:
 MANY = Schema("many", tuple(Feature(f"feature {i}", Numbers(0.0, 1.0)) for i in range(18)))
 
 
-def many_players() -> Release:
+def many_players() -> Release[Explanation]:
     draw = np.random.default_rng(5)
     weights = draw.normal(size=18)
     return PrivateBackgroundShapley(
@@ -287,3 +290,22 @@ CASES |= {
         1,
     ),
 }
+
+ONCE: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
+
+
+def histograms(relation: Relation) -> PrivateHistograms:
+    protected = row_of("people", relation)
+    return PrivateHistograms(PEOPLE, SCHEMA, protected=protected, size=20, **ONCE)
+
+
+def clusters(relation: Relation) -> PrivateClusters:
+    return PrivateClusters(PEOPLE, SCHEMA, protected=row_of("people", relation), count=2, **ONCE)
+
+
+ARTEFACTS: dict[str, Case] = {
+    "histograms, blank one": Case(lambda: histograms(Relation.BLANK_ONE), None, 1),
+    "histograms, add or remove one": Case(lambda: histograms(Relation.ADD_OR_REMOVE_ONE), None, 1),
+    "clusters, replace one": Case(lambda: clusters(Relation.REPLACE_ONE), None, 1, is_choice=True),
+}
+"""What is made once from protected records: a release, though not of an explanation."""

@@ -10,16 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.contract.releases import CASES, Case
-from voile.core.errors import Refused, VoileError
+from tests.contract.releases import ARTEFACTS, CASES, Case
+from voile.core.errors import Refused, UnreadableFile, VoileError
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.core.row_note import KnownNote
 from voile.privacy import events
-from voile.privacy.accounting import Basic, PrivacyLoss
-from voile.release import NOT_CHARGED, Release, RowsAre
+from voile.privacy.accounting import Accountant, Basic, PrivacyLoss, ZeroConcentrated
+from voile.release import Release, RowsAre
 from voile.release.contract import parameters
+from voile.release.made_once import MadeOnce
 
-each = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+ALL = CASES | ARTEFACTS
+each = pytest.mark.parametrize("case", ALL.values(), ids=ALL.keys())
+each_explanation = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+each_artefact = pytest.mark.parametrize("case", ARTEFACTS.values(), ids=ARTEFACTS.keys())
 
 
 @each
@@ -56,14 +61,14 @@ def test_a_number_of_rows_that_is_none_has_no_cost(case: Case, wrong: Any) -> No
             release.cost(wrong)
 
 
-@each
+@each_explanation
 def test_a_draw_carries_exactly_the_guarantees_it_was_announced_with(case: Case) -> None:
     release = case.build()
     announced = release.guarantees(case.count)
     drawn = release.draw(case.rows)
     assert isinstance(drawn, Explanation)
     assert drawn.guarantees == announced
-    assert drawn.notes.count(NOT_CHARGED) == 1
+    assert drawn.notes.count(KnownNote.NOT_CHARGED) == 1
 
 
 @each
@@ -72,7 +77,10 @@ def test_the_first_guarantee_is_what_the_cost_amounts_to(case: Case) -> None:
     cost = release.cost(case.count)
     if cost is not None:
         charged = release.guarantees(case.count)[0]
-        accountant = PrivacyLoss() if charged.delta else Basic()
+        accountant: Accountant = (
+            ZeroConcentrated() if isinstance(cost, events.Zcdp) else PrivacyLoss()
+        )
+        accountant = accountant if charged.delta else Basic()
         read = accountant.compose(cost).epsilon(charged.delta)
         assert charged.epsilon >= read * (1 - 1e-3)
 
@@ -124,7 +132,7 @@ def test_the_preview_says_what_the_release_says(case: Case) -> None:
     assert str(preview) == str(case.build().preview(case.count))
 
 
-@each
+@each_explanation
 def test_noise_is_drawn_anew(case: Case) -> None:
     release = case.build()
     first, second = release.draw(case.rows), release.draw(case.rows)
@@ -133,7 +141,7 @@ def test_noise_is_drawn_anew(case: Case) -> None:
     assert first.shape == second.shape
 
 
-@each
+@each_explanation
 def test_everything_beside_the_noise_is_the_same_every_time(case: Case) -> None:
     release = case.build()
     first, second = release.draw(case.rows), release.draw(case.rows)
@@ -153,7 +161,44 @@ def test_nothing_that_is_handed_in_is_changed(case: Case) -> None:
         assert np.array_equal(case.rows, before)
 
 
-@each
+@each_explanation
 def test_a_draw_can_be_kept(case: Case, tmp_path: Path) -> None:
-    drawn = case.build().draw(case.rows)
+    release = case.build()
+    drawn = release.draw(case.rows)
     assert Explanation.load(drawn.save(tmp_path / "drawn.voile")) == drawn
+    assert release.codec.unpack(release.codec.pack(drawn)) == drawn
+
+
+@each_artefact
+def test_an_artefact_states_what_it_costs_and_promises_and_is_not_taken_unpaid(case: Case) -> None:
+    release = case.build()
+    made = release.draw(case.rows)
+    assert isinstance(made, MadeOnce)
+    assert release.rows_are is RowsAre.NOTHING
+    assert made.event == release.cost(1)
+    assert made.charge is None
+    with pytest.raises(Refused, match="nobody was charged"):
+        made.check_paid()
+    paid = made.paid_by("charge 1")
+    paid.check_paid()
+    assert paid.origin.guarantees == release.guarantees(1)  # type: ignore[attr-defined]
+
+
+@each_artefact
+def test_an_artefact_can_be_kept_and_is_refused_if_damaged(case: Case) -> None:
+    """Also by another release of the same settings, as after a restart."""
+    release, again = case.build(), case.build()
+    kept = release.codec.pack(release.draw(case.rows))
+    restored = again.codec.unpack(kept)
+    assert again.codec.pack(restored) == kept
+    assert restored.event == release.cost(1)
+    for damaged in (b"", kept[:-3], b"[]"):
+        with pytest.raises(UnreadableFile, match="stored answer"):
+            again.codec.unpack(damaged)
+
+
+@each_artefact
+def test_an_artefact_is_drawn_with_new_noise_each_time(case: Case) -> None:
+    release = case.build()
+    seen = {release.codec.pack(release.draw(case.rows)) for _ in range(60)}
+    assert len(seen) > 1

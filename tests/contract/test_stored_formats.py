@@ -8,27 +8,43 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import numpy as np
 import pytest
 
-from tests.contract.releases import CASES
+from tests.contract.releases import CASES, PEOPLE, SCHEMA
 from tests.protecting import explained_row_of, row_of
 from tests.unit.core.test_explanation_file import COMPLETE, PROMISE
 from tests.unit.ledger.examples import DATASET, Books
+from tests.unit.workflows.budget_examples import House
 from voile.audit_log import BudgetOpenedRecord
-from voile.audit_log.digests import guarantees_digest
+from voile.audit_log.digests import explanation_bytes, explanation_rows, guarantees_digest
 from voile.audit_log.records import canonical_bytes, decode_record
+from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee, Protected, ProtectedUnit, Relation
+from voile.core.row_note import KnownNote, RowNote
 from voile.core.storage import Table, Transaction
+from voile.ledger.event_text import event_text
 from voile.ledger.opening import Done
 from voile.ledger.tables import ACCOUNTS, BALANCES, CHILDREN, DATASETS, ENTRIES, PLAN_PARTS
 from voile.ledger.tree import row_from
+from voile.release import PrivateClusters, PrivateHistograms
 from voile.workflows.budget import opened_record
+from voile.workflows.explain import (
+    Answer,
+    Drawn,
+    ReleaseService,
+    Request,
+    paid_clusters,
+    paid_synthetic_background,
+)
 
 _FOLDER = Path(__file__).parent / "stored"
 RELEASES: dict[str, Any] = json.loads((_FOLDER / "releases.json").read_text())
+STORED_ARTEFACTS: dict[str, Any] = json.loads((_FOLDER / "artefacts.json").read_text())
 LEDGER: dict[str, Any] = json.loads((_FOLDER / "ledger.json").read_text())
 TABLES: tuple[Table[Any], ...] = (ACCOUNTS, BALANCES, CHILDREN, DATASETS, ENTRIES, PLAN_PARTS)
 PROTECTED = {
@@ -67,6 +83,75 @@ def test_an_explanation_file_has_the_same_bytes(tmp_path: Path) -> None:
     assert hashlib.sha256(path.read_bytes()).hexdigest() == digest
     promised = "ff3a9b8fabd7c57124e0908df752b2cb3ff093df8f1d062d35fa93594813b125"
     assert guarantees_digest((PROMISE,)).hex() == promised
+
+
+@pytest.mark.parametrize(
+    ("name", "relation"),
+    [
+        ("synthetic background, blank one", Relation.BLANK_ONE),
+        ("synthetic background, add or remove one", Relation.ADD_OR_REMOVE_ONE),
+        ("clusters of features", Relation.BLANK_ONE),
+    ],
+)
+def test_an_artefact_is_asked_for_and_charged_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, relation: Relation
+) -> None:
+    """When an artefact was no release yet: asked again, it must be found and not charged again."""
+    asked: list[Request] = []
+
+    def answered(_: Any, request: Request, draw: Callable[[], Drawn], **__: Any) -> Answer:
+        asked.append(request)
+        return Answer(draw().content, "clinic#1", 0, False, {})
+
+    house = House.create("memory:", tmp_path)
+    house.open("clinic", relation=relation, epsilon=2.0)
+    monkeypatch.setattr(ReleaseService, "answer_request", answered)
+    where: Any = (house.service, "clinic", PEOPLE, SCHEMA)
+    if name == "clusters of features":
+        paid_clusters(*where, epsilon=1.0, delta=1e-6, count=2)
+    else:
+        paid_synthetic_background(*where, epsilon=1.0, delta=1e-6, size=20)
+    (request,) = asked
+    assert {
+        "question": request.question.canonical_bytes.decode(),
+        "event": event_text(request.event),
+        "guarantees": [json.dumps(guarantee.to_dict()) for guarantee in request.guarantees],
+        "subject": request.subject,
+        "purpose": request.purpose,
+        "caller": request.caller,
+        "part": str(request.part),
+    } == STORED_ARTEFACTS[name]
+
+
+def test_artefacts_are_kept_as_before() -> None:
+    stored = STORED_ARTEFACTS["content"]
+    settings: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+    found = PrivateHistograms(PEOPLE, SCHEMA, protected=row_of("people 1"), size=4, **settings)
+    content = bytes.fromhex(stored["synthetic background"])
+    made = found.codec.unpack(content)
+    assert np.array_equal(made.rows, np.arange(12.0).reshape(4, 3))
+    assert [counts.tolist() for counts in made.histograms] == [[*range(n)] for n in (16, 2, 11)]
+    assert found.codec.pack(made) == content
+    joined = PrivateClusters(PEOPLE, SCHEMA, protected=row_of("people 1"), count=2, **settings)
+    content = stored["clusters of features"].encode()
+    groups = {"age + dose": ("age", "dose"), "sex": ("sex",)}
+    assert joined.codec.unpack(content).groups == groups
+    assert joined.codec.pack(joined.codec.unpack(content)) == content
+
+
+def test_notes_that_were_texts_are_known_again(tmp_path: Path) -> None:
+    path = _FOLDER / "notes.voile"
+    loaded = Explanation.load(path)
+    known = {note for note in loaded.notes if isinstance(note, KnownNote)}
+    assert known == set(KnownNote)
+    assert all(map(loaded.carries, KnownNote))
+    assert loaded.notes[0] == "public reference rows"
+    assert loaded.notes[3] == RowNote("tolerance not reached", (1,))
+    assert loaded.save(tmp_path / "again.voile").read_bytes() == path.read_bytes()
+    whole = "fb1a72b5f87f535b947f312bfd053e2cdfd28eb3315d1fa424c7b013cf4641c2"
+    rows = "8f6bf36dd5b8e1f74958b9eda9cbbd7c0d2cd2faafe1b5cc8e268ec8603bf997"
+    assert hashlib.sha256(explanation_bytes(loaded)).hexdigest() == whole
+    assert hashlib.sha256(b"".join(explanation_rows(loaded))).hexdigest() == rows
 
 
 def test_the_tables_of_a_ledger_are_read_and_written_as_before() -> None:

@@ -53,13 +53,12 @@ from voile.models.loading import load_file
 from voile.models.row_wise import row_wise
 from voile.pipelines.tables import NetworkModel, OutputHead
 from voile.privacy.events import Composed, Gaussian, Repeated
-from voile.release import synthetic_background
+from voile.release import PrivateHistograms
 from voile.training import Softmax
 from voile.training.networks import perceptron
 from voile.workflows.artefact import Contents, finish, load_artefact, write_artefact
 from voile.workflows.artefact_manifest import FILES_OF_A_LOG, MANIFEST, log_place
 from voile.workflows.explain.files import origin_from
-from voile.workflows.explain.paid_artefacts import packed, unpacked
 from voile.workflows.federate.config import read_config
 from voile.workflows.starting import header
 
@@ -231,7 +230,7 @@ def _refused(path: Path) -> object:
 
 
 def _answers() -> Iterator[Parser]:
-    made = synthetic_background(
+    release = PrivateHistograms(
         np.array([[40.0, 1e3, 0.0]]),
         SCHEMA,
         protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "people v1"),
@@ -239,7 +238,8 @@ def _answers() -> Iterator[Parser]:
         delta=1e-5,
         size=5,
     )
-    yield Parser("stored rows", packed(made), lambda content: unpacked(content, made))
+    codec = release.codec
+    yield Parser("stored rows", codec.pack(release.draw()), codec.unpack)
 
 
 def _explanation() -> Explanation:

@@ -267,7 +267,7 @@ def with_pairs(bits: Array, background: list[list[float]], epsilon: float) -> Pr
 
 def everything(release: PrivateInteractions) -> Array:
     row = np.ones((1, 2))
-    return np.concatenate([release.single.before_noise(row), release.pairs(row)], axis=1).ravel()
+    return np.concatenate([release.before_noise(row), release.pairs(row)], axis=1).ravel()
 
 
 @pytest.mark.parametrize("epsilon", CLAIMS)

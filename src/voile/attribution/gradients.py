@@ -15,7 +15,8 @@ from voile.attribution.inputs import Columns
 from voile.attribution.players import Groups, Players
 from voile.attribution.quadrature import Rule, points_and_weights
 from voile.core.errors import InvalidInput
-from voile.core.explanation import SUMMED, Explanation
+from voile.core.explanation import Explanation
+from voile.core.row_note import KnownNote
 from voile.models import DifferentiableModel, Outputs, Rows, wrap
 
 NOT_ADDITIVE = "gradients: they do not add up to prediction minus base"
@@ -186,5 +187,5 @@ class _Differentiable:
             feature_names=players.names,
             output_names=output_names(self.model, values.shape[2]),
             data=rows if players.single else None,
-            notes=notes if players.single else (*notes, SUMMED),
+            notes=notes if players.single else (*notes, KnownNote.SUMMED),
         )

@@ -12,8 +12,9 @@ from voile.attribution.game import output_names
 from voile.attribution.inputs import Columns
 from voile.attribution.players import Players
 from voile.core.errors import InvalidInput
-from voile.core.explanation import SUMMED, Explanation
+from voile.core.explanation import Explanation
 from voile.core.optional import optional
+from voile.core.row_note import KnownNote
 from voile.models import Model, Outputs, Rows, wrap
 
 PATH_DEPENDENT = "absent features follow the paths of the training rows (tree-path-dependent)"
@@ -82,7 +83,7 @@ class TreeShapley(ExplainerSettings):
             feature_names=players.names,
             output_names=named,
             data=rows if players.single else None,
-            notes=notes if players.single else (*notes, SUMMED),
+            notes=notes if players.single else (*notes, KnownNote.SUMMED),
         )
 
 

@@ -87,7 +87,7 @@ def explanation_rows(explanation: Explanation) -> Iterator[bytes]:
         "feature_names": list(explanation.feature_names),
         "output_names": list(explanation.output_names),
         "guarantees": [_guarantee(item) for item in explanation.guarantees],
-        "notes": [note for note in explanation.notes if isinstance(note, str)],
+        "notes": [str(note) for note in explanation.notes if isinstance(note, str)],
     }
     head = hashlib.sha256(encode(common)).digest()
     count = len(explanation)

@@ -35,6 +35,7 @@ from voile.core.guarantee import Guarantee
 from voile.core.input_file import damaged
 from voile.core.optional import optional
 from voile.core.row_note import (
+    KnownNote,
     Note,
     note_from_plain,
     note_to_plain,
@@ -43,7 +44,6 @@ from voile.core.row_note import (
 )
 
 NO_GUARANTEE = "no privacy guarantee"
-SUMMED = "sum of attributions"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -64,8 +64,8 @@ class Explanation:
         half_widths: same shape as `values`; with 95 % each attribution lies within ± this, whatever
             the law of its error (privacy noise and sampling together).
         guarantees: what is promised about everything in here; empty if nothing is.
-        notes: labels that must travel with the values, such as "sum of attributions"; a `RowNote`
-            goes with its rows only.
+        notes: what must travel with the values: free words, a `KnownNote` that decisions rest on,
+            or a `RowNote`, which goes with its rows only.
     """
 
     values: Attributions
@@ -121,6 +121,10 @@ class Explanation:
         """(rows, features, outputs)."""
         rows, features, outputs = self.values.shape
         return rows, features, outputs
+
+    def carries(self, note: KnownNote) -> bool:
+        """Whether this is noted about it."""
+        return any(each is note for each in self.notes)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -191,7 +195,7 @@ class Explanation:
             data=None,
             standard_errors=None if errors is None else summed(errors),
             half_widths=None,
-            notes=self.notes if SUMMED in self.notes else (*self.notes, SUMMED),
+            notes=self.notes if self.carries(KnownNote.SUMMED) else (*self.notes, KnownNote.SUMMED),
         )
 
     # --- comparing ------------------------------------------------------------------------------

@@ -40,6 +40,16 @@ class ProtectedUnit(StrEnum):
     """All rows of one party of a federation."""
 
 
+class RowPart(StrEnum):
+    """Which part a row plays in a release. Recorded; never a reason for a second account."""
+
+    TRAINING = "training"
+    BACKGROUND = "background"
+    POPULATION = "population"
+    EXPLAINED = "explained"
+    OTHER = "other"
+
+
 class Relation(StrEnum):
     """How two neighbouring data sets differ."""
 

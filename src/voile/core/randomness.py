@@ -6,7 +6,7 @@
   and sampling inside training, where millions of values are needed. Its guarantee is computational,
   and its floating-point normals are not exact samplers (see the sharp edges in the docs).
 - `Seeded`: reproducible, hence guessable. For tests and experiments only; what is made with it
-  carries `SEEDED_NOISE` instead of a guarantee.
+  carries `KnownNote.SEEDED_NOISE` instead of a guarantee.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from voile.core.errors import InvalidInput
+from voile.core.row_note import KnownNote
 
 # Below, the sampler's grid would be finer than floating point; above, noisy values could overflow.
 SMALLEST_SCALE: Final = 2.0**-1000
 LARGEST_SCALE: Final = 2.0**1000
-SEEDED_NOISE: Final = "no privacy guarantee (seeded noise)"
 
 
 class GeneratorSource(Protocol):
     """Something that training can draw from."""
 
     @property
-    def note(self) -> str | None:
+    def note(self) -> KnownNote | None:
         """What must be written on anything made with it."""
 
     def generator(self) -> np.random.Generator:
@@ -48,7 +48,7 @@ class StreamCipher:
     the same reason.
     """
 
-    note: str | None = None
+    note: KnownNote | None = None
 
     def __init__(self) -> None:
         self._process = -1
@@ -69,7 +69,7 @@ class Seeded:
     """Reproducible randomness. Whoever knows or guesses the seed can subtract the noise."""
 
     seed: int
-    note: str | None = field(default=SEEDED_NOISE, init=False)
+    note: KnownNote | None = field(default=KnownNote.SEEDED_NOISE, init=False)
     _generator: np.random.Generator = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

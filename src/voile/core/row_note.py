@@ -1,16 +1,40 @@
-"""`RowNote`: a note about some rows of an explanation, which goes with those rows and no others."""
+"""What is noted about an explanation: in free words, by a `KnownNote`, or about single rows.
+
+Whatever decides what may be done with an explanation is a `KnownNote`; free words are for people.
+A `RowNote` goes with its rows and no others.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import groupby, pairwise
 from typing import Any, Final, Self, TypeAlias
 
 from voile.core.errors import InvalidInput
 
 _STRETCHES: Final = 100
+
+
+class KnownNote(StrEnum):
+    """A note that decisions rest on.
+
+    Compatibility promise: it is stored as its text, among the others, and never changes.
+    """
+
+    NOT_CHARGED = "not charged to any account"
+    """Nobody has paid for it yet."""
+    NOTHING_TO_CHARGE = "post-processing: nothing to charge"
+    ALL_PUBLIC = "made from public artefacts only"
+    """Why there is no guarantee, and need not be one."""
+    SEEDED_NOISE = "no privacy guarantee (seeded noise)"
+    """Whoever knows the seed can subtract the noise."""
+    NOT_PRIVATE = "no privacy guarantee (a stage was trained without noise)"
+    NAMES_ONLY = "names, not attributions: +1 or -1 where a feature was named, else 0"
+    SUMMED = "sum of attributions"
+    """Of several features; not the Shapley value of a game that groups play."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +71,25 @@ class RowNote:
         return f"{self.text} in row{'s' if len(self.rows) > 1 else ''} {_stretches(self.rows)}"
 
 
-Note: TypeAlias = str | RowNote
+Note: TypeAlias = KnownNote | RowNote | str
 """A label for all of an explanation, or for some of its rows."""
+_KNOWN: Final = {str(note): note for note in KnownNote}
 
 
 def note_to_plain(note: Note) -> Any:
     """Plain values for JSON; `note_from_plain` is the inverse."""
-    return note if isinstance(note, str) else {"text": note.text, "rows": list(note.rows)}
+    return str(note) if isinstance(note, str) else {"text": note.text, "rows": list(note.rows)}
 
 
 def note_from_plain(plain: Any) -> Note:
     if isinstance(plain, Mapping):
         return RowNote(plain["text"], tuple(plain["rows"]))
-    return str(plain)
+    return _typed(str(plain))
+
+
+def _typed(note: Note) -> Note:
+    """Whoever writes the words of a known note means it: a file holds nothing but words."""
+    return _KNOWN.get(note, note) if isinstance(note, str) else note
 
 
 def notes_for(given: Any, rows: int) -> tuple[Note, ...]:
@@ -70,7 +100,7 @@ def notes_for(given: Any, rows: int) -> tuple[Note, ...]:
     for note in notes:
         if isinstance(note, RowNote) and note.rows[-1] >= rows:
             raise InvalidInput(f"a note about row {note.rows[-1]}, of {rows} rows")
-    return notes
+    return tuple(map(_typed, notes))
 
 
 def notes_among(notes: Sequence[Note], chosen: Sequence[int]) -> tuple[Note, ...]:

@@ -80,8 +80,9 @@ class Client:
                 "was charged; nothing was sent"
             )
         stated = event_as_text(fitted.event)
+        note = None if source.note is None else str(source.note)
         update = Update(
-            self.name, stage, number, dict(fitted.change), stated, booking.account, source.note,
+            self.name, stage, number, dict(fitted.change), stated, booking.account, note,
             agreement=self.agreement,
         )  # fmt: skip
         self._store(update, booking)

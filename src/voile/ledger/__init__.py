@@ -19,6 +19,7 @@ Everything works inside a transaction of the caller's storage, opened with `PART
 its answer and its record in the audit log commit together (`voile.workflows.explain` does that).
 """
 
+from voile.core.guarantee import RowPart
 from voile.ledger.accounts import (
     LONGEST_NAME,
     Account,
@@ -26,7 +27,6 @@ from voile.ledger.accounts import (
     Children,
     Opening,
     Planned,
-    RowPart,
     Spending,
 )
 from voile.ledger.alerts import THRESHOLDS, Alert, Risk

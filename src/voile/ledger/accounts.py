@@ -30,16 +30,6 @@ class Children(StrEnum):
     assumption about the data, and is written into every report."""
 
 
-class RowPart(StrEnum):
-    """Which part a row plays in a release. Recorded; never a reason for a second account."""
-
-    TRAINING = "training"
-    BACKGROUND = "background"
-    POPULATION = "population"
-    EXPLAINED = "explained"
-    OTHER = "other"
-
-
 @dataclass(frozen=True)
 class Adaptive:
     """A filter: what is asked next may depend on earlier answers.

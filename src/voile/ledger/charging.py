@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from voile.core.errors import BudgetExceeded, InvalidInput
-from voile.core.guarantee import Protected
+from voile.core.guarantee import Protected, RowPart
 from voile.core.storage import Reader, Transaction
-from voile.ledger.accounts import Account, RowPart, check_relation
+from voile.ledger.accounts import Account, check_relation
 from voile.ledger.alerts import Alert, reached
 from voile.ledger.balances import Standing, charged
 from voile.ledger.event_text import event_text, parts_of

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
-from voile.core.explanation import SUMMED, Explanation
+from voile.core.explanation import Explanation
+from voile.core.row_note import KnownNote
 from voile.plots.style import INK, LOWERS, PALETTE, QUIET, RAISES, new_figure, write_promise
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _measure(explanation: Explanation, most: int) -> _Bars:
         errors = None if errors is None else np.vstack([errors[shown], errors[rest].sum(axis=0)])
     else:
         lengths, errors = lengths[shown], None if errors is None else errors[shown]
-    what = SUMMED if SUMMED in explanation.notes else "attribution"
+    what = KnownNote.SUMMED if explanation.carries(KnownNote.SUMMED) else "attribution"
     return _Bars(names, lengths, errors, signed, what if signed else f"mean |{what}|")
 
 

@@ -3,7 +3,7 @@
 Training rows are to be protected: `PostProcessed`, of a model trained with differential privacy.
 
 Background rows are to be protected: `PrivateBackgroundShapley`, paid for by explanation, or
-`synthetic_background` (a `SyntheticBackground`), paid for once.
+`PrivateHistograms` (rows of a `SyntheticBackground`), paid for once.
 
 A population is to be protected: `PrivateGlobalImportance`, by `ByExplainer` or `OverItself`.
 
@@ -16,7 +16,7 @@ Values that you bring, with a sensitivity that you declare: `NoisyValues`.
 
 How much detail for whom: `at_level` gives the release of a `Level` for a `Role`, over public rows
 or a `PrivateBackground`; `derived` a coarser view for free; `PrivateInteractions` adds pairs;
-`public_clusters`, `private_clusters` and `declared_clusters` (`Clusters`) say who plays together.
+`PrivateClusters`, `public_clusters` and `declared_clusters` (`Clusters`) say who plays together.
 
 Make what was released better, for free: `projected` (`PublicTotal`, `ReleasedTotal`), `agreeing`,
 `within`, `shrunk`.
@@ -24,18 +24,18 @@ Make what was released better, for free: `projected` (`PublicTotal`, `ReleasedTo
 Explanations of several silos, noised at the source: `FederatedAggregate` of `Silo`s.
 
 What every release offers: `Release` (`cost`, `guarantees`, `preview`, `draw`); `ReleaseIdentity`,
-`Preview`, `RowsAre`, `NOT_CHARGED`.
+`Preview`, `RowsAre`, `Codec`. What those that cost something share: `voile.release.charged`.
 
 Where artefacts come from: `Origin`, `PUBLIC`, `trained_on`, `trained_privately`.
 """
 
 from voile.release.background import PrivateBackgroundShapley
 from voile.release.clipped import ClippedRelease
-from voile.release.contract import NOT_CHARGED, Preview, Release, ReleaseIdentity, RowsAre
+from voile.release.contract import Codec, Preview, Release, ReleaseIdentity, RowsAre
 from voile.release.feature_clusters import (
     Clusters,
+    PrivateClusters,
     declared_clusters,
-    private_clusters,
     public_clusters,
 )
 from voile.release.federated import FederatedAggregate, Silo
@@ -45,7 +45,7 @@ from voile.release.levels import Level, PrivateBackground, Role, at_level, deriv
 from voile.release.noisy_values import NoisyValues
 from voile.release.origin import PUBLIC, Origin, trained_on, trained_privately
 from voile.release.population import ByExplainer, OverItself
-from voile.release.post_processed import ALL_PUBLIC, PostProcessed
+from voile.release.post_processed import PostProcessed
 from voile.release.refining import (
     PublicTotal,
     ReleasedTotal,
@@ -54,17 +54,16 @@ from voile.release.refining import (
     shrunk,
     within,
 )
-from voile.release.synthetic import SyntheticBackground, synthetic_background
+from voile.release.synthetic import PrivateHistograms, SyntheticBackground
 from voile.release.top_features import PrivateTopFeatures
 from voile.release.top_features_of_row import TopFeaturesOfRow
 
 __all__ = [
-    "ALL_PUBLIC",
-    "NOT_CHARGED",
     "PUBLIC",
     "ByExplainer",
     "ClippedRelease",
     "Clusters",
+    "Codec",
     "FederatedAggregate",
     "Level",
     "NoisyValues",
@@ -74,7 +73,9 @@ __all__ = [
     "Preview",
     "PrivateBackground",
     "PrivateBackgroundShapley",
+    "PrivateClusters",
     "PrivateGlobalImportance",
+    "PrivateHistograms",
     "PrivateInteractions",
     "PrivateTopFeatures",
     "PublicTotal",
@@ -90,11 +91,9 @@ __all__ = [
     "at_level",
     "declared_clusters",
     "derived",
-    "private_clusters",
     "projected",
     "public_clusters",
     "shrunk",
-    "synthetic_background",
     "trained_on",
     "trained_privately",
     "within",

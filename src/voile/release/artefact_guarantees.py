@@ -14,19 +14,14 @@ def carried_forward(origins: Sequence[Origin]) -> tuple[Guarantee, ...]:
     return joint_guarantees(covered)
 
 
-def with_artefacts(charged: Guarantee, origins: Sequence[Origin]) -> tuple[Guarantee, ...]:
-    """The guarantee of a release, and what its artefacts promise besides.
+def with_earlier(charged: Guarantee, earlier: Sequence[Guarantee]) -> tuple[Guarantee, ...]:
+    """`charged`, with those of `earlier` that are about its records added; then the others.
 
     Artefacts that were made from the protected rows themselves have told something about them
     already: the first guarantee is about both together (basic composition). What is charged for the
     release stays what its own noise costs; the artefacts were paid for when they were made. Refused
     if the two speak of different units or relations.
     """
-    return with_earlier(charged, carried_forward(origins))
-
-
-def with_earlier(charged: Guarantee, earlier: Sequence[Guarantee]) -> tuple[Guarantee, ...]:
-    """`charged`, with those of `earlier` that are about its records added; then the others."""
     return together([charged, *earlier])
 
 

@@ -8,17 +8,16 @@ Gaussian noise at that bound. Proof: docs/guarantees/background.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from voile.attribution import Groups, Speed, is_exact
 from voile.attribution.players import Players
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee, Protected
+from voile.core.guarantee import Guarantee, RowPart
 from voile.core.schema import Rows, Schema
 from voile.models import Outputs
 from voile.privacy.accounting.conversion import gaussian_epsilon
@@ -31,10 +30,9 @@ from voile.privacy.sensitivity import (
     shapley_background_with_base,
 )
 from voile.privacy.sensitivity.bound import check_bounds, positive
-from voile.release.artefact_guarantees import notes_on_unprotected_data, with_artefacts
+from voile.release.charged import Accuracy, ModelRelease
 from voile.release.coalition_designs import PAIRS_A_PLAYER, BackgroundRowDesigns, full_stretch
 from voile.release.composition import epsilon_of_repeated, event_of_repeated
-from voile.release.contract import NOT_CHARGED, Preview, ReleaseIdentity, RowsAre, parameters
 from voile.release.games import BackgroundGames, Joint, background_outputs, joint
 from voile.release.intervals import (
     NO_SAMPLING,
@@ -43,7 +41,7 @@ from voile.release.intervals import (
     sampling_error,
     standard_error,
 )
-from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
+from voile.release.origin import origins_digest
 from voile.release.output_sets import SAME_ANSWER, BoundedModel
 from voile.release.records import Records
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
@@ -51,7 +49,7 @@ from voile.release.synthetic import break_even
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateBackgroundShapley:
+class PrivateBackgroundShapley(ModelRelease):
     """Interventional Shapley values over a private background.
 
     Guarantees
@@ -64,7 +62,7 @@ class PrivateBackgroundShapley:
 
     Exact up to 16 players; above that from drawn coalitions, unbiased.
 
-    Args:
+    Args: besides those of `ModelRelease`:
         model: with a declared output set; rows are handed to it as the schema gives them. Of a
             binary classifier, one output: `wrap(model).only(name)`.
         background: protected records, a table or an array; their number is public. A record in
@@ -72,7 +70,6 @@ class PrivateBackgroundShapley:
         schema: what is public about the records.
         protected: a row of the data set that the background is; blank one or replace one.
         epsilon, delta: for each explained row.
-        origins: of the model and everything in it.
         groups: features that act together as one player.
         pairs_a_player: above 16 players: how many coalitions, with their complements, are looked at
             for each background row and player. More make noise and sampling error smaller.
@@ -84,21 +81,18 @@ class PrivateBackgroundShapley:
     background: Any = field(repr=False)
     _: KW_ONLY
     schema: Schema
-    protected: Protected
-    epsilon: float
-    delta: float
-    origins: Sequence[Origin]
     groups: Groups | None = None
-    level: str = "detailed"
     pairs_a_player: int = PAIRS_A_PLAYER
     seed: int = 0
     speed: Speed = field(default_factory=Speed)
     games: BackgroundGames = field(init=False, repr=False)
     noise: GaussianMechanism = field(init=False, repr=False)
+    part: ClassVar = RowPart.BACKGROUND
+    explains: ClassVar = "Shapley values"
+    columns: ClassVar = "values and base value"
+    """What the noise is on."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "origins", stated(self.origins))
-        refuse_unprotected(self.protected.dataset, self.origins, role="background")
+    def prepare(self) -> None:
         bounded = BoundedModel.of(self.model, self.schema)
         records = Records.read(self.background, self.schema, "the background")
         players = Players.of(self.schema.feature_names, self.groups)
@@ -112,12 +106,11 @@ class PrivateBackgroundShapley:
         )
         object.__setattr__(self, "games", games)
         check_bounds(self.sensitivity, self.protected)
-        shape = (players.count + 1, bounded.outputs)
+        shape = (self.released, bounded.outputs)
         noise = GaussianMechanism.calibrated(
             self.sensitivity, epsilon=self.epsilon, delta=self.delta, shape=shape
         )
         object.__setattr__(self, "noise", noise)
-        self.guarantees(1)  # what does not add up is said now
 
     def _designs(self, players: int, rows: int) -> BackgroundRowDesigns | None:
         if is_exact(players):
@@ -144,6 +137,11 @@ class PrivateBackgroundShapley:
         return self.games.game.players.count
 
     @property
+    def released(self) -> int:
+        """How many numbers an explained row gets for each output."""
+        return self.players + 1
+
+    @property
     def background_rows(self) -> int:
         return len(self.games.records)
 
@@ -151,8 +149,13 @@ class PrivateBackgroundShapley:
     def outputs(self) -> OutputSet:
         return self.games.bounded.declared
 
-    @cached_property
+    @property
     def sensitivity(self) -> Sensitivity:
+        """Of all that is released about one explained row."""
+        return self.sensitivity_of_values
+
+    @cached_property
+    def sensitivity_of_values(self) -> Sensitivity:
         """Of the values and the base value of one explained row together."""
         designs, outputs = self.games.designs, self.outputs
         facts: dict[str, Any] = {
@@ -188,11 +191,16 @@ class PrivateBackgroundShapley:
         )
 
     @property
-    def identity(self) -> ReleaseIdentity:
-        settings = {
+    def asked(self) -> tuple[str, str, str]:
+        digest = self.games.bounded.model.digest
+        return digest, f"{self.explains} over a private background", self.level
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {
             "background": self.protected.dataset,
             "background rows": self.background_rows,
-            "conditions": list(self.sensitivity.conditions),
+            "conditions": list(self.sensitivity_of_values.conditions),
             "delta": self.delta,
             "epsilon": self.epsilon,
             "groups": None if self.groups is None else {k: list(v) for k, v in self.groups.items()},
@@ -204,34 +212,19 @@ class PrivateBackgroundShapley:
             "schema": self.schema.digest,
             "seed": self.seed,
         }
-        model = self.games.bounded.model.digest
-        how = "Shapley values over a private background"
-        return ReleaseIdentity(model, how, self.level, parameters(settings))
-
-    @property
-    def rows_are(self) -> RowsAre:
-        return RowsAre.PUBLIC
 
     # --- what it costs and promises -------------------------------------------------------------
 
     def cost(self, rows: int) -> PrivacyEvent:
         return event_of_repeated(self.noise, rows)
 
-    def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
-        return with_artefacts(self.own_guarantee(rows), self.origins)
-
     def own_guarantee(self, rows: int) -> Guarantee:
-        """Of the noise alone, whatever the model was made from."""
         epsilon = epsilon_of_repeated(self.noise, self.epsilon, self.delta, rows)
         together = "" if rows == 1 else f", {rows} explained rows by exact composition"
-        return Guarantee(
+        return self.promise(
             epsilon=epsilon,
-            delta=self.delta,
-            protected=self.protected,
-            against=(Adversary.PUBLIC,),
-            computational=False,
-            mechanism=f"Gaussian noise of standard deviation {self.noise.sigma:.6g} on values and "
-            f"base value over {self.background_rows} background rows",
+            mechanism=f"Gaussian noise of standard deviation {self.noise.sigma:.6g} on "
+            f"{self.columns} over {self.background_rows} background rows",
             composition=f"({self.epsilon:g}, {self.delta:g}) for each explained row{together}",
             public_facts=(
                 "schema",
@@ -243,32 +236,20 @@ class PrivateBackgroundShapley:
             assumptions=(*self.sensitivity.conditions, MODEL_OUTPUT_UNPUBLISHED),
         )
 
-    def preview(self, rows: int = 1) -> Preview:
-        deviation, width = self._errors
-        return Preview(
-            event=self.cost(rows),
-            guarantees=self.guarantees(rows),
-            accuracy=str(self.noise.preview())
-            + (
-                ""
-                if self.sampling == NO_SAMPLING
-                else f"; sampled coalitions add a standard error of at most "
-                f"{self.sampling.deviation:.4g}"
-            ),
-            standard_error=deviation,
-            half_width=width,
-            remarks=(
-                break_even(
-                    self.schema,
-                    rows=self.background_rows,
-                    relation=self.protected.relation,
-                    noise=self.noise,
-                    outputs=self.outputs,
-                    players=self.players,
-                ),
-                *self.games.bounded.remarks,
-            ),
+    def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
+        words = str(self.noise.preview())
+        if self.sampling != NO_SAMPLING:
+            most = f"{self.sampling.deviation:.4g}"
+            words += f"; sampled coalitions add a standard error of at most {most}"
+        once = break_even(
+            self.schema,
+            rows=self.background_rows,
+            relation=self.protected.relation,
+            noise=self.noise,
+            outputs=self.outputs,
+            players=self.players,
         )
+        return Accuracy(words, *self._errors, (once, *self.games.bounded.remarks))
 
     @cached_property
     def _errors(self) -> tuple[float, float]:
@@ -306,5 +287,5 @@ class PrivateBackgroundShapley:
             standard_errors=np.full(values.shape, deviation),
             half_widths=np.full(values.shape, width),
             guarantees=self.guarantees(len(values)),
-            notes=(*notes_on_unprotected_data(self.origins), NOT_CHARGED),
+            notes=self.notes(),
         )

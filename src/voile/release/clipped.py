@@ -11,26 +11,22 @@ where the record is, or name top features (`TopFeaturesOfRow`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from voile.core.explanation import Explanation
 from voile.core.explanation_checks import Attributions
-from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit
-from voile.core.schema import Schema
+from voile.core.guarantee import Guarantee, ProtectedUnit, RowPart
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity, clipped_vector
 from voile.privacy.sensitivity.bound import check_bounds, positive
-from voile.release.artefact_guarantees import carried_forward, notes_on_unprotected_data
-from voile.release.contract import NOT_CHARGED, Preview, ReleaseIdentity, RowsAre, parameters
-from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
-from voile.release.per_row import EXPLAINER_IS_STATELESS, PerRow
-from voile.release.post_processed import Explainer
+from voile.release.charged import Accuracy, ExplainerRelease
+from voile.release.origin import origins_digest
+from voile.release.per_row import EXPLAINER_IS_STATELESS
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 
 NOISE_ONLY: Final = "standard errors and half widths are those of the noise on clipped values"
@@ -45,7 +41,7 @@ OF_ONE_ROW: Final = (
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedRelease:
+class ClippedRelease(ExplainerRelease):
     """Every row's vector (all features and outputs) clipped to length C, and noise at 2C.
 
     Guarantees
@@ -54,45 +50,26 @@ class ClippedRelease:
            parallel: a call costs each of them one event, however many rows it has.
         3. The explained rows and their own base values are not in the result.
 
-    Args:
-        explainer: any explainer.
-        schema: rows are clamped to it.
+    Args: besides those of `ExplainerRelease`:
         bound: C, the length that vectors are clipped to; a public choice.
         epsilon, delta: for each row.
         protected: an explained row of a data set; replace one, as nothing else is offered for it.
-        origins: of everything that the explainer holds.
-        model: digest of what is explained, for the record.
-        name: of the explainer, for the record.
     """
 
-    explainer: Explainer
     _: KW_ONLY
-    schema: Schema
     bound: float
-    epsilon: float
-    delta: float
-    protected: Protected
-    origins: Sequence[Origin]
-    model: str
-    name: str
-    level: str = "detailed"
-    _inner: PerRow = field(init=False, repr=False)
     _noise: GaussianMechanism = field(init=False, repr=False)
+    part: ClassVar = RowPart.EXPLAINED
+    way: ClassVar = "clipped"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "origins", stated(self.origins))
-        role = "data set of the explained rows"
-        refuse_unprotected(self.protected.dataset, self.origins, role=role)
+    def prepare(self) -> None:
         sensitivity = self.sensitivity
         check_bounds(sensitivity, self.protected)
-        inner = PerRow(self.explainer, self.schema)
+        super().prepare()
+        shape = (self._inner.players, self._inner.outputs)
         noise = GaussianMechanism.calibrated(
-            sensitivity,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            shape=(inner.players, inner.outputs),
+            sensitivity, epsilon=self.epsilon, delta=self.delta, shape=shape
         )
-        object.__setattr__(self, "_inner", inner)
         object.__setattr__(self, "_noise", noise)
 
     @property
@@ -106,8 +83,8 @@ class ClippedRelease:
         )
 
     @property
-    def identity(self) -> ReleaseIdentity:
-        settings = {
+    def settings(self) -> dict[str, object]:
+        return {
             "bound": self.bound,
             "dataset": self.protected.dataset,
             "delta": self.delta,
@@ -115,50 +92,33 @@ class ClippedRelease:
             "origins": origins_digest(self.origins),
             "schema": self.schema.digest,
         }
-        return ReleaseIdentity(self.model, f"clipped {self.name}", self.level, parameters(settings))
-
-    @property
-    def rows_are(self) -> RowsAre:
-        return RowsAre.RECORD
 
     def cost(self, rows: int) -> PrivacyEvent:
         """What each of the explained records pays: one event, whatever the number of others."""
         positive("rows", rows)
         return self._noise.event()
 
-    def guarantees(self, rows: int) -> tuple[Guarantee, ...]:  # noqa: ARG002
+    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         return self._promised
 
     @cached_property
-    def _promised(self) -> tuple[Guarantee, ...]:
-        promise = Guarantee(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            protected=self.protected,
-            against=(Adversary.PUBLIC,),
-            computational=False,
+    def _promised(self) -> Guarantee:
+        return self.promise(
             mechanism=f"Gaussian noise of standard deviation {self._noise.sigma:.6g} on vectors "
             f"clipped to length {self.bound:g}",
             composition="one release of each row; different rows in parallel",
             public_facts=("schema", "model and explainer", "clipping length", "number of rows"),
             assumptions=(*self.sensitivity.conditions, *OF_ONE_ROW),
         )
-        return promise, *carried_forward(self.origins)
 
-    def preview(self, rows: int = 1) -> Preview:
+    def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
         shown = self._noise.preview()
         size = self._inner.players * self._inner.outputs
         length = size**0.5 * shown.standard_deviation
-        return Preview(
-            event=self.cost(rows),
-            guarantees=self.guarantees(rows),
-            accuracy=str(shown),
-            standard_error=shown.standard_deviation,
-            half_width=shown.half_width,
-            remarks=(
-                f"noise of {size} values is {length:.3g} long, what it hides at most "
-                f"{self.bound:g}: {length / self.bound:.2g} times as long",
-            ),
+        return Accuracy.of(
+            shown,
+            f"noise of {size} values is {length:.3g} long, what it hides at most "
+            f"{self.bound:g}: {length / self.bound:.2g} times as long",
         )
 
     def draw(self, rows: Any) -> Explanation:
@@ -174,12 +134,7 @@ class ClippedRelease:
             standard_errors=np.full(noisy.shape, shown.standard_deviation),
             half_widths=np.full(noisy.shape, shown.half_width),
             guarantees=self.guarantees(len(noisy)),
-            notes=(
-                *self._inner.notes,
-                NOISE_ONLY,
-                *notes_on_unprotected_data(self.origins),
-                NOT_CHARGED,
-            ),
+            notes=self.notes(*self._inner.notes, NOISE_ONLY),
         )
 
 

@@ -2,10 +2,11 @@
 
 A release is built from public settings and whatever it protects. `cost`, `guarantees` and `preview`
 depend on public facts alone, so they can be asked before anything is computed or charged. `draw`
-computes and randomises; what it returns is marked `NOT_CHARGED` until somebody has paid for it.
+computes and randomises; what it returns is marked as not charged until somebody has paid for it.
+Most releases give an `Explanation`, some an artefact; a `Codec` says how either is kept.
 
 Guarantees of every release
-    1. Everything in the explanation that `draw` returns is covered by `guarantees(rows)`.
+    1. Everything in what `draw` returns is covered by `guarantees(rows)`.
     2. The noise in it costs at most `cost(rows)`.
     3. Protected rows never make `draw` raise or warn, nor change a shape: they are clamped to the
        schema, and outputs that are not finite become the middle of the declared set.
@@ -14,16 +15,16 @@ Guarantees of every release
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Guarantee
+from voile.core.guarantee import Guarantee, RowPart
 from voile.privacy.events import PrivacyEvent
 
-NOT_CHARGED: Final = "not charged to any account"
+Made = TypeVar("Made")
 
 
 class RowsAre(StrEnum):
@@ -35,6 +36,8 @@ class RowsAre(StrEnum):
     """A named, protected population, explained as a whole."""
     RECORD = "protected record"
     """Protected one by one; a question names the record and never looks at its values."""
+    NOTHING = "nothing"
+    """There are none: an artefact is made, once, from the records that the release holds."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +89,38 @@ class Preview:
         return "\n".join([price, *promises, self.accuracy, *self.remarks])
 
 
+@dataclass(frozen=True)
+class Codec(Generic[Made]):
+    """How what was released is kept, to be given again; equal things have equal bytes.
+
+    Args:
+        pack: to bytes.
+        unpack: its inverse; raises `UnreadableFile` for anything else.
+    """
+
+    pack: Callable[[Made], bytes]
+    unpack: Callable[[bytes], Made]
+
+
+EXPLANATIONS: Final = Codec(Explanation.to_bytes, Explanation.from_bytes)
+
+
 @runtime_checkable
-class Release(Protocol):
-    """Explanations with a guarantee."""
+class Release(Protocol[Made]):
+    """An explanation, or an artefact, with a guarantee."""
 
     @property
     def identity(self) -> ReleaseIdentity: ...
 
     @property
     def rows_are(self) -> RowsAre: ...
+
+    @property
+    def part(self) -> RowPart:
+        """Which part the protected rows play."""
+
+    @property
+    def codec(self) -> Codec[Made]: ...
 
     def cost(self, rows: int) -> PrivacyEvent | None:
         """What explaining this many rows costs one unit, from public facts; None: nothing."""
@@ -105,5 +131,5 @@ class Release(Protocol):
     def preview(self, rows: int = 1) -> Preview:
         """What a call with this many rows would cost and be like."""
 
-    def draw(self, rows: Any) -> Explanation:
-        """Explain and randomise; the result is marked `NOT_CHARGED`."""
+    def draw(self, rows: Any) -> Made:
+        """Compute and randomise; the result is marked as not charged."""

@@ -8,22 +8,27 @@ post-processing.
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
+from voile.core.errors import InvalidInput
+from voile.core.guarantee import Guarantee, ProtectedUnit, Relation, RowPart
+from voile.core.input_file import damaged
 from voile.core.schema import Schema
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.privacy.sensitivity.bound import by_relation, check_bounds, positive
+from voile.release.charged import Accuracy
+from voile.release.contract import Codec
+from voile.release.made_once import STORED, ArtefactRelease, MadeOnce
 from voile.release.origin import PUBLIC, Origin, trained_privately
 from voile.release.records import Records
 
@@ -32,78 +37,103 @@ CLUSTERS: Final = 5
 
 
 @dataclass(frozen=True)
-class Clusters:
+class Clusters(MadeOnce):
     """Which features play together, where that comes from, and what finding it cost.
 
-    Args:
+    Args: besides those of `MadeOnce`:
         groups: the names of the features in each cluster.
         origin: public, or covered by a guarantee; give it to whatever uses the clusters.
-        event: what has to be charged before they are used; None if they are public.
-        charge: the ledger's name for the charge that paid for `event`
-            (`voile.workflows.explain.paid_clusters` sets it).
     """
 
     groups: dict[str, tuple[str, ...]]
     origin: Origin
-    event: PrivacyEvent | None
-    charge: str | None = None
-
-    def check_paid(self) -> None:
-        """Refuse clusters that protected rows chose and nobody paid for."""
-        if self.event is not None and not self.charge:
-            raise Refused(
-                "these clusters were found in protected rows and nobody was charged for them: "
-                "voile.workflows.explain.paid_clusters finds and charges them"
-            )
+    what: ClassVar = "clusters"
+    paid_with: ClassVar = "paid_clusters"
 
 
 def declared_clusters(groups: dict[str, tuple[str, ...]]) -> Clusters:
     """Clusters that somebody named without looking at protected data."""
-    return Clusters(dict(groups), PUBLIC, None)
+    return Clusters(dict(groups), PUBLIC, event=None)
 
 
 def public_clusters(rows: Any, *, schema: Schema, count: int = CLUSTERS) -> Clusters:
     """Clusters found in public rows."""
-    scaled = _scaled(rows, schema)
-    return Clusters(_joined(_moments(scaled), schema, count), PUBLIC, None)
+    scaled = _scaled(_read(rows, schema), schema)
+    return Clusters(_joined(_moments(scaled), schema, count), PUBLIC, event=None)
 
 
-def private_clusters(
-    rows: Any,
-    *,
-    schema: Schema,
-    epsilon: float,
-    delta: float,
-    protected: Protected,
-    count: int = CLUSTERS,
-) -> Clusters:
-    """Clusters found in private rows, from first and second moments with Gaussian noise.
+@dataclass(frozen=True, eq=False)
+class PrivateClusters(ArtefactRelease):
+    """`Clusters` found in private rows, from first and second moments with Gaussian noise.
 
-    Nothing is charged here, so no release takes them yet: `paid_clusters` of
-    `voile.workflows.explain` does both.
+    Args: besides those of `ArtefactRelease`:
+        protected: a row of their data set; blank one or replace one.
+        epsilon, delta: of the publication, once.
+        count: at most so many clusters.
     """
-    scaled = _scaled(rows, schema)
-    sensitivity = moments_sensitivity(
-        features=scaled.shape[1], rows=len(scaled), relation=protected.relation
-    )
-    check_bounds(sensitivity, protected)
-    moments = _moments(scaled)
-    noise = GaussianMechanism.calibrated(
-        sensitivity, epsilon=epsilon, delta=delta, shape=moments.shape
-    )
-    promise = Guarantee(
-        epsilon=epsilon,
-        delta=delta,
-        protected=protected,
-        against=(Adversary.PUBLIC,),
-        computational=False,
-        mechanism="Gaussian noise on moments of features, clusters by average linkage",
-        composition="one release",
-        public_facts=("schema", f"number of rows: {len(scaled)}"),
-        assumptions=sensitivity.conditions,
-    )
-    noisy = noise.randomise(moments)
-    return Clusters(_joined(noisy, schema, count), trained_privately(promise), noise.event())
+
+    _: KW_ONLY
+    count: int = CLUSTERS
+    _noise: GaussianMechanism = field(init=False, repr=False)
+    part: ClassVar = RowPart.POPULATION
+    name: ClassVar = "clusters of features"
+
+    def prepare(self) -> None:
+        _check_count(self.count, self.schema)
+        check_bounds(self._sensitivity(1), self.protected)
+        object.__setattr__(self, "_read", _read(self.records, self.schema))
+        features = len(self.schema.features)
+        noise = GaussianMechanism.calibrated(
+            self._sensitivity(len(self._read)),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            shape=(features * (features + 3) // 2,),
+        )
+        object.__setattr__(self, "_noise", noise)
+
+    def _sensitivity(self, rows: int) -> Sensitivity:
+        features, relation = len(self.schema.features), self.protected.relation
+        return moments_sensitivity(features=features, rows=rows, relation=relation)
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {
+            "count": self.count,
+            "delta": self.delta,
+            "epsilon": self.epsilon,
+            "rows": self.public_size,
+        }
+
+    def cost(self, rows: int) -> PrivacyEvent:
+        positive("rows", rows)
+        return self._noise.event()
+
+    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
+        return self.promise(
+            mechanism="Gaussian noise on moments of features, clusters by average linkage",
+            composition="one release",
+            public_facts=("schema", f"number of rows: {len(self._read)}"),
+            assumptions=self._noise.sensitivity.conditions,
+        )
+
+    def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
+        return Accuracy.of(self._noise.preview(), "values are moments of features in [-1, 1]")
+
+    def draw(self, rows: Any = None) -> Clusters:  # noqa: ARG002
+        noisy = self._noise.randomise(_moments(_scaled(self._read, self.schema)))
+        return self._made(_joined(noisy, self.schema, self.count))
+
+    def _made(self, groups: dict[str, tuple[str, ...]]) -> Clusters:
+        return Clusters(groups, trained_privately(*self.guarantees(1)), event=self.cost(1))
+
+    @property
+    def codec(self) -> Codec[Clusters]:
+        return Codec(lambda made: json.dumps(made.groups).encode(), self._unpack)
+
+    def _unpack(self, content: bytes) -> Clusters:
+        with damaged(STORED):
+            stored = json.loads(content)
+            return self._made({str(k): tuple(map(str, v)) for k, v in stored.items()})
 
 
 def moments_sensitivity(*, features: int, rows: int, relation: Relation) -> Sensitivity:
@@ -126,12 +156,15 @@ def moments_sensitivity(*, features: int, rows: int, relation: Relation) -> Sens
     )
 
 
-def _scaled(rows: Any, schema: Schema) -> NDArray[np.float64]:
+def _read(rows: Any, schema: Schema) -> Records:
+    return Records.read(rows, schema, "the data that clusters are found in")
+
+
+def _scaled(records: Records, schema: Schema) -> NDArray[np.float64]:
     """Features in [−1, 1]: by their bounds, or by their place in the list of categories.
 
     Null records are zeros: they add nothing to any moment.
     """
-    records = Records.read(rows, schema, "the data that clusters are found in")
     inside = records.rows
     columns = []
     for place, feature in enumerate(schema.features):
@@ -152,8 +185,7 @@ def _moments(scaled: NDArray[np.float64]) -> NDArray[np.float64]:
 def _joined(moments: NDArray[np.float64], schema: Schema, count: int) -> dict[str, tuple[str, ...]]:
     """Average linkage on 1 − |correlation|, down to at most `count` clusters."""
     names = schema.feature_names
-    if not 1 <= positive("count", count) <= len(names):
-        raise InvalidInput(f"of {len(names)} features {count} clusters cannot be made")
+    _check_count(count, schema)
     if len(names) == 1:
         return {names[0]: names}
     numbers = fcluster(
@@ -166,6 +198,12 @@ def _joined(moments: NDArray[np.float64], schema: Schema, count: int) -> dict[st
         for number in dict.fromkeys(numbers)
     ]
     return {" + ".join(group): group for group in members}
+
+
+def _check_count(count: int, schema: Schema) -> None:
+    features = len(schema.features)
+    if positive("count", count) > features:
+        raise InvalidInput(f"of {features} features {count} clusters cannot be made")
 
 
 def _distances(moments: NDArray[np.float64], features: int) -> NDArray[np.float64]:

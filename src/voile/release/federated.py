@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee
-from voile.core.randomness import SEEDED_NOISE
+from voile.core.row_note import KnownNote
 from voile.privacy.sensitivity.bound import positive
 from voile.release.artefact_guarantees import with_earlier
 from voile.release.origin import PUBLIC, Origin
@@ -45,7 +45,7 @@ class Silo:
 
     def __post_init__(self) -> None:
         positive("size", self.size)
-        if not self.explanation.guarantees or SEEDED_NOISE in self.explanation.notes:
+        if not self.explanation.guarantees or self.explanation.carries(KnownNote.SEEDED_NOISE):
             raise Refused(
                 "a silo's explanation carries no privacy guarantee; noise has to be added at the "
                 "source, by a release, before it leaves the silo"

@@ -12,33 +12,26 @@ Shapley value.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.attribution import Groups, Speed, is_exact
+from voile.attribution import is_exact
 from voile.attribution.choosing import MOST_EXACT_PLAYERS
 from voile.attribution.coalitions import interaction_share
 from voile.attribution.interactions import JOIN
 from voile.core.errors import Refused
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Guarantee, Protected
-from voile.core.schema import Rows, Schema
-from voile.privacy.events import PrivacyEvent
-from voile.privacy.mechanisms import GaussianMechanism
+from voile.core.schema import Rows
 from voile.privacy.sensitivity import Sensitivity, interaction_background, interaction_norm
-from voile.release.artefact_guarantees import notes_on_unprotected_data, with_artefacts
 from voile.release.background import PrivateBackgroundShapley
-from voile.release.composition import epsilon_of_repeated, event_of_repeated
-from voile.release.contract import NOT_CHARGED, Preview, ReleaseIdentity, RowsAre
+from voile.release.charged import Accuracy
 from voile.release.evaluation import answers, pair_blocks
-from voile.release.origin import Origin
 from voile.release.output_sets import SAME_ANSWER
-from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED, silenced
+from voile.release.silence import silenced
 
 NOT_ADDITIVE: Final = (
     "a feature's column is its Shapley value, a pair's its interaction index: values of features "
@@ -47,7 +40,7 @@ NOT_ADDITIVE: Final = (
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateInteractions:
+class PrivateInteractions(PrivateBackgroundShapley):
     """Values, base and pairwise interactions over a private background; one output.
 
     Guarantees
@@ -57,61 +50,36 @@ class PrivateInteractions:
     Args: those of `PrivateBackgroundShapley`; two to 16 players.
     """
 
-    model: Any
-    background: Any = field(repr=False)
-    _: KW_ONLY
-    schema: Schema
-    protected: Protected
-    epsilon: float
-    delta: float
-    origins: Sequence[Origin]
-    groups: Groups | None = None
-    level: str = "granular"
-    speed: Speed = field(default_factory=Speed)
-    single: PrivateBackgroundShapley = field(init=False, repr=False)
-    noise: GaussianMechanism = field(init=False, repr=False)
+    level: str = field(default="granular", kw_only=True)
+    explains: ClassVar = "Shapley values and interactions"
+    columns: ClassVar = "values, base value and interactions"
 
-    def __post_init__(self) -> None:
-        single = PrivateBackgroundShapley(
-            self.model,
-            self.background,
-            schema=self.schema,
-            protected=self.protected,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            origins=self.origins,
-            groups=self.groups,
-            level=self.level,
-            speed=self.speed,
-        )
-        outputs = single.games.bounded.outputs
-        if outputs != 1 or single.players < 2 or not is_exact(single.players):
-            raise Refused(
-                f"interactions are bounded for one output and 2 to {MOST_EXACT_PLAYERS} players, "
-                f"found {outputs} and {single.players}; choose an output with model.only(name), or "
-                "form groups"
-            )
-        object.__setattr__(self, "single", single)
-        shape = (single.players + 1 + math.comb(single.players, 2), 1)
-        noise = GaussianMechanism.calibrated(
-            self.sensitivity, epsilon=self.epsilon, delta=self.delta, shape=shape
-        )
-        object.__setattr__(self, "noise", noise)
+    @property
+    def released(self) -> int:
+        return super().released + math.comb(self.players, 2)
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
         """Of all columns and the base value together."""
-        pairs = self.sensitivity_of_pairs
-        both = math.hypot(self.single.sensitivity.value, pairs.value)
-        conditions = dict.fromkeys((*self.single.sensitivity.conditions, *pairs.conditions))
+        pairs, single = self.sensitivity_of_pairs, self.sensitivity_of_values
+        conditions = dict.fromkeys((*single.conditions, *pairs.conditions))
+        both = math.hypot(single.value, pairs.value)
         return replace(pairs, value=both, conditions=tuple(conditions))
 
     @cached_property
     def sensitivity_of_pairs(self) -> Sensitivity:
-        width, players = self.single.outputs.diameter, self.single.players
+        """Refused where no bound is known."""
+        outputs, players = self.games.bounded.outputs, self.players
+        if outputs != 1 or players < 2 or not is_exact(players):
+            raise Refused(
+                f"interactions are bounded for one output and 2 to {MOST_EXACT_PLAYERS} players, "
+                f"found {outputs} and {players}; choose an output with model.only(name), or "
+                "form groups"
+            )
+        width = self.outputs.diameter
         bound = interaction_background(
             features=players,
-            background_rows=self.single.background_rows,
+            background_rows=self.background_rows,
             output_width=width,
             relation=self.protected.relation,
         )
@@ -119,47 +87,18 @@ class PrivateInteractions:
         beside = interaction_norm(features=players, output_width=2 * SAME_ANSWER * width)
         return replace(bound, value=bound.value + beside)
 
-    @property
-    def identity(self) -> ReleaseIdentity:
-        how = "Shapley values and interactions over a private background"
-        return replace(self.single.identity, explainer=how)
-
-    @property
-    def rows_are(self) -> RowsAre:
-        return RowsAre.PUBLIC
-
-    def cost(self, rows: int) -> PrivacyEvent:
-        return event_of_repeated(self.noise, rows)
-
-    def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
-        own = replace(
-            self.single.own_guarantee(rows),
-            epsilon=epsilon_of_repeated(self.noise, self.epsilon, self.delta, rows),
-            mechanism=f"Gaussian noise of standard deviation {self.noise.sigma:.6g} on values, "
-            f"base value and interactions over {self.single.background_rows} background rows",
-            assumptions=(*self.sensitivity.conditions, MODEL_OUTPUT_UNPUBLISHED),
-        )
-        return with_artefacts(own, self.single.origins)
-
-    def preview(self, rows: int = 1) -> Preview:
-        shown = self.noise.preview()
-        return Preview(
-            event=self.cost(rows),
-            guarantees=self.guarantees(rows),
-            accuracy=str(shown),
-            standard_error=shown.standard_deviation,
-            half_width=shown.half_width,
-            remarks=(
-                "without interactions the noise would be "
-                f"{self.single.sensitivity.value / self.sensitivity.value:.2g} times this",
-                *self.single.games.bounded.remarks,
-            ),
+    def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
+        share = self.sensitivity_of_values.value / self.sensitivity.value
+        return Accuracy.of(
+            self.noise.preview(),
+            f"without interactions the noise would be {share:.2g} times this",
+            *self.games.bounded.remarks,
         )
 
     def draw(self, rows: Any) -> Explanation:
-        games = self.single.games
+        games = self.games
         explained = games.read(rows)
-        joint = np.concatenate([self.single.before_noise(explained), self.pairs(explained)], axis=1)
+        joint = np.concatenate([self.before_noise(explained), self.pairs(explained)], axis=1)
         noisy = np.stack([self.noise.randomise(one) for one in joint])
         players = games.game.players
         values = np.delete(noisy, players.count, axis=1)
@@ -172,12 +111,12 @@ class PrivateInteractions:
             standard_errors=np.full(values.shape, shown.standard_deviation),
             half_widths=np.full(values.shape, shown.half_width),
             guarantees=self.guarantees(len(values)),
-            notes=(NOT_ADDITIVE, *notes_on_unprotected_data(self.single.origins), NOT_CHARGED),
+            notes=self.notes(NOT_ADDITIVE),
         )
 
     @property
     def _pair_names(self) -> tuple[str, ...]:
-        names = self.single.games.game.players.names
+        names = self.games.game.players.names
         left, right = np.triu_indices(len(names), 1)
         return tuple(f"{names[i]}{JOIN}{names[j]}" for i, j in zip(left, right, strict=True))
 
@@ -185,12 +124,12 @@ class PrivateInteractions:
         """The interactions of all pairs i < j, before noise, shape (rows, pairs, 1)."""
         with silenced():
             few, place = np.unique(rows, axis=0, return_inverse=True)
-            left, right = np.triu_indices(self.single.players, 1)
+            left, right = np.triu_indices(self.players, 1)
             found: NDArray[np.float64] = self._paired(few)[:, left, right]
             return found[place.reshape(-1)]
 
     def _paired(self, rows: Rows) -> NDArray[np.float64]:
-        games, players = self.single.games, self.single.players
+        games, players = self.games, self.players
         records, counts = games.looked_at
         weights = counts / counts.sum()
         paired = np.zeros((len(rows), players, players, 1))

@@ -7,26 +7,24 @@ the noise at (1, 1e-5) is below 0.001 of the output range. Proof: docs/guarantee
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee, Protected
+from voile.core.guarantee import Guarantee, RowPart
 from voile.privacy import events
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.mechanisms.parameters import MARGIN
 from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import check_bounds, positive
-from voile.release.artefact_guarantees import notes_on_unprotected_data, with_artefacts
-from voile.release.contract import NOT_CHARGED, Preview, ReleaseIdentity, RowsAre, parameters
+from voile.release.charged import Accuracy, ModelRelease
 from voile.release.intervals import NO_SAMPLING, half_width
-from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
+from voile.release.origin import origins_digest
 from voile.release.population import Importance
 from voile.release.records import Records
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
@@ -39,7 +37,7 @@ _PARTS: Final = (
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateGlobalImportance:
+class PrivateGlobalImportance(ModelRelease):
     """The mean of absolute attributions over a private population, or over each of its parts.
 
     Guarantees
@@ -49,11 +47,10 @@ class PrivateGlobalImportance:
            part is one of them.
         3. No record makes `draw` raise or warn; one that cannot be explained counts as zeros.
 
-    Args:
+    Args: besides those of `ModelRelease`:
         importance: `ByExplainer` (a public, synthetic or DP background) or `OverItself`.
         protected: a row of the population; blank one or replace one.
         epsilon, delta: for each record.
-        origins: of the model, the explainer and its background.
         model: digest of what is explained, for the record.
         name: of the explainer, for the record.
         parts: names of the parts of a public, fixed grouping, such as the silos; `draw` then takes
@@ -62,28 +59,25 @@ class PrivateGlobalImportance:
 
     importance: Importance
     _: KW_ONLY
-    protected: Protected
-    epsilon: float
-    delta: float
-    origins: Sequence[Origin]
     model: str
     name: str
     parts: tuple[str, ...] = ()
-    level: str = "detailed"
+    part: ClassVar = RowPart.POPULATION
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "origins", stated(self.origins))
+    def prepare(self) -> None:
         if isinstance(self.parts, str) or len(set(self.parts)) != len(tuple(self.parts)):
             raise InvalidInput(f"parts are different names, found {self.parts!r}")
         object.__setattr__(self, "parts", tuple(self.parts))
-        refuse_unprotected(self.protected.dataset, self.origins, role="population")
         check_bounds(self.sensitivity(1), self.protected)
         self._event  # noqa: B018  # whatever is wrong with the settings is said now
-        self.guarantees(1)
 
     @property
-    def identity(self) -> ReleaseIdentity:
-        settings = {
+    def asked(self) -> tuple[str, str, str]:
+        return self.model, f"mean absolute {self.name}", self.level
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {
             "by": type(self.importance).__name__,
             "conditions": list(self.sensitivity(1).conditions),
             "delta": self.delta,
@@ -97,12 +91,6 @@ class PrivateGlobalImportance:
             "relation": self.protected.relation,
             "schema": self.importance.schema.digest,
         }
-        how = f"mean absolute {self.name}"
-        return ReleaseIdentity(self.model, how, self.level, parameters(settings))
-
-    @property
-    def rows_are(self) -> RowsAre:
-        return RowsAre.POPULATION
 
     def sensitivity(self, rows: int) -> Sensitivity:
         """Of the mean over a population, or a part of it, of this many records; with rounding."""
@@ -126,36 +114,24 @@ class PrivateGlobalImportance:
         positive("rows", rows)
         return events.Parallel((self._event,) * len(self.parts)) if self.parts else self._event
 
-    def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
-        conditions = self.sensitivity(positive("rows", rows)).conditions
-        charged = Guarantee(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            protected=self.protected,
-            against=(Adversary.PUBLIC,),
-            computational=False,
+    def own_guarantee(self, rows: int) -> Guarantee:
+        conditions = self.sensitivity(rows).conditions
+        return self.promise(
             mechanism="Gaussian noise on mean absolute attributions",
             composition="parallel over the parts" if self.parts else "one release",
             public_facts=("schema", "model and explainer", "number of records", *self._in_parts),
             assumptions=(*conditions, MODEL_OUTPUT_UNPUBLISHED, *(_PARTS if self.parts else ())),
         )
-        return with_artefacts(charged, self.origins)
 
     @property
     def _in_parts(self) -> tuple[str, ...]:
         return (f"parts: {', '.join(self.parts)}",) if self.parts else ()
 
-    def preview(self, rows: int = 1) -> Preview:
+    def accuracy(self, rows: int) -> Accuracy:
         """With noise for a population, or a part of it, of this many records."""
         noise = self.noise(rows)
-        return Preview(
-            event=self.cost(rows),
-            guarantees=self.guarantees(rows),
-            accuracy=str(noise.preview()),
-            standard_error=noise.sigma,
-            half_width=half_width(noise.sigma, NO_SAMPLING),
-            remarks=self.importance.remarks,
-        )
+        width = half_width(noise.sigma, NO_SAMPLING)
+        return Accuracy(str(noise.preview()), noise.sigma, width, self.importance.remarks)
 
     def means(self, rows: Any) -> list[NDArray[np.float64]]:
         """What noise is put on: the mean of each part. For the custodian, never for release."""
@@ -180,13 +156,7 @@ class PrivateGlobalImportance:
             standard_errors=np.broadcast_to(sigma, noisy.shape),
             half_widths=np.broadcast_to(width * sigma, noisy.shape),
             guarantees=self.guarantees(sum(len(records) for records in read)),
-            notes=(
-                OF_ABSOLUTE_VALUES,
-                *self._in_parts,
-                *self.importance.notes,
-                *notes_on_unprotected_data(self.origins),
-                NOT_CHARGED,
-            ),
+            notes=self.notes(OF_ABSOLUTE_VALUES, *self._in_parts, *self.importance.notes),
         )
 
     def _read(self, rows: Any) -> list[Records]:

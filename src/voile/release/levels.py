@@ -24,8 +24,9 @@ import numpy as np
 
 from voile.attribution import Groups, ShapleyInteractions, Speed, shapley_explainer
 from voile.core.errors import InvalidInput, Refused
-from voile.core.explanation import SUMMED, Explanation
+from voile.core.explanation import Explanation
 from voile.core.guarantee import Protected
+from voile.core.row_note import KnownNote
 from voile.core.schema import Schema
 from voile.models import WrappedModel, wrap
 from voile.privacy.accounting.conversion import gaussian_epsilon
@@ -36,8 +37,7 @@ from voile.release.contract import Release
 from voile.release.feature_clusters import Clusters
 from voile.release.granular import PrivateInteractions
 from voile.release.origin import Origin
-from voile.release.post_processed import ALL_PUBLIC, PostProcessed
-from voile.release.top_features import NAMES_ONLY
+from voile.release.post_processed import PostProcessed
 
 NOISE_SHARE: Final = 0.02
 """The default noise: its standard deviation on one value, as a share of the output's width."""
@@ -133,7 +133,7 @@ def at_level(
     origins: Sequence[Origin],
     clusters: Clusters | None = None,
     speed: Speed | None = None,
-) -> Release:
+) -> Release[Explanation]:
     """The release of a level, for a role.
 
     Args:
@@ -155,15 +155,14 @@ def at_level(
     return build(level, model, background, schema, everything, groups, speed or Speed())
 
 
-def stated(release: PrivateBackgroundShapley | PrivateInteractions) -> Stated:
+def stated(release: PrivateBackgroundShapley) -> Stated:
     """What a release that `at_level` made over a private background states."""
     level = member(Level, release.level)
-    single = release.single if isinstance(release, PrivateInteractions) else release
     return Stated(
         level=level,
         role=NEEDED[level],
         protected=release.protected,
-        players=single.players,
+        players=release.players,
         sensitivity=release.sensitivity,
         epsilon=release.epsilon,
     )
@@ -207,9 +206,9 @@ def derived(
         raise Refused(
             f"only summary and aggregate can be derived, not {level!s}: ask for a release"
         )
-    if not explanation.guarantees and ALL_PUBLIC not in explanation.notes:
+    if not explanation.guarantees and not explanation.carries(KnownNote.ALL_PUBLIC):
         raise Refused("only a released explanation can be passed on; this one has no guarantee")
-    if NAMES_ONLY in explanation.notes or SUMMED in explanation.notes:
+    if any(map(explanation.carries, (KnownNote.NAMES_ONLY, KnownNote.SUMMED))):
         raise Refused("names and sums are not attributions of features: they cannot be added up")
     if explanation.feature_names != schema.feature_names:
         raise Refused("sums are formed of every feature of the schema, at the detailed level")
@@ -230,7 +229,7 @@ def _public(
     origins: Sequence[Origin],
     groups: Groups | None,
     speed: Speed,
-) -> Release:
+) -> Release[Explanation]:
     wrapped = model if isinstance(model, WrappedModel) else wrap(model)
     kind: Any = ShapleyInteractions if level is Level.GRANULAR else shapley_explainer
     explainer = kind(wrapped, background, groups=groups, schema=schema, speed=speed)
@@ -246,10 +245,10 @@ def _private(
     origins: Sequence[Origin],
     groups: Groups | None,
     speed: Speed,
-) -> Release:
+) -> Release[Explanation]:
     kind = PrivateInteractions if level is Level.GRANULAR else PrivateBackgroundShapley
 
-    def build(epsilon: float) -> PrivateBackgroundShapley | PrivateInteractions:
+    def build(epsilon: float) -> PrivateBackgroundShapley:
         return kind(
             model,
             background.rows,
@@ -268,11 +267,8 @@ def _private(
     return build(epsilon_for(build(1.0), background.noise_share, background.delta))
 
 
-def epsilon_for(
-    release: PrivateBackgroundShapley | PrivateInteractions, noise_share: float, delta: float
-) -> float:
+def epsilon_for(release: PrivateBackgroundShapley, noise_share: float, delta: float) -> float:
     """The epsilon whose noise has this standard deviation, as a share of the output's width."""
-    single = release.single if isinstance(release, PrivateInteractions) else release
-    noise = width_of("noise_share", noise_share) * single.outputs.diameter
+    noise = width_of("noise_share", noise_share) * release.outputs.diameter
     found = gaussian_epsilon(noise / release.sensitivity.value, delta)
     return float(np.maximum(found, _LEAST_EPSILON))

@@ -17,21 +17,21 @@ from numpy.typing import NDArray
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.explanation_checks import distinct_names
-from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit
+from voile.core.guarantee import Guarantee, ProtectedUnit, RowPart
 from voile.core.schema.cells import read_numbers
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import GaussianMechanism, LaplaceMechanism
 from voile.privacy.mechanisms.parameters import checked_target
 from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import check_bounds, positive
-from voile.release.contract import NOT_CHARGED, Preview, ReleaseIdentity, RowsAre, parameters
+from voile.release.charged import Accuracy, ChargedRelease
 
 DECLARED: Final = "the sensitivity was declared by the user, not derived"
 _LARGEST: Final = 1e300
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyValues:
+class NoisyValues(ChargedRelease):
     """Laplace noise (delta = 0) or Gaussian noise on values of shape (rows, features, outputs).
 
     Guarantees
@@ -39,7 +39,7 @@ class NoisyValues:
         2. Values that are not finite count as 0; base values and data of an explanation that is
            handed in are not in the result.
 
-    Args:
+    Args: besides those of `ChargedRelease`:
         sensitivity: of all values of one call together; for the unit "explained row", of the values
             of one row. In the l1 norm for Laplace noise.
         epsilon, delta: of one call.
@@ -52,20 +52,17 @@ class NoisyValues:
 
     sensitivity: Sensitivity
     _: KW_ONLY
-    epsilon: float
-    delta: float
-    protected: Protected
     feature_names: Sequence[str]
     name: str
     model: str
     output_names: Sequence[str] = ("output",)
 
-    def __post_init__(self) -> None:
-        for field, given in (
+    def prepare(self) -> None:
+        for which, given in (
             ("feature_names", self.feature_names),
             ("output_names", self.output_names),
         ):
-            object.__setattr__(self, field, distinct_names(field, given, len(tuple(given))))
+            object.__setattr__(self, which, distinct_names(which, given, len(tuple(given))))
         if not self.feature_names or not self.output_names:
             raise InvalidInput("at least one feature and one output are needed")
         checked_target(self.epsilon, self.delta, pure=True)
@@ -73,8 +70,12 @@ class NoisyValues:
         self._noise(1)
 
     @property
-    def identity(self) -> ReleaseIdentity:
-        settings = {
+    def asked(self) -> tuple[str, str, str]:
+        return self.model, f"noisy {self.name}", "detailed"
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {
             "dataset": self.protected.dataset,
             "delta": self.delta,
             "epsilon": self.epsilon,
@@ -85,11 +86,10 @@ class NoisyValues:
             "sensitivity": self.sensitivity.value,
             "unit": self.protected.texts["unit"],
         }
-        return ReleaseIdentity(self.model, f"noisy {self.name}", "detailed", parameters(settings))
 
     @property
-    def rows_are(self) -> RowsAre:
-        return RowsAre.RECORD if self._by_row else RowsAre.POPULATION
+    def part(self) -> RowPart:
+        return RowPart.EXPLAINED if self._by_row else RowPart.POPULATION
 
     @property
     def _by_row(self) -> bool:
@@ -108,35 +108,19 @@ class NoisyValues:
     def cost(self, rows: int) -> PrivacyEvent:
         return self._noise(rows).event()
 
-    def guarantees(self, rows: int) -> tuple[Guarantee, ...]:  # noqa: ARG002
+    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         law = "Gaussian" if self.delta else "Laplace"
-        return (
-            Guarantee(
-                epsilon=self.epsilon,
-                delta=self.delta,
-                protected=self.protected,
-                against=(Adversary.PUBLIC,),
-                computational=False,
-                mechanism=f"{law} noise for a declared {self.sensitivity.norm} sensitivity of "
-                f"{self.sensitivity.value:g}",
-                composition="one release of each row; different rows in parallel"
-                if self._by_row
-                else "one release",
-                public_facts=("number and names of the values",),
-                assumptions=(DECLARED, *self.sensitivity.conditions),
-            ),
+        each = "one release of each row; different rows in parallel"
+        return self.promise(
+            mechanism=f"{law} noise for a declared {self.sensitivity.norm} sensitivity of "
+            f"{self.sensitivity.value:g}",
+            composition=each if self._by_row else "one release",
+            public_facts=("number and names of the values",),
+            assumptions=(DECLARED, *self.sensitivity.conditions),
         )
 
-    def preview(self, rows: int = 1) -> Preview:
-        shown = self._noise(rows).preview()
-        return Preview(
-            event=self.cost(rows),
-            guarantees=self.guarantees(rows),
-            accuracy=str(shown),
-            standard_error=shown.standard_deviation,
-            half_width=shown.half_width,
-            remarks=(DECLARED,),
-        )
+    def accuracy(self, rows: int) -> Accuracy:
+        return Accuracy.of(self._noise(rows).preview(), DECLARED)
 
     def draw(self, rows: Any) -> Explanation:
         """Noise on an array of values, or on the values of an explanation."""
@@ -153,7 +137,7 @@ class NoisyValues:
             standard_errors=np.full(noisy.shape, shown.standard_deviation),
             half_widths=np.full(noisy.shape, shown.half_width),
             guarantees=self.guarantees(len(noisy)),
-            notes=(DECLARED, "the base value is left out (0)", NOT_CHARGED),
+            notes=self.notes(DECLARED, "the base value is left out (0)"),
         )
 
     def _read(self, given: Any) -> NDArray[np.float64]:

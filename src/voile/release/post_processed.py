@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Guarantee
-from voile.release.contract import NOT_CHARGED, Preview, ReleaseIdentity, RowsAre, parameters
+from voile.core.guarantee import Guarantee, RowPart
+from voile.core.row_note import KnownNote
+from voile.release.contract import EXPLANATIONS, Preview, ReleaseIdentity, RowsAre, parameters
 from voile.release.origin import Origin, joint_guarantees, origins_digest, stated
 
 Explainer: TypeAlias = Callable[[Any], Explanation]
 """Any explainer of `voile.attribution`: rows in, an explanation without guarantee out."""
-ALL_PUBLIC: Final = "made from public artefacts only"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +40,9 @@ class PostProcessed:
     name: str
     level: str = "detailed"
     _promised: tuple[Guarantee, ...] = field(init=False, repr=False)
+    rows_are: ClassVar = RowsAre.PUBLIC
+    part: ClassVar = RowPart.TRAINING
+    codec: ClassVar = EXPLANATIONS
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "origins", stated(self.origins))
@@ -51,10 +54,6 @@ class PostProcessed:
         return ReleaseIdentity(
             self.model, f"post-processed {self.name}", self.level, parameters(settings)
         )
-
-    @property
-    def rows_are(self) -> RowsAre:
-        return RowsAre.PUBLIC
 
     def cost(self, rows: int) -> None:  # noqa: ARG002
         return None
@@ -71,6 +70,6 @@ class PostProcessed:
 
     def draw(self, rows: Any) -> Explanation:
         explained = self.explainer(rows)
-        public = () if self._promised else (ALL_PUBLIC,)
-        notes = (*explained.notes, *public, NOT_CHARGED)
+        public = () if self._promised else (KnownNote.ALL_PUBLIC,)
+        notes = (*explained.notes, *public, KnownNote.NOT_CHARGED)
         return replace(explained, guarantees=self._promised, notes=notes)

@@ -25,13 +25,13 @@ from numpy.typing import ArrayLike, NDArray
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
+from voile.core.row_note import KnownNote
 from voile.privacy.consistency import consistent_with_total
 from voile.privacy.mechanisms.parameters import number
 from voile.privacy.sensitivity.bound import width_of
 from voile.release.clipped import clipped
 from voile.release.federated import NORMAL
 from voile.release.origin import PUBLIC, Origin, joint_guarantees, trained_privately
-from voile.release.post_processed import ALL_PUBLIC
 
 PROJECTED: Final = "moved to add up to a public or released prediction minus base"
 AGREEING: Final = "moved to add up to the same as another release of these rows"
@@ -82,7 +82,7 @@ def projected(explanation: Explanation, total: PublicTotal | ReleasedTotal) -> E
     return replace(
         moved,
         guarantees=joint_guarantees([_origin(explanation), trained_privately(*total.guarantees)]),
-        notes=tuple(note for note in moved.notes if note != ALL_PUBLIC),
+        notes=tuple(note for note in moved.notes if note is not KnownNote.ALL_PUBLIC),
     )
 
 
@@ -125,7 +125,7 @@ def _moved_to(mine: Explanation, other: Explanation) -> Explanation:
     moved = _moved(mine, other.values.sum(axis=1), deviation, AGREEING)
     joint = joint_guarantees([_origin(mine), _origin(other)])
     # What is made from one private release is not made from public artefacts only.
-    false = {ALL_PUBLIC} if joint else set()
+    false = {KnownNote.ALL_PUBLIC} if joint else set()
     notes = dict.fromkeys((*mine.notes, *other.notes, AGREEING))
     kept = tuple(note for note in notes if note not in false)
     return replace(moved, guarantees=joint, notes=kept)
@@ -133,7 +133,7 @@ def _moved_to(mine: Explanation, other: Explanation) -> Explanation:
 
 def _origin(released: Explanation) -> Origin:
     """What was promised about a release; refused if nothing was, though it is not public."""
-    if not released.guarantees and ALL_PUBLIC not in released.notes:
+    if not released.guarantees and not released.carries(KnownNote.ALL_PUBLIC):
         raise Refused(
             "only a released explanation can be joined with another; this one has no guarantee"
         )

@@ -7,15 +7,17 @@ post-processing (`PostProcessed`). What is lost: how features depend on each oth
 
 from __future__ import annotations
 
+import io
 import math
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.core.errors import Refused
-from voile.core.guarantee import Adversary, Guarantee, Protected, Relation
+from voile.core.guarantee import Guarantee, Relation, RowPart
+from voile.core.input_file import damaged
 from voile.core.schema import Categories, Domain, FeatureValues, Numbers, Rows, Schema
 from voile.privacy.accounting.conversion import zcdp_budget, zcdp_to_epsilon
 from voile.privacy.events import Zcdp
@@ -23,6 +25,9 @@ from voile.privacy.mechanisms import DiscreteGaussian, GaussianMechanism
 from voile.privacy.mechanisms.parameters import checked_target
 from voile.privacy.sensitivity import Norm, OutputSet, Sensitivity, histogram, shapley_background
 from voile.privacy.sensitivity.bound import check_bounds, positive
+from voile.release.charged import Accuracy
+from voile.release.contract import Codec
+from voile.release.made_once import STORED, ArtefactRelease, MadeOnce
 from voile.release.origin import Origin, trained_privately
 from voile.release.records import Records
 
@@ -32,89 +37,131 @@ _CELLS: Final = "which values fall into which cell of a histogram: equal parts o
 
 
 @dataclass(frozen=True, eq=False)
-class SyntheticBackground:
+class SyntheticBackground(MadeOnce):
     """Rows that anybody may see, and what was promised about the records they were made from.
 
-    Args:
+    Args: besides those of `MadeOnce`:
         rows: synthetic, inside the schema.
         histograms: the published counts with noise, one array for each feature.
-        event: what publishing them costs, once.
-        guarantee: what it promises.
-        charge: the ledger's name for the charge that paid for `event`
-            (`voile.workflows.explain.paid_synthetic_background` sets it).
+        guarantee: what publishing them promises.
     """
 
     rows: Rows
     histograms: tuple[NDArray[np.int64], ...]
-    event: Zcdp
     guarantee: Guarantee
-    charge: str | None = None
+    what: ClassVar = "rows"
+    paid_with: ClassVar = "paid_synthetic_background"
 
     @property
     def origin(self) -> Origin:
         """Refused for rows that nobody paid for: what is made from them would pass as free."""
-        if not self.charge:
-            raise Refused(
-                "these rows were made from protected records and nobody was charged for them: "
-                "voile.workflows.explain.paid_synthetic_background makes and charges them"
-            )
+        self.check_paid()
         return trained_privately(self.guarantee)
 
 
-def synthetic_background(
-    records: Any,
-    schema: Schema,
-    *,
-    protected: Protected,
-    epsilon: float,
-    delta: float,
-    size: int = 1_000,
-    bins: int = BINS,
-    seed: int | None = None,
-) -> SyntheticBackground:
-    """Noisy histograms of protected records, and rows drawn from them.
+@dataclass(frozen=True, eq=False)
+class PrivateHistograms(ArtefactRelease):
+    """Noisy histograms of protected records, and rows drawn from them: a `SyntheticBackground`.
 
-    Nothing is charged here, so no release takes them yet: `paid_synthetic_background` of
-    `voile.workflows.explain` does both.
+    Guarantees
+        1. (epsilon, delta) for each record, once, for all histograms together.
+        2. Nothing is divided by the number of records: under "add or remove one" it is private.
 
-    Args:
-        records: a table or an array.
-        schema: what is public about them.
-        protected: a row of their data set, under any relation: nothing is divided by their number.
+    Args: besides those of `ArtefactRelease`:
+        protected: a row of their data set, under any relation.
         epsilon, delta: of the publication, once.
         size: how many rows are drawn; costs nothing.
         bins: cells of a feature with bounds.
         seed: of the draw from the published histograms, which is post-processing.
     """
-    epsilon, delta = checked_target(epsilon, delta, pure=False)
-    cells = [cell_count(feature.domain, bins) for feature in schema.features]
-    sensitivity = histograms_sensitivity(len(cells), protected.relation)
-    check_bounds(sensitivity, protected)
-    sigma = sensitivity.value / math.sqrt(2 * zcdp_budget(epsilon, delta)) * (1 + 1e-9)
-    mechanism = DiscreteGaussian(sigma=sigma, sensitivity=sensitivity, shape=(sum(cells),))
-    found = Records.read_any(records, schema)
-    noisy = mechanism.randomise(np.concatenate(_counts(found, schema, cells)))
-    published = tuple(np.split(noisy, np.cumsum(cells)[:-1]))
-    event = mechanism.event()
-    guarantee = Guarantee(
-        epsilon=zcdp_to_epsilon(event.rho, delta),
-        delta=delta,
-        protected=protected,
-        against=(Adversary.PUBLIC,),
-        computational=False,
-        mechanism=f"discrete Gaussian noise of standard deviation {sigma:.6g} on histograms of "
-        f"{len(cells)} features",
-        composition="all histograms together, by zero-concentrated differential privacy",
-        public_facts=("schema", _CELLS),
-        assumptions=(*sensitivity.conditions, "running time is not observed"),
-    )
-    draw = np.random.default_rng(seed)
-    columns = [
-        _values(feature.domain, counts, positive("size", size), draw)
-        for feature, counts in zip(schema.features, published, strict=True)
-    ]
-    rows = schema.clamp(np.column_stack(columns))
-    return SyntheticBackground(rows, published, event, guarantee)
+
+    _: KW_ONLY
+    size: int = 1_000
+    bins: int = BINS
+    seed: int | None = None
+    _noise: DiscreteGaussian = field(init=False, repr=False)
+    part: ClassVar = RowPart.BACKGROUND
+    name: ClassVar = "synthetic background"
+
+    def prepare(self) -> None:
+        positive("size", self.size)
+        epsilon, delta = checked_target(self.epsilon, self.delta, pure=False)
+        sensitivity = histograms_sensitivity(len(self.cells), self.protected.relation)
+        check_bounds(sensitivity, self.protected)
+        sigma = sensitivity.value / math.sqrt(2 * zcdp_budget(epsilon, delta)) * (1 + 1e-9)
+        shape = (sum(self.cells),)
+        noise = DiscreteGaussian(sigma=sigma, sensitivity=sensitivity, shape=shape)
+        object.__setattr__(self, "_noise", noise)
+        object.__setattr__(self, "_read", Records.read_any(self.records, self.schema))
+
+    @cached_property
+    def cells(self) -> list[int]:
+        """Of each feature's histogram."""
+        return [cell_count(feature.domain, self.bins) for feature in self.schema.features]
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {
+            "bins": self.bins,
+            "delta": self.delta,
+            "epsilon": self.epsilon,
+            "rows": self.public_size,
+            "size": self.size,
+        }
+
+    def cost(self, rows: int) -> Zcdp:
+        positive("rows", rows)
+        return self._noise.event()
+
+    def own_guarantee(self, rows: int) -> Guarantee:
+        return self.promise(
+            epsilon=zcdp_to_epsilon(self.cost(rows).rho, self.delta),
+            mechanism=f"discrete Gaussian noise of standard deviation {self._noise.sigma:.6g} on "
+            f"histograms of {len(self.cells)} features",
+            composition="all histograms together, by zero-concentrated differential privacy",
+            public_facts=("schema", _CELLS),
+            assumptions=(*self._noise.sensitivity.conditions, "running time is not observed"),
+        )
+
+    def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
+        return Accuracy.of(self._noise.preview(), "values are counts of records in a cell")
+
+    def draw(self, rows: Any = None) -> SyntheticBackground:  # noqa: ARG002
+        noisy = self._noise.randomise(np.concatenate(_counts(self._read, self.schema, self.cells)))
+        published = tuple(np.split(noisy, np.cumsum(self.cells)[:-1]))
+        draw = np.random.default_rng(self.seed)
+        columns = [
+            _values(feature.domain, counts, self.size, draw)
+            for feature, counts in zip(self.schema.features, published, strict=True)
+        ]
+        return self._made(self.schema.clamp(np.column_stack(columns)), published)
+
+    def _made(self, rows: Rows, histograms: tuple[NDArray[np.int64], ...]) -> SyntheticBackground:
+        (guarantee,) = self.guarantees(1)
+        return SyntheticBackground(rows, histograms, guarantee, event=self.cost(1))
+
+    @property
+    def codec(self) -> Codec[SyntheticBackground]:
+        """Arrays one after the other, in numpy's own format."""
+        return Codec(_pack, self._unpack)
+
+    def _unpack(self, content: bytes) -> SyntheticBackground:
+        expected = [(self.size, len(self.cells)), *((count,) for count in self.cells)]
+        buffer = io.BytesIO(content)
+        with damaged(STORED):
+            rows, *histograms = (
+                np.lib.format.read_array(buffer, allow_pickle=False) for _ in expected
+            )
+            if [rows.shape, *(counts.shape for counts in histograms)] != expected:
+                raise ValueError(f"expected arrays of shapes {expected}")
+            return self._made(rows, tuple(histograms))
+
+
+def _pack(made: SyntheticBackground) -> bytes:
+    buffer = io.BytesIO()
+    for array in (made.rows, *made.histograms):
+        np.lib.format.write_array(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
 
 
 def histograms_sensitivity(features: int, relation: Relation) -> Sensitivity:
@@ -197,5 +244,5 @@ def break_even(
     return (
         f"a synthetic background of noisy histograms with at most as much error on average, for "
         f"features taken as independent, costs at most as much as {count:,} explanations and is "
-        "free ever after (voile.release.synthetic_background)"
+        "free ever after (voile.workflows.explain.paid_synthetic_background)"
     )

@@ -8,17 +8,16 @@ what was not. For one person's row see `TopFeaturesOfRow`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee, Protected
-from voile.core.schema import Schema
+from voile.core.guarantee import Guarantee, RowPart
+from voile.core.row_note import KnownNote, Note
 from voile.privacy.accounting.conversion import zcdp_budget
 from voile.privacy.events import BoundedRange, PrivacyEvent, Repeated
 from voile.privacy.mechanisms import ExponentialMechanism
@@ -29,66 +28,47 @@ from voile.privacy.sensitivity import (
     signed_mean_shapley_coordinate,
 )
 from voile.privacy.sensitivity.bound import check_bounds, positive
-from voile.release.artefact_guarantees import notes_on_unprotected_data, with_artefacts
-from voile.release.contract import NOT_CHARGED, Preview, ReleaseIdentity, RowsAre, parameters
-from voile.release.origin import Origin, origins_digest, refuse_unprotected, stated
+from voile.release.charged import Accuracy, ExplainerRelease
+from voile.release.origin import origins_digest
 from voile.release.per_row import EXPLAINER_IS_STATELESS, PerRow
-from voile.release.post_processed import Explainer
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 
-NAMES_ONLY: Final = "names, not attributions: +1 or -1 where a feature was named, else 0"
 # Rounding of a mean over n rows, relative to the share 1/n of one of them.
 ROUNDING: Final = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateTopFeatures:
+class PrivateTopFeatures(ExplainerRelease):
     """The k features with the largest mean attribution over a private population, best first.
 
     Guarantees
         1. (epsilon, delta) for each row of the population, for all k choices together.
         2. Only names, directions and their order leave; the explained rows do not.
 
-    Args:
+    Args: besides those of `ExplainerRelease`:
         explainer: of one output, whose background does not depend on the population.
-        schema: rows are clamped to it.
         k: how many features are named.
         output_width: R, the width of the range that the model's output is clamped to; attributions
             of a row are clamped to ±R one by one.
         epsilon, delta: of the whole release; with delta = 0 it is pure.
         protected: a row of the population; blank one or replace one.
-        origins: of everything that the explainer holds.
-        model: digest of what is explained, for the record.
-        name: of the explainer, for the record.
         signed: name the direction too; otherwise features are chosen by mean |attribution|.
     """
 
-    explainer: Explainer
     _: KW_ONLY
-    schema: Schema
     k: int
     output_width: float
-    epsilon: float
-    delta: float
-    protected: Protected
-    origins: Sequence[Origin]
-    model: str
-    name: str
     signed: bool = True
-    level: str = "detailed"
-    _inner: PerRow = field(init=False, repr=False)
+    part: ClassVar = RowPart.POPULATION
+    way: ClassVar = "top features by"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "origins", stated(self.origins))
-        refuse_unprotected(self.protected.dataset, self.origins, role="population")
+    def prepare(self) -> None:
         checked_target(self.epsilon, self.delta, pure=True)
         check_bounds(self.sensitivity(1), self.protected)
-        inner = PerRow(self.explainer, self.schema)
-        check_one_output(inner)
-        if positive("k", self.k) > inner.players:
-            raise InvalidInput(f"of {inner.players} features {self.k} cannot be named")
-        object.__setattr__(self, "_inner", inner)
-        self.guarantees(1)  # what does not add up is said now
+        super().prepare()
+        check_one_output(self._inner)
+        if positive("k", self.k) > self._inner.players:
+            raise InvalidInput(f"of {self._inner.players} features {self.k} cannot be named")
 
     def sensitivity(self, rows: int) -> Sensitivity:
         """How far one row moves the score of each candidate, the rounding of the mean included."""
@@ -106,8 +86,8 @@ class PrivateTopFeatures:
         return max(pure, math.sqrt(8 * rho / self.k) * (1 - 1e-12))
 
     @property
-    def identity(self) -> ReleaseIdentity:
-        settings = {
+    def settings(self) -> dict[str, object]:
+        return {
             "dataset": self.protected.dataset,
             "delta": self.delta,
             "epsilon": self.epsilon,
@@ -118,25 +98,13 @@ class PrivateTopFeatures:
             "schema": self.schema.digest,
             "signed": self.signed,
         }
-        return ReleaseIdentity(
-            self.model, f"top features by {self.name}", self.level, parameters(settings)
-        )
-
-    @property
-    def rows_are(self) -> RowsAre:
-        return RowsAre.POPULATION
 
     def cost(self, rows: int) -> PrivacyEvent:
         positive("rows", rows)
         return Repeated(BoundedRange(self.epsilon_each), self.k)
 
-    def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
-        promise = Guarantee(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            protected=self.protected,
-            against=(Adversary.PUBLIC,),
-            computational=False,
+    def own_guarantee(self, rows: int) -> Guarantee:
+        return self.promise(
             mechanism=f"exponential mechanism, epsilon {self.epsilon_each:.6g} for each choice",
             composition=f"{self.k} choices, "
             + ("one after the other" if not self.delta else "as concentrated or basic, the better"),
@@ -147,15 +115,12 @@ class PrivateTopFeatures:
                 MODEL_OUTPUT_UNPUBLISHED,
             ),
         )
-        return with_artefacts(promise, self.origins)
 
-    def preview(self, rows: int = 1) -> Preview:
+    def accuracy(self, rows: int) -> Accuracy:
         candidates = self._inner.players * (2 if self.signed else 1)
         choice = self._choice(rows, candidates).preview()
-        return Preview(
-            event=self.cost(rows),
-            guarantees=self.guarantees(rows),
-            accuracy=f"features whose mean attributions lie {choice.gap:.4g} apart are told apart "
+        return Accuracy(
+            f"features whose mean attributions lie {choice.gap:.4g} apart are told apart "
             f"with 95 % (the output range is {self.output_width:g} wide)",
         )
 
@@ -170,12 +135,8 @@ class PrivateTopFeatures:
             values[feature] = sign
             order.append((feature, sign))
         said = _said(self._inner, order, signed=self.signed)
-        return names_only(
-            values[np.newaxis],
-            self._inner,
-            self.guarantees(len(inside)),
-            (f"named in this order: {said}", *notes_on_unprotected_data(self.origins)),
-        )
+        notes = self.notes(KnownNote.NAMES_ONLY, f"named in this order: {said}")
+        return names_only(values[np.newaxis], self._inner, self.guarantees(len(inside)), notes)
 
     def scores(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
         """Of each candidate: features upward, then, where directions are named, downward."""
@@ -226,7 +187,7 @@ def names_only(
     values: NDArray[np.float64],
     inner: PerRow,
     guarantees: tuple[Guarantee, ...],
-    notes: tuple[str, ...],
+    notes: tuple[Note, ...],
 ) -> Explanation:
     return Explanation(
         values=values,
@@ -234,5 +195,5 @@ def names_only(
         feature_names=inner.known.feature_names,
         output_names=inner.known.output_names,
         guarantees=guarantees,
-        notes=(NAMES_ONLY, *notes, NOT_CHARGED),
+        notes=notes,
     )

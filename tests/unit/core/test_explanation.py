@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from tests.protecting import about
 from voile.core.errors import InvalidInput
-from voile.core.explanation import NO_GUARANTEE, SUMMED, Explanation
+from voile.core.explanation import NO_GUARANTEE, Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
+from voile.core.row_note import KnownNote
 
 ROWS, FEATURES, OUTPUTS = 4, 3, 2
 NAMES = ("age", "bmi", "ward")
@@ -483,9 +484,9 @@ def test_a_group_has_no_data_and_errors_only_if_there_were_some() -> None:
 
 def test_sums_are_noted_exactly_once() -> None:
     once = complete().group({"body": ["age", "bmi"]})
-    assert once.notes == ("measured twice", SUMMED)
-    assert once.group({"all": ["body", "ward"]}).notes == ("measured twice", SUMMED)
-    assert SUMMED == "sum of attributions"
+    assert once.notes == ("measured twice", KnownNote.SUMMED)
+    assert once.group({"all": ["body", "ward"]}).notes == ("measured twice", KnownNote.SUMMED)
+    assert str(KnownNote.SUMMED) == "sum of attributions"
 
 
 def test_a_group_may_take_the_name_of_a_member() -> None:

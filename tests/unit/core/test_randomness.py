@@ -16,7 +16,8 @@ from scipy import stats
 from tests.faults.forking import child, lines
 from voile.core import randomness
 from voile.core.errors import InvalidInput
-from voile.core.randomness import SEEDED_NOISE, GeneratorSource, Seeded, StreamCipher
+from voile.core.randomness import GeneratorSource, Seeded, StreamCipher
+from voile.core.row_note import KnownNote
 
 Noise = Callable[[ArrayLike, float], NDArray[np.float64]]
 NOISES = [randomness.laplace, randomness.gaussian]
@@ -118,8 +119,8 @@ def test_a_seed_makes_it_reproducible() -> None:
 
 def test_what_is_seeded_says_so_and_the_rest_does_not() -> None:
     sources: list[GeneratorSource] = [Seeded(1), StreamCipher()]
-    assert [source.note for source in sources] == [SEEDED_NOISE, None]
-    assert SEEDED_NOISE == "no privacy guarantee (seeded noise)"
+    assert [source.note for source in sources] == [KnownNote.SEEDED_NOISE, None]
+    assert str(KnownNote.SEEDED_NOISE) == "no privacy guarantee (seeded noise)"
     with pytest.raises(TypeError):
         Seeded(1, note=None)  # type: ignore[call-arg]
     with pytest.raises(AttributeError):

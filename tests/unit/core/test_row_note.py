@@ -10,12 +10,12 @@ import pytest
 from voile import Explanation
 from voile.audit_log import explanation_rows
 from voile.core.errors import InvalidInput
-from voile.core.row_note import RowNote, note_from_plain, note_to_plain
+from voile.core.row_note import KnownNote, Note, RowNote, note_from_plain, note_to_plain
 
 LATE = RowNote("too late", (0, 2, 3))
 
 
-def explained(*notes: str | RowNote, rows: int = 4) -> Explanation:
+def explained(*notes: Note, rows: int = 4) -> Explanation:
     values = np.arange(2.0 * rows).reshape(rows, 2)
     return Explanation(
         values=values, base_values=np.zeros(1), feature_names=("a", "b"), notes=notes
@@ -67,3 +67,25 @@ def test_notes_about_rows_that_are_not_there() -> None:
             RowNote("late", rows)
     with pytest.raises(InvalidInput, match="of 3 rows"):
         explained(LATE, rows=3)
+
+
+def test_a_text_that_says_what_a_known_note_says_is_that_note() -> None:
+    """Whether somebody wrote the words, or a file holds them."""
+    written = explained(str(KnownNote.SEEDED_NOISE), "for people", LATE)
+    assert written.notes[0] is KnownNote.SEEDED_NOISE
+    assert written.carries(KnownNote.SEEDED_NOISE)
+    assert not written.carries(KnownNote.NOT_CHARGED)
+    assert Explanation.from_bytes(written.to_bytes()).carries(KnownNote.SEEDED_NOISE)
+    assert written[1:2].carries(KnownNote.SEEDED_NOISE)
+    assert not explained("no privacy guarantee").carries(KnownNote.SEEDED_NOISE)
+    assert not explained(RowNote(str(KnownNote.ALL_PUBLIC), (0,))).carries(KnownNote.ALL_PUBLIC)
+
+
+def test_known_notes_are_stored_and_shown_as_their_text() -> None:
+    plain = note_to_plain(KnownNote.NOT_CHARGED)
+    assert type(plain) is str
+    assert note_from_plain(plain) is KnownNote.NOT_CHARGED
+    assert f"note: {plain}" in repr(explained(KnownNote.NOT_CHARGED))
+    alike = [explained(each) for each in (KnownNote.SUMMED, str(KnownNote.SUMMED))]
+    assert alike[0] == alike[1]
+    assert [*explanation_rows(alike[0])] == [*explanation_rows(alike[1])]

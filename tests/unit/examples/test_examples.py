@@ -9,7 +9,7 @@ from examples import credit_decision, fraud_alert, hospital_risk
 
 from voile import Explanation
 from voile.audit_log import CheckOutcome
-from voile.workflows.explain import NOTHING_TO_CHARGE
+from voile.core.row_note import KnownNote
 
 SMALLEST_PICTURE = 5_000
 
@@ -19,7 +19,7 @@ def test_the_applicant_learns_why_and_can_check_it(tmp_path: Path) -> None:
     outcomes = {step.name: step.outcome for step in story.checked.steps}
     assert story.checked.verified
     assert outcomes["answer"] is outcomes["inclusion"] is CheckOutcome.CHECKED
-    assert NOTHING_TO_CHARGE in story.explained.explanation.notes
+    assert KnownNote.NOTHING_TO_CHARGE in story.explained.explanation.notes
     assert story.explained.explanation.guarantees[0].epsilon == credit_decision.EPSILON
     assert "Article 22" in story.letter
     assert "Article 86" in story.letter

@@ -24,7 +24,8 @@ from tests.unit.federation.toys import (
 )
 from voile import Relation
 from voile.core.errors import Refused, UnreadableFile
-from voile.core.randomness import SEEDED_NOISE, Seeded
+from voile.core.randomness import Seeded
+from voile.core.row_note import KnownNote
 from voile.federation import (
     CountingGuard,
     FedAdam,
@@ -183,7 +184,7 @@ def test_a_checkpoint_keeps_the_note_of_what_it_was_made_of(tmp_path: Path) -> N
     first = continued(tmp_path, nodes, 7)
     again = continued(tmp_path, nodes, None)  # the clients of today have fresh noise
     assert digest_of_arrays(again.arrays) == digest_of_arrays(first.arrays)
-    assert first.note == again.note == SEEDED_NOISE
+    assert first.note == again.note == KnownNote.SEEDED_NOISE
 
 
 def test_a_stored_update_is_sent_with_the_note_that_it_was_made_with(tmp_path: Path) -> None:
@@ -192,15 +193,15 @@ def test_a_stored_update_is_sent_with_the_note_that_it_was_made_with(tmp_path: P
     fresh = client("ash", guard=nodes, folder=tmp_path, seed=None)
     again = fresh.answer(Instruction("pull", 1, START))
     assert again.resent
-    assert again.note == SEEDED_NOISE
+    assert again.note == KnownNote.SEEDED_NOISE
     assert fresh.answer(Instruction("pull", 2, START)).note is None
 
 
 def test_an_update_that_could_not_be_used_was_seen_with_its_note() -> None:
-    odd = Odd("odd", lambda i: honest("odd", i, arrays={}, note=SEEDED_NOISE))
+    odd = Odd("odd", lambda i: honest("odd", i, arrays={}, note=str(KnownNote.SEEDED_NOISE)))
     found = rounds_over([odd]).run(stage(clients_per_round=1, rounds=1), START)
     assert [row.outcome for row in found.rows] == [Outcome.WRONG_SHAPE]
-    assert found.note == SEEDED_NOISE
+    assert found.note == KnownNote.SEEDED_NOISE
 
 
 def test_what_does_not_say_with_what_randomness_it_was_made_is_refused(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from tests.unit.federation.toys import rounds_over
 from voile.attribution import FastShap
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Protected, ProtectedUnit, Relation
-from voile.core.randomness import SEEDED_NOISE, Seeded
+from voile.core.randomness import Seeded
+from voile.core.row_note import KnownNote
 from voile.datasets import ClinicFederation, Dataset, clinic_federation
 from voile.federation import (
     Booking,
@@ -36,7 +37,6 @@ from voile.pipelines.private_explainer import (
     BLACK_BOX,
     EXPLAINER,
     FOREIGN_BOX,
-    NOT_PRIVATE,
     SURROGATE,
     Facts,
     PipelinePlan,
@@ -50,7 +50,7 @@ from voile.pipelines.private_explainer import (
     train_private_explainer,
 )
 from voile.privacy.events import Composed, Gaussian, PoissonSampled, Repeated
-from voile.release import NOT_CHARGED, PUBLIC, trained_on, trained_privately
+from voile.release import PUBLIC, trained_on, trained_privately
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 from voile.training import arrays_of, with_arrays
 
@@ -345,7 +345,7 @@ def test_what_is_made_with_seeded_noise_says_so(
     found = run(plan, records, sources=SeededSources(1))
     explanation = found.of_surrogate(clinic.reference[:1])
     assert explanation.guarantees == ()
-    assert SEEDED_NOISE in explanation.notes
+    assert KnownNote.SEEDED_NOISE in explanation.notes
     again = run(plan, records, sources=SeededSources(1))
     for stage in (BLACK_BOX, SURROGATE):
         first, second = found.results[stage].arrays, again.results[stage].arrays
@@ -380,7 +380,7 @@ def test_settings_of_the_paper(
     else:
         explanation = found.by_network(found.trained_explainer, rows)
     assert bool(explanation.guarantees) is promised
-    assert (NOT_PRIVATE in explanation.notes) is not promised
+    assert (KnownNote.NOT_PRIVATE in explanation.notes) is not promised
     if setting is Setting.FULL_PRIVATE:
         assert explanation.guarantees[0].epsilon == pytest.approx(plan.figures.joint.epsilon)
     # The black box is private in every setting; against a server only if all stages were.
@@ -401,7 +401,7 @@ def test_the_twin_has_no_noise_and_promises_nothing(
     with pytest.raises(InvalidInput, match="without noise"):
         twin.epsilon(1e-5)
     found = run(twin, records, NoGuard())
-    assert NOT_PRIVATE in found.of_surrogate(clinic.reference[:1]).notes
+    assert KnownNote.NOT_PRIVATE in found.of_surrogate(clinic.reference[:1]).notes
     assert found.results[BLACK_BOX].rows[0].event == ""
 
 
@@ -456,12 +456,12 @@ def test_not_charged_stays_unless_an_account_was_named_with_every_answer(
     clinic: ClinicFederation,
 ) -> None:
     counted = trained.of_surrogate(clinic.reference[:1])
-    assert (len(counted.guarantees), counted.notes.count(NOT_CHARGED)) == (1, 1)
+    assert (len(counted.guarantees), counted.notes.count(KnownNote.NOT_CHARGED)) == (1, 1)
     says = "each client did what it states"
     assert any(each.startswith(says) for each in counted.guarantees[0].assumptions)
     paid = run(plan, records, Charging(CAP))
     assert {row.account for r in paid.results.values() for row in r.rows} == {"clinic v1: all"}
-    assert NOT_CHARGED not in paid.of_surrogate(clinic.reference[:1]).notes
+    assert KnownNote.NOT_CHARGED not in paid.of_surrogate(clinic.reference[:1]).notes
 
 
 def test_noise_is_really_added(plan: PipelinePlan, records: dict[str, TableRecords]) -> None:

@@ -14,8 +14,8 @@ from voile.core.guarantee import Relation
 from voile.core.schema import Categories, Feature, Numbers, Schema
 from voile.privacy.accounting.conversion import gaussian_noise_multiplier
 from voile.privacy.events import Gaussian
-from voile.release import PUBLIC, declared_clusters, private_clusters, public_clusters
-from voile.release.feature_clusters import _moments, _scaled, moments_sensitivity
+from voile.release import PUBLIC, PrivateClusters, declared_clusters, public_clusters
+from voile.release.feature_clusters import _moments, _read, _scaled, moments_sensitivity
 
 NAMES = tuple("abcdef")
 SCHEMA = Schema(
@@ -50,7 +50,7 @@ def test_features_that_go_together_or_against_each_other_are_found() -> None:
 
 
 def test_private_clusters_are_found_with_enough_rows_and_carry_their_price() -> None:
-    found = private_clusters(people(30_000), epsilon=8.0, count=4, **PRIVATE)
+    found = PrivateClusters(people(30_000), epsilon=8.0, count=4, **PRIVATE).draw()
     assert found.groups == WANTED
     assert isinstance(found.event, Gaussian)
     assert found.origin.guarantees[0].epsilon == 8.0
@@ -77,11 +77,11 @@ def test_the_search_over_corners_stays_below_the_sensitivity_of_moments(
 
 def test_protected_rows_are_clamped_and_null_records_add_nothing() -> None:
     rows = np.array([[np.nan, np.inf, -1e9, 0.0, 1.0, 7.0], [np.nan] * 6])
-    scaled = _scaled(rows, SCHEMA)
+    scaled = _scaled(_read(rows, SCHEMA), SCHEMA)
     assert (np.abs(scaled) <= 1).all()
     assert scaled[0, 1] == 1.0
     assert not scaled[1].any()
-    assert private_clusters(rows, epsilon=1.0, **PRIVATE).groups
+    assert PrivateClusters(rows, epsilon=1.0, **PRIVATE).draw().groups
 
 
 def test_constant_features_do_no_harm() -> None:
@@ -108,6 +108,6 @@ def test_the_noise_is_that_of_the_moments_sensitivity(monkeypatch: pytest.Monkey
         return values
 
     monkeypatch.setattr("voile.core.randomness.gaussian", seen)
-    private_clusters(people(400), epsilon=1.0, **PRIVATE)
+    PrivateClusters(people(400), epsilon=1.0, **PRIVATE).draw()
     bound = moments_sensitivity(features=6, rows=400, relation=Relation.BLANK_ONE)
     assert scales[0] >= bound.value * gaussian_noise_multiplier(1.0, 1e-5)

@@ -15,8 +15,8 @@ from tests.protecting import about, joined
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
-from voile.core.randomness import SEEDED_NOISE
-from voile.release import NOT_CHARGED, FederatedAggregate, Silo, trained_privately
+from voile.core.row_note import KnownNote
+from voile.release import FederatedAggregate, Silo, trained_privately
 from voile.release.refining import agreeing
 
 
@@ -42,7 +42,7 @@ def explained(*guarantees: Guarantee, value: float = 0.0, error: float = 1.0) ->
         standard_errors=np.full(values.shape, error),
         half_widths=np.full(values.shape, 1.959964 * error),
         guarantees=guarantees,
-        notes=(NOT_CHARGED,),
+        notes=(KnownNote.NOT_CHARGED,),
     )
 
 
@@ -105,7 +105,7 @@ def test_means_are_weighted_by_declared_sizes_and_errors_propagate() -> None:
     assert both.base_values == pytest.approx(1.0)
     assert both.standard_errors == pytest.approx(error)
     assert both.half_widths == pytest.approx(1.959964 * error)
-    assert NOT_CHARGED in both.notes
+    assert KnownNote.NOT_CHARGED in both.notes
 
 
 def test_errors_that_cannot_be_joined_are_not_invented() -> None:
@@ -153,7 +153,7 @@ def test_what_is_not_noised_at_the_source_is_refused() -> None:
     with pytest.raises(Refused, match="at the source"):
         Silo(explained(), 5)
     with pytest.raises(Refused, match="at the source"):
-        Silo(replace(explained(promise("x")), notes=(SEEDED_NOISE,)), 5)
+        Silo(replace(explained(promise("x")), notes=(KnownNote.SEEDED_NOISE,)), 5)
 
 
 def test_what_does_not_fit_together_is_refused() -> None:

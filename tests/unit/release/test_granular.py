@@ -51,7 +51,7 @@ def release(table: Any, background: Any, **changes: Any) -> PrivateInteractions:
 
 
 def everything(one: PrivateInteractions, row: Any) -> Any:
-    return np.concatenate([one.single.before_noise(row), one.pairs(row)], axis=1).ravel()
+    return np.concatenate([one.before_noise(row), one.pairs(row)], axis=1).ravel()
 
 
 @pytest.mark.parametrize("speed", [Speed(), Speed(short_cuts=CONSTANT_WORK)])
@@ -63,7 +63,7 @@ def test_before_noise_it_is_what_exact_methods_give(speed: Speed) -> None:
     pairs = ShapleyInteractions(table_model(table), background)(rows).values[:, 3:]
     single = ExactShapley(table_model(table), background)(rows)
     assert np.allclose(one.pairs(rows), pairs)
-    assert np.allclose(one.single.before_noise(rows)[:, :3], single.values)
+    assert np.allclose(one.before_noise(rows)[:, :3], single.values)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -128,7 +128,7 @@ def test_half_widths_hold_as_often_as_they_say() -> None:
     table, background = draw.random((3, 3, 3)), draw.integers(0, 3, (50, 3)).astype(float)
     one = release(table, background)
     row = np.ones((1, 3))
-    truth = np.concatenate([one.single.before_noise(row)[:, :3], one.pairs(row)], axis=1)
+    truth = np.concatenate([one.before_noise(row)[:, :3], one.pairs(row)], axis=1)
     drawn = one.draw(np.repeat(row, 500, axis=0))
     inside = int((np.abs(drawn.values - truth) <= drawn.half_widths).sum())
     assert binomtest(inside, drawn.values.size, 0.95).pvalue > 1e-6

@@ -12,8 +12,8 @@ from tests.contract.releases import MODEL, PEOPLE, SCHEMA
 from tests.protecting import row_of
 from voile.attribution import ExactShapley
 from voile.core.errors import InvalidInput, Refused
-from voile.core.explanation import SUMMED
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.core.row_note import KnownNote
 from voile.core.schema import Feature, Numbers, Schema
 from voile.models import Box, wrap
 from voile.release import (
@@ -22,16 +22,15 @@ from voile.release import (
     PostProcessed,
     PrivateBackground,
     PrivateBackgroundShapley,
+    PrivateClusters,
     PrivateInteractions,
     Release,
     Role,
     at_level,
     declared_clusters,
     derived,
-    private_clusters,
 )
 from voile.release.levels import NEEDED, stated
-from voile.release.top_features import NAMES_ONLY
 
 PRIVATE = PrivateBackground(
     PEOPLE,
@@ -87,7 +86,7 @@ def test_public_rows_cost_nothing_and_private_rows_do() -> None:
         assert at(level, PEOPLE[:5]).cost(1) is None
         assert at(level).cost(1) is not None
     assert isinstance(at(Level.DETAILED, PEOPLE[:5]), PostProcessed)
-    assert isinstance(at(Level.DETAILED), PrivateBackgroundShapley)
+    assert type(at(Level.DETAILED)) is PrivateBackgroundShapley
     assert isinstance(at(Level.GRANULAR), PrivateInteractions)
 
 
@@ -99,14 +98,14 @@ def test_many_players_over_public_rows_are_sampled() -> None:
 
 
 def test_clusters_that_cost_something_carry_their_guarantee_forward() -> None:
-    paid = private_clusters(
+    paid = PrivateClusters(
         PEOPLE,
         schema=SCHEMA,
         epsilon=1.0,
         delta=1e-6,
         protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "others"),
         count=2,
-    )
+    ).draw()
     with pytest.raises(Refused, match="nobody was charged"):
         at(Level.AGGREGATE, clusters=paid)
     paid = replace(paid, charge="charge 1")
@@ -177,7 +176,7 @@ def test_sums_are_free_and_labelled() -> None:
     coarse = derived(drawn, Level.SUMMARY, role=Role.READER, schema=SCHEMA)
     assert coarse.feature_names == ("person", "treatment")
     assert np.allclose(coarse.values[:, 0], drawn.values[:, 0] + drawn.values[:, 1])
-    assert SUMMED in coarse.notes
+    assert KnownNote.SUMMED in coarse.notes
     assert coarse.guarantees == drawn.guarantees
     clustered = derived(drawn, Level.AGGREGATE, role=Role.USER, schema=SCHEMA, clusters=CLUSTERS)
     assert clustered.feature_names == ("both", "sex")
@@ -198,6 +197,6 @@ def test_what_was_not_released_or_is_no_attribution_is_not_derived_from() -> Non
     refused(drawn, Level.DETAILED)
     refused(drawn, Level.AGGREGATE, role=Role.READER, clusters=CLUSTERS)
     refused(drawn, Level.AGGREGATE, clusters=paid)
-    refused(replace(drawn, notes=(*drawn.notes, NAMES_ONLY)))
+    refused(replace(drawn, notes=(*drawn.notes, KnownNote.NAMES_ONLY)))
     refused(derived(drawn, Level.SUMMARY, role=Role.READER, schema=SCHEMA))
     refused(at(Level.SUMMARY, PEOPLE[:5]).draw(PEOPLE[:2]))

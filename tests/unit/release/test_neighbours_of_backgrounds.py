@@ -29,7 +29,7 @@ from voile.release import (
     OverItself,
     PrivateBackgroundShapley,
     PrivateGlobalImportance,
-    synthetic_background,
+    PrivateHistograms,
 )
 
 SCHEMA = Schema(
@@ -173,7 +173,7 @@ def test_synthetic_backgrounds_of_neighbours_look_alike(
     def look(rows: Any) -> tuple[Any, ...]:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            made = synthetic_background(form(rows), SCHEMA, size=7, **CHARGED)
+            made = PrivateHistograms(form(rows), SCHEMA, size=7, **CHARGED).draw()
         shapes = [counts.shape for counts in made.histograms]
         return made.rows.shape, shapes, made.event, made.guarantee, list(heard)
 

@@ -24,10 +24,10 @@ from voile.release import (
     PUBLIC,
     ClippedRelease,
     NoisyValues,
+    PrivateClusters,
     PrivateInteractions,
     PrivateTopFeatures,
     TopFeaturesOfRow,
-    private_clusters,
 )
 
 ORDER = "named in this order"
@@ -171,14 +171,14 @@ def test_values_that_somebody_brings(one: Any, other: Any, capsys: Any) -> None:
 @quick
 @given(rows)
 def test_clusters_are_found_whatever_one_row_holds(one: Any) -> None:
-    found = private_clusters(
+    found = PrivateClusters(
         np.array([one, (0.0, 1.0, 1.0)]),
         schema=SCHEMA,
         epsilon=1.0,
         delta=1e-5,
         protected=Protected(ProtectedUnit.ROW, Relation.REPLACE_ONE, "d"),
         count=2,
-    )
+    ).draw()
     assert sorted(sum(found.groups.values(), ())) == sorted(SCHEMA.feature_names)
 
 

@@ -11,12 +11,11 @@ from tests.contract.releases import MODEL, PEOPLE, SCHEMA, TRAINED
 from voile.attribution import Evaluations, ExactShapley, KernelShapley
 from voile.core.errors import Refused
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
+from voile.core.row_note import KnownNote
 from voile.models import Box, wrap
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, clipped_mean
 from voile.release import (
-    ALL_PUBLIC,
-    NOT_CHARGED,
     PUBLIC,
     PostProcessed,
     Release,
@@ -31,7 +30,7 @@ def released(*origins: Any, explainer: Any = None) -> PostProcessed:
 
 
 def test_it_costs_nothing_however_many_rows() -> None:
-    release: Release = released(TRAINED)
+    release: Release[Any] = released(TRAINED)
     assert release.cost(1) is release.cost(10**9) is None
     assert "costs nothing" in str(release.preview())
     assert release.guarantees(1) == release.guarantees(10**9) == TRAINED.guarantees
@@ -42,13 +41,13 @@ def test_values_are_those_of_the_explainer() -> None:
     drawn = released(TRAINED).draw(PEOPLE)
     assert np.array_equal(drawn.values, plain.values)
     assert drawn.guarantees == TRAINED.guarantees
-    assert ALL_PUBLIC not in drawn.notes
+    assert KnownNote.ALL_PUBLIC not in drawn.notes
 
 
 def test_public_artefacts_need_no_guarantee_and_say_why() -> None:
     drawn = released(PUBLIC).draw(PEOPLE[:1])
     assert drawn.guarantees == ()
-    assert drawn.notes == (ALL_PUBLIC, NOT_CHARGED)
+    assert drawn.notes == (KnownNote.ALL_PUBLIC, KnownNote.NOT_CHARGED)
 
 
 def test_sampling_errors_stay() -> None:

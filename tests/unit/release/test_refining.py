@@ -11,8 +11,8 @@ import pytest
 from tests.unit.release.test_federated import explained, promise
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
+from voile.core.row_note import KnownNote
 from voile.release import (
-    ALL_PUBLIC,
     PublicTotal,
     ReleasedTotal,
     agreeing,
@@ -160,8 +160,8 @@ def test_a_release_without_a_guarantee_is_joined_only_if_it_is_public() -> None:
         projected(bare, ReleasedTotal(0.0, 0.4, fine.guarantees))
     with pytest.raises(Refused, match="states none"):
         ReleasedTotal(0.0, 0.4, ())
-    public = replace(bare, notes=(ALL_PUBLIC,))
+    public = replace(bare, notes=(KnownNote.ALL_PUBLIC,))
     for after in (*agreeing(fine, public), projected(public, ReleasedTotal(0, 1, fine.guarantees))):
         assert after.guarantees == fine.guarantees
-        assert ALL_PUBLIC not in after.notes
-    assert ALL_PUBLIC in agreeing(public, public)[0].notes
+        assert KnownNote.ALL_PUBLIC not in after.notes
+    assert KnownNote.ALL_PUBLIC in agreeing(public, public)[0].notes

@@ -16,7 +16,7 @@ from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy.accounting.conversion import zcdp_to_epsilon
 from voile.privacy.events import Zcdp
 from voile.privacy.sensitivity import Norm, histogram
-from voile.release import PostProcessed, Release, SyntheticBackground, synthetic_background
+from voile.release import PostProcessed, PrivateHistograms, Release, SyntheticBackground
 from voile.release.records import Records
 from voile.release.synthetic import _counts, cell_count, histograms_sensitivity
 
@@ -34,7 +34,7 @@ def made(rows: Any = MANY, **settings: Any) -> SyntheticBackground:
         "delta": 1e-5,
         "seed": 0,
     }
-    return synthetic_background(rows, SCHEMA, **joined(chosen | settings))
+    return PrivateHistograms(rows, SCHEMA, **joined(chosen | settings)).draw()
 
 
 def test_histograms_of_rows_promise_nothing_about_users() -> None:
@@ -119,7 +119,7 @@ def test_more_records_than_noise_are_published_nearly_as_they_are() -> None:
 
 def test_what_is_made_from_it_is_post_processing() -> None:
     background = replace(made(size=20), charge="charge 1")
-    release: Release = PostProcessed(
+    release: Release[Any] = PostProcessed(
         ExactShapley(MODEL, background.rows, schema=SCHEMA),
         [background.origin],
         MODEL.digest,

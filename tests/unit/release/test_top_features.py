@@ -17,10 +17,10 @@ from tests.unit.release.own_rows import COMMON, SCHEMA, Array, itself
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.row_note import KnownNote
 from voile.core.schema import Feature, Numbers, Schema
 from voile.privacy.accounting import Basic, ZeroConcentrated
 from voile.release import PrivateTopFeatures, RowsAre, TopFeaturesOfRow, trained_on
-from voile.release.top_features import NAMES_ONLY
 
 RELATIONS = [Relation.BLANK_ONE, Relation.REPLACE_ONE]
 PEOPLE = np.tile([[-9.0, 0.5, 0.0]], (400, 1))
@@ -85,7 +85,7 @@ def test_a_clear_winner_is_named_with_its_direction_and_the_order_is_told() -> N
     drawn = of_people(epsilon=8.0, k=2).draw(PEOPLE)
     assert list(drawn.values[0, :2, 0]) == [-1.0, 1.0]
     assert "named in this order: a (-), b (+)" in drawn.notes
-    assert NAMES_ONLY in drawn.notes
+    assert KnownNote.NAMES_ONLY in drawn.notes
     assert drawn.data is None
     assert drawn.standard_errors is None
     assert not drawn.base_values.any()
@@ -180,7 +180,7 @@ def test_the_true_set_is_that_of_the_largest_sizes_and_ties_go_by_the_schema() -
 def test_at_a_large_epsilon_the_truth_is_named() -> None:
     rows = np.array([[-9.0, 0.5, 0.0], [1.0, 8.0, 0.0]])
     drawn = of_a_row(epsilon=10.0, signed=True).draw(np.repeat(rows, 50, axis=0))
-    assert NAMES_ONLY in drawn.notes
+    assert KnownNote.NAMES_ONLY in drawn.notes
     assert drawn.data is None
     assert (drawn.values[:50, 0, 0] == -1).mean() > 0.9
     assert (drawn.values[50:, 1, 0] == 1).mean() > 0.9

@@ -9,7 +9,6 @@ with `TableRecords`; and what comes of it, a `PrivateExplainer`.
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.objectives import BLACK_BOX, EXPLAINER, SURROGATE
 from voile.pipelines.private_explainer.explaining import (
-    NOT_PRIVATE,
     PrivateExplainer,
     train_private_explainer,
 )
@@ -30,7 +29,6 @@ __all__ = [
     "BLACK_BOX",
     "EXPLAINER",
     "FOREIGN_BOX",
-    "NOT_PRIVATE",
     "SURROGATE",
     "BudgetReadings",
     "Facts",

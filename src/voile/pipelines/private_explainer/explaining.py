@@ -19,6 +19,7 @@ from voile.core.errors import Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee
 from voile.core.randomness import GeneratorSource
+from voile.core.row_note import KnownNote
 from voile.federation.arrays import digest_of_arrays
 from voile.federation.history import HistoryRow, unbounded
 from voile.federation.pipeline import run_pipeline
@@ -36,12 +37,10 @@ from voile.pipelines.private_explainer.plan import (
     PipelinePlan,
 )
 from voile.pipelines.tables import NetworkModel
-from voile.release.contract import NOT_CHARGED
 from voile.release.origin import Origin, joint_guarantees, stated, trained_privately
 from voile.training import Progress, TrainingPlan, arrays_of, with_arrays
 
 ORDERS: Final = 200
-NOT_PRIVATE: Final = "no privacy guarantee (a stage was trained without noise)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +94,7 @@ class PrivateExplainer:
         """Guarantees and notes of whatever is made from these stages."""
         used = tuple(stage for stage in stages if stage in self.results)
         if any(self.plan.noise[stage] is None for stage in used):
-            return (), (NOT_PRIVATE,)
+            return (), (KnownNote.NOT_PRIVATE,)
         if self.note is not None:
             return (), (self.note,)
         return (self._joint(),) if used else (), self._not_charged if used else ()
@@ -104,7 +103,7 @@ class PrivateExplainer:
     def _not_charged(self) -> tuple[str, ...]:
         """Each answer says which account was charged with it; books that only count say none."""
         paid = all(row.account for row in self._rows if row.outcome.counts)
-        return () if paid else (NOT_CHARGED,)
+        return () if paid else (KnownNote.NOT_CHARGED,)
 
     @property
     def _rows(self) -> list[HistoryRow]:

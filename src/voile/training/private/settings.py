@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
+from voile.core.row_note import KnownNote
 from voile.privacy.events import Gaussian, PoissonSampled, PrivacyEvent, Repeated
 from voile.training.plan import Progress
 
@@ -149,7 +150,7 @@ class PrivateRun:
 
     event: PrivacyEvent
     clipping_norm: float
-    note: str | None
+    note: KnownNote | None
 
 
 def _above_zero(name: str, value: Any) -> None:

@@ -7,8 +7,9 @@ A tour, in the order of the walk:
 - get the release that keeps the promise: `build_release`
 - have it answered, charged, recorded and proved: `ReleaseService`, for rows with names and notes
   (`RowsToExplain`) or for strangers together (`ExplanationRequest`); what leaves is `Explained`
-- pay once for an artefact: `paid_synthetic_background`, `paid_clusters`; for anything else that is
-  bytes in the end: `Request`, `Drawn`, `ReleaseService.answer_request`
+- pay once for an artefact: `paid_synthetic_background`, `paid_clusters`, by
+  `ReleaseService.obtain`; for anything else that is bytes in the end: `Request`, `Drawn`,
+  `ReleaseService.answer_request`
 """
 
 from voile.workflows.explain.building import build_release
@@ -18,11 +19,10 @@ from voile.workflows.explain.paid_artefacts import paid_clusters, paid_synthetic
 from voile.workflows.explain.questions import RowsToExplain
 from voile.workflows.explain.released import Explained, OnRecord
 from voile.workflows.explain.requests import ExplanationRequest
-from voile.workflows.explain.service import NOTHING_TO_CHARGE, ReleaseService
+from voile.workflows.explain.service import ReleaseService
 from voile.workflows.explain.specification import ExplanationSpec, Protect
 
 __all__ = [
-    "NOTHING_TO_CHARGE",
     "Answer",
     "Drawn",
     "Explained",

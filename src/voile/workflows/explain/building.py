@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from voile.attribution import shapley_explainer
 from voile.core.errors import InvalidInput, Refused
+from voile.core.explanation import Explanation
 from voile.ledger import Account
 from voile.models import digest_of
 from voile.privacy.accounting.conversion import gaussian_epsilon
@@ -46,7 +47,9 @@ SHARE_OF_DELTA: Final = 0.1
 _SHOWN: Final = 12
 
 
-def build_release(inputs: ExplanationInputs, account: Account | None, rows: int) -> Release:
+def build_release(
+    inputs: ExplanationInputs, account: Account | None, rows: int
+) -> Release[Explanation]:
     """The release that protects what is to be protected.
 
     Args:
@@ -68,7 +71,7 @@ def build_release(inputs: ExplanationInputs, account: Account | None, rows: int)
     return _explained_row(inputs, account)
 
 
-def _training(inputs: ExplanationInputs) -> Release:
+def _training(inputs: ExplanationInputs) -> Release[Explanation]:
     spec = inputs.spec
     if inputs.learned is not None:
         _features_only(inputs)
@@ -87,7 +90,7 @@ def _training(inputs: ExplanationInputs) -> Release:
     )
 
 
-def _background(inputs: ExplanationInputs, account: Account) -> Release:
+def _background(inputs: ExplanationInputs, account: Account) -> Release[Explanation]:
     spec = inputs.spec
     private = PrivateBackground(
         _needed(inputs),
@@ -108,7 +111,7 @@ def _background(inputs: ExplanationInputs, account: Account) -> Release:
     )
 
 
-def _population(inputs: ExplanationInputs, account: Account, rows: int) -> Release:
+def _population(inputs: ExplanationInputs, account: Account, rows: int) -> Release[Explanation]:
     spec = inputs.spec
     delta = _delta(inputs, account)
     if spec.top is not None:
@@ -129,7 +132,9 @@ def _population(inputs: ExplanationInputs, account: Account, rows: int) -> Relea
     return _importance(inputs, account, rows, delta)
 
 
-def _importance(inputs: ExplanationInputs, account: Account, rows: int, delta: float) -> Release:
+def _importance(
+    inputs: ExplanationInputs, account: Account, rows: int, delta: float
+) -> Release[Explanation]:
     spec = inputs.spec
     importance: Importance
     if inputs.background is None and inputs.learned is None:
@@ -155,7 +160,7 @@ def _importance(inputs: ExplanationInputs, account: Account, rows: int, delta: f
     )
 
 
-def _explained_row(inputs: ExplanationInputs, account: Account) -> Release:
+def _explained_row(inputs: ExplanationInputs, account: Account) -> Release[Explanation]:
     spec = inputs.spec
     explainer, name = _explainer(inputs)
     common: dict[str, Any] = {

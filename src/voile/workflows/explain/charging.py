@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 from voile.audit_log import Draft, Encoded, RefusalRecord, ReleaseRecord, guarantees_digest
 from voile.audit_log.commitments import digest as commitment
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
-from voile.core.guarantee import Guarantee
+from voile.core.guarantee import Guarantee, RowPart
 from voile.core.storage import Transaction
 from voile.ledger import (
     Account,
@@ -31,7 +31,6 @@ from voile.ledger import (
     Charge,
     Grant,
     Question,
-    RowPart,
     Settled,
     check_fits,
     child_of,

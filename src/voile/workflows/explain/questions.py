@@ -24,8 +24,8 @@ from voile.core.guarantee import Relation
 from voile.core.row_note import Note, note_to_plain
 from voile.core.schema import is_table
 from voile.core.schema.cells import raw_column
-from voile.ledger import About, PublicInput, Question, RowPart
-from voile.release import ReleaseIdentity, RowsAre
+from voile.ledger import About, PublicInput, Question
+from voile.release import ReleaseIdentity
 
 Identifier: TypeAlias = str | int | float | None
 """As files and tables hold them; `voile.core.identifiers` says what they mean."""
@@ -65,14 +65,6 @@ class RowsToExplain:
             raise InvalidInput("expected at least one row, found none")
 
 
-PARTS_OF_ROWS = {
-    RowsAre.PUBLIC: RowPart.BACKGROUND,
-    RowsAre.POPULATION: RowPart.POPULATION,
-    RowsAre.RECORD: RowPart.EXPLAINED,
-}
-"""Which part the protected rows play. Where explained rows are public, the background is not."""
-
-
 def question(identity: ReleaseIdentity, account: str, about: About) -> Question:
     """Everything the answer depends on."""
     return Question(
@@ -93,6 +85,11 @@ def about_public(rows: Any, notes: Sequence[Note] = ()) -> PublicInput:
     """
     said = json.dumps([note_to_plain(note) for note in notes]).encode() if notes else b""
     return PublicInput(rows_digest(rows) + said)
+
+
+def about_artefact(name: str, dataset: str) -> PublicInput:
+    """What is made once from a data set: its name."""
+    return PublicInput(f"{name} of {dataset}".encode())
 
 
 Size: TypeAlias = int | list[tuple[str, int]] | None

@@ -10,8 +10,7 @@ import numpy as np
 
 from voile.audit_log import RowTree, explanation_bytes
 from voile.core.explanation import Explanation
-from voile.core.row_note import Note
-from voile.release import NOT_CHARGED
+from voile.core.row_note import KnownNote, Note
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def _first_few(names: Sequence[str], count: int = 5) -> str:
 
 def settled_notes(explanation: Explanation, *more: Note) -> Explanation:
     """The note "not charged" goes, because what carries it leaves only after the commit."""
-    notes = tuple(note for note in explanation.notes if note != NOT_CHARGED)
+    notes = tuple(note for note in explanation.notes if note is not KnownNote.NOT_CHARGED)
     return replace(explanation, notes=(*notes, *more))
 
 

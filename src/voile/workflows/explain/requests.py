@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from voile.core.errors import Refused
 from voile.core.guarantee import Guarantee
@@ -21,8 +21,8 @@ from voile.workflows.explain.per_record import (
     watched_records,
 )
 from voile.workflows.explain.questions import (
-    PARTS_OF_ROWS,
     RowsToExplain,
+    about_artefact,
     about_population,
     about_public,
     public_size,
@@ -53,7 +53,7 @@ class ExplanationRequest:
 class PublicFacts:
     """What is public about a release, found out once."""
 
-    release: Release
+    release: Release[Any]
     _costs: dict[int, tuple[PrivacyEvent | None, tuple[Guarantee, ...]]] = field(
         init=False, repr=False, default_factory=dict
     )
@@ -85,6 +85,11 @@ class PublicFacts:
         if self.release.rows_are is RowsAre.RECORD:
             check_account_of_records(account)
         return account
+
+    def artefact(self, request: ExplanationRequest) -> Request:
+        """The question for what the release makes once: asked again, it is answered again."""
+        dataset = self.cost(1)[1][0].protected.dataset
+        return self._request(request, 1, about_artefact(self.identity.explainer, dataset))
 
     def asking(self, custody: Custody, request: ExplanationRequest) -> Asking:
         """The questions of a request, as far as they can be made without the account."""
@@ -138,5 +143,5 @@ class PublicFacts:
             subject=self.subject(request),
             purpose=request.purpose,
             caller=request.caller,
-            part=PARTS_OF_ROWS[self.release.rows_are],
+            part=self.release.part,
         )

@@ -35,10 +35,11 @@ from voile.audit_log import (
 )
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
-from voile.core.row_note import notes_among
+from voile.core.row_note import KnownNote, notes_among
 from voile.core.storage import Transaction
 from voile.ledger import Alert, Question
 from voile.release import Preview, Release, RowsAre
+from voile.release.made_once import MadeOnce
 from voile.workflows.budget.verification import Evidence, verify
 from voile.workflows.custody import Custody
 from voile.workflows.explain.charging import (
@@ -55,11 +56,11 @@ from voile.workflows.explain.released import Explained, OnRecord, joined, settle
 from voile.workflows.explain.requests import ExplanationRequest, PublicFacts
 from voile.workflows.explain.walk import Draws, Missing, answer_callers
 
-NOTHING_TO_CHARGE: Final = "post-processing: nothing to charge"
 _MOST_KNOWN: Final = 256
 _log = logging.getLogger(__name__)
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
+Artefact = TypeVar("Artefact", bound=MadeOnce)
 Outcome: TypeAlias = Explained | Exception
 """What became of one request among several."""
 
@@ -78,7 +79,7 @@ class ReleaseService:
     on_alert: Callable[[Alert], object] | None = None
     _facts: dict[int, PublicFacts] = field(init=False, repr=False, default_factory=dict)
 
-    def preview(self, release: Release, rows: Any = 1, *, payer: str | None = None) -> Preview:
+    def preview(self, release: Release[Any], rows: Any = 1, *, payer: str | None = None) -> Preview:
         """What an answer for these rows, or this many, would cost and be like; nothing is charged.
 
         Args:
@@ -91,7 +92,7 @@ class ReleaseService:
 
     def answer(
         self,
-        release: Release,
+        release: Release[Explanation],
         rows: Any,
         *,
         payer: str | None = None,
@@ -126,7 +127,7 @@ class ReleaseService:
         raise outcome
 
     def answer_many(
-        self, release: Release, requests: Sequence[ExplanationRequest]
+        self, release: Release[Explanation], requests: Sequence[ExplanationRequest]
     ) -> list[Outcome]:
         """Answer strangers together: one look, one draw where rows are drawn one by one, one
         transaction, and for each an outcome of its own.
@@ -154,6 +155,29 @@ class ReleaseService:
             raise outcome
         (answer,) = outcome[1]
         return answer
+
+    def obtain(
+        self,
+        release: Release[Artefact],
+        *,
+        payer: str,
+        caller: str,
+        subject: str = "",
+        fresh: bool = False,
+    ) -> Artefact:
+        """What is made once from protected records, and used for ever: paid for, on record.
+
+        Asking again gives the same again, at no cost; who loses a race gets what the winner made.
+        """
+        facts = self._facts_of(release)
+        purpose = facts.identity.explainer
+        request = ExplanationRequest(
+            rows=RowsToExplain(None), payer=payer, caller=caller, purpose=purpose, subject=subject
+        )
+        answer = self.answer_request(
+            facts.artefact(request), lambda: _kept(release, release.draw(None)), fresh=fresh
+        )
+        return release.codec.unpack(answer.content).paid_by(answer.charge)
 
     # --- proofs ---------------------------------------------------------------------------------
 
@@ -205,12 +229,12 @@ class ReleaseService:
             for caller, found in drawn.items():
                 if not isinstance(found, Exception):
                     made.update({(caller, number): each for number, each in found.items()})
-            return {caller: _contents(found) for caller, found in drawn.items()}
+            return {caller: _contents(facts.release, found) for caller, found in drawn.items()}
 
         asking = [_caught(facts.asking, self.custody, r) for r in requests]
         outcomes = answer_callers(self.custody, asking, draw, self._tell)
         return [
-            each if isinstance(each, Exception) else _explained(caller, *each, made)
+            each if isinstance(each, Exception) else _explained(facts.release, caller, *each, made)
             for caller, each in enumerate(outcomes)
         ]
 
@@ -237,12 +261,12 @@ class ReleaseService:
         rows = request.rows
         rows.check()
         explanation = facts.release.draw(rows.rows)
-        explanation = settled_notes(explanation, *rows.notes, NOTHING_TO_CHARGE)
+        explanation = settled_notes(explanation, *rows.notes, KnownNote.NOTHING_TO_CHARGE)
         asked = question(facts.identity, "", about_public(rows.rows, rows.notes))
         call = free_call(self.custody, asked, facts.subject(request), explanation)
         return explanation, asked, call
 
-    def _facts_of(self, release: Release) -> PublicFacts:
+    def _facts_of(self, release: Release[Any]) -> PublicFacts:
         """Releases are frozen: the same object has the same facts."""
         known = self._facts.get(id(release))
         if known is None or known.release is not release:
@@ -272,7 +296,7 @@ def _caught(
 
 
 def _drawn(
-    release: Release, requests: Sequence[ExplanationRequest], missing: Missing
+    release: Release[Explanation], requests: Sequence[ExplanationRequest], missing: Missing
 ) -> dict[int, dict[int, Explanation] | Exception]:
     """Step 2: explanations of single records or of whole requests, with what is said about them."""
     if release.rows_are is RowsAre.RECORD and len(missing) > 1:
@@ -286,7 +310,7 @@ def _drawn(
 
 
 def _drawn_together(
-    release: Release, requests: Sequence[ExplanationRequest], missing: Missing
+    release: Release[Explanation], requests: Sequence[ExplanationRequest], missing: Missing
 ) -> dict[int, dict[int, Explanation] | Exception]:
     """Records are drawn one by one, whoever asks for them: one call of the explainer for all."""
     parts = [chosen(requests[caller].rows.rows, numbers) for caller, numbers in missing.items()]
@@ -300,7 +324,7 @@ def _drawn_together(
 
 
 def _drawn_alone(
-    release: Release, request: ExplanationRequest, numbers: Sequence[int]
+    release: Release[Explanation], request: ExplanationRequest, numbers: Sequence[int]
 ) -> dict[int, Explanation]:
     rows = request.rows
     if release.rows_are is not RowsAre.RECORD:
@@ -317,16 +341,21 @@ def _row_by_row(
 
 
 def _contents(
-    found: Mapping[int, Explanation] | Exception,
+    release: Release[Explanation], found: Mapping[int, Explanation] | Exception
 ) -> Mapping[int, Drawn] | Exception:
     if isinstance(found, Exception):
         return found
-    return {
-        number: Drawn(each.to_bytes(), explanation_bytes(each)) for number, each in found.items()
-    }
+    return {number: _kept(release, each) for number, each in found.items()}
+
+
+def _kept(release: Release[Made], made: Made) -> Drawn:
+    """The log commits to an explanation as any copy of it proves, to anything else as kept."""
+    committed = explanation_bytes(made) if isinstance(made, Explanation) else b""
+    return Drawn(release.codec.pack(made), committed)
 
 
 def _explained(
+    release: Release[Explanation],
     caller: int,
     questions: AccountQuestions,
     answers: Sequence[Answer],
@@ -335,7 +364,7 @@ def _explained(
     entries = []
     for number, (prepared, answer) in enumerate(zip(questions.prepared, answers, strict=True)):
         stored = answer.replayed or (caller, number) not in made
-        explanation = Explanation.from_bytes(answer.content) if stored else made[caller, number]
+        explanation = release.codec.unpack(answer.content) if stored else made[caller, number]
         asked = prepared.request.question.canonical_bytes
         entries.append(
             OnRecord(

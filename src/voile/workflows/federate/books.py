@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from voile import audit_log
 from voile.audit_log import AbsenceRecord, FederationRoundRecord, RefusalRecord
 from voile.core.errors import BudgetExceeded, Refused
-from voile.core.guarantee import Protected
+from voile.core.guarantee import Protected, RowPart
 from voile.core.storage import Transaction
 from voile.federation import Booking, Participation, RoundReport
-from voile.ledger import Charge, Opening, Planned, RowPart, recent_charges
+from voile.ledger import Charge, Opening, Planned, recent_charges
 from voile.ledger.event_text import event_for_log, event_text
 from voile.ledger.measures import written
 from voile.privacy.events import PrivacyEvent

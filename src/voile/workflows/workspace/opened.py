@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from voile.audit_log import Receipt
+from voile.core.explanation import Explanation
 from voile.release import Preview, Release
 from voile.workflows.custody import open_custody_at
 from voile.workflows.explain import (
@@ -51,7 +52,7 @@ class Workspace:
     service: ReleaseService
     _open: ExitStack
     _inputs: dict[str, ExplanationInputs] = field(init=False, default_factory=dict)
-    _built: dict[tuple[str, int], Release] = field(init=False, default_factory=dict)
+    _built: dict[tuple[str, int], Release[Explanation]] = field(init=False, default_factory=dict)
 
     @property
     def releases(self) -> tuple[str, ...]:
@@ -120,7 +121,7 @@ class Workspace:
             self._inputs[name] = load_inputs(spec, artefact, modules=self.file.folder)
         return self._inputs[name]
 
-    def _release(self, name: str, rows: int) -> Release:
+    def _release(self, name: str, rows: int) -> Release[Explanation]:
         """Built once; of a population it depends on the number of rows, which is public."""
         inputs = self._inputs_of(name)
         key = (name, rows if inputs.spec.protect is Protect.POPULATION else 0)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from voile.core.row_note import KnownNote
+
 
 class Known(np.random.Generator):
     """Words are those of a seed; every normal value is the same."""
@@ -24,7 +26,7 @@ class Known(np.random.Generator):
 
 
 class KnownSource:
-    note: str | None = "a test"
+    note: KnownNote | None = KnownNote.SEEDED_NOISE
 
     def __init__(self, draw: np.random.Generator) -> None:
         self._draw = draw

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
-from voile.core.randomness import SEEDED_NOISE, Seeded, StreamCipher
+from voile.core.randomness import Seeded, StreamCipher
+from voile.core.row_note import KnownNote
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.events import Gaussian, PoissonSampled, Repeated
 from voile.training import Batch, arrays_of, perceptron
@@ -325,7 +326,7 @@ def test_it_learns_and_says_where_noise_came_from() -> None:
         )
         notes.append(run.note)
         assert (made(rows).argmax(1) == labels).float().mean() > 0.85
-    assert notes == [None, SEEDED_NOISE, None]
+    assert notes == [None, KnownNote.SEEDED_NOISE, None]
 
 
 def test_runs_depend_on_the_source_alone() -> None:

@@ -48,24 +48,24 @@ from voile.core.errors import (
     UnreadableFile,
     VerificationFailed,
 )
-from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
+from voile.core.row_note import KnownNote
 from voile.ledger import Children, NamedRecord, Planned, ReplayKey
 from voile.ledger.event_text import event_from
 from voile.ledger.tables import ENTRIES
 from voile.release import (
-    NOT_CHARGED,
     PUBLIC,
+    Clusters,
     Level,
     PostProcessed,
+    PrivateClusters,
     Role,
     RowsAre,
     at_level,
     declared_clusters,
-    private_clusters,
     trained_on,
 )
 from voile.workflows.explain import (
-    NOTHING_TO_CHARGE,
     Answer,
     Explained,
     ExplanationInputs,
@@ -126,8 +126,8 @@ def test_what_costs_nothing_is_one_record_and_leaves_the_ledger_alone(house: Hou
     assert explained.charges == ()
     assert not explained.replayed
     assert explained.explanation.guarantees == (TRAINED,)
-    assert explained.explanation.notes[-1] == NOTHING_TO_CHARGE
-    assert NOT_CHARGED not in explained.explanation.notes
+    assert explained.explanation.notes[-1] == KnownNote.NOTHING_TO_CHARGE
+    assert KnownNote.NOT_CHARGED not in explained.explanation.notes
     assert np.array_equal(explained.explanation.values, exact()(ROWS).values)
     checked(house, explain, explained)
 
@@ -180,7 +180,8 @@ def test_two_free_calls_have_different_names_and_nonces(house: House) -> None:
 def about_rows(rows_are: RowsAre = RowsAre.PUBLIC) -> Costly:
     """As a release with a private background or population looks to the workflow."""
     headline = about(clipped().guarantees(1)[0], unit=ProtectedUnit.ROW)
-    return Costly(clipped(), rows_are=rows_are, guarantees=lambda _: (headline,))
+    part = RowPart.BACKGROUND if rows_are is RowsAre.PUBLIC else RowPart.POPULATION
+    return Costly(clipped(), rows_are=rows_are, part=part, guarantees=lambda _: (headline,))
 
 
 def clinic(house: House, epsilon: float = 3.0) -> None:
@@ -196,7 +197,7 @@ def test_public_rows_are_charged_once_and_recognised_by_value(house: House) -> N
     assert not first.replayed
     assert again.explanation == first.explanation
     assert (again.charges, again.records) == (first.charges, first.records)
-    assert NOT_CHARGED not in first.explanation.notes
+    assert KnownNote.NOT_CHARGED not in first.explanation.notes
     assert release.drawn == 1
     assert not explain(ROWS[:2]).replayed
     checked(house, explain, first)
@@ -689,12 +690,12 @@ def inputs(**changes: object) -> ExplanationInputs:
 
 
 def test_clusters_that_nobody_paid_for_are_refused() -> None:
-    found = private_clusters(
+    found = PrivateClusters(
         BACKGROUND,
         schema=SCHEMA,
         protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, DATASET),
         **CLUSTERED,  # type: ignore[arg-type]
-    )
+    ).draw()
     aggregate = {"level": Level.AGGREGATE, "declared": found}
     with pytest.raises(Refused, match="nobody was charged"):
         inputs(background=BACKGROUND, background_origin=PUBLIC, **aggregate)
@@ -730,6 +731,49 @@ def test_clusters_are_paid_for_once_and_carry_their_guarantee(house: House) -> N
     people(house)
     with pytest.raises(Refused, match="unit"):
         paid_clusters(house.service, "people", BACKGROUND, SCHEMA, **CLUSTERED)  # type: ignore[arg-type]
+    assert house.verify().verified
+
+
+def test_an_artefact_is_drawn_only_where_it_is_missing_and_would_fit(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.open("clinic", relation=Relation.BLANK_ONE, epsilon=2.0)
+    drawn = []
+    honest = PrivateClusters.draw
+
+    def watched(release: PrivateClusters, rows: object = None) -> Clusters:
+        drawn.append(release)
+        return honest(release, rows)
+
+    monkeypatch.setattr(PrivateClusters, "draw", watched)
+    where = (house.service, "clinic", BACKGROUND, SCHEMA)
+    first = paid_clusters(*where, **CLUSTERED)  # type: ignore[arg-type]
+    assert paid_clusters(*where, **CLUSTERED) == first  # type: ignore[arg-type]
+    assert len(drawn) == 1
+    with pytest.raises(BudgetExceeded):
+        paid_clusters(*where, epsilon=5.0, delta=1e-6, count=2)
+    assert len(drawn) == 1
+
+
+def test_an_artefact_can_be_previewed_for_the_account_that_would_pay(house: House) -> None:
+    house.open("clinic", relation=Relation.BLANK_ONE, epsilon=2.0)
+    account = house.custody.account("clinic")
+    release = PrivateClusters(
+        BACKGROUND,
+        SCHEMA,
+        protected=account.protected,
+        **CLUSTERED,  # type: ignore[arg-type]
+    )
+    seen = house.service.preview(release, payer="clinic")
+    assert seen.event == release.cost(1)
+    paid = house.service.obtain(release, payer="clinic", caller="grace")
+    assert (paid.event, paid.origin.guarantees) == (seen.event, seen.guarantees)
+    assert house.service.obtain(release, payer="clinic", caller="ada") == paid
+    again = house.service.obtain(release, payer="clinic", caller="ada", fresh=True)
+    assert again.charge != paid.charge
+    people(house)
+    with pytest.raises(Refused):
+        house.service.obtain(release, payer="people", caller="grace")
     assert house.verify().verified
 
 

@@ -75,36 +75,36 @@ def exact() -> ExactShapley:
     return ExactShapley(RUDE, BACKGROUND, schema=SCHEMA)
 
 
-def background(table: Table) -> tuple[Release, Any]:
+def background(table: Table) -> tuple[Release[Any], Any]:
     return PrivateBackgroundShapley(RUDE, table, schema=SCHEMA, **COMMON, **ROW), ROWS[:1]
 
 
-def pairs(table: Table) -> tuple[Release, Any]:
+def pairs(table: Table) -> tuple[Release[Any], Any]:
     return PrivateInteractions(RUDE, table, schema=SCHEMA, **COMMON, **ROW), ROWS[:1]
 
 
-def importance(table: Table) -> tuple[Release, Any]:
+def importance(table: Table) -> tuple[Release[Any], Any]:
     by = ByExplainer(exact(), Box(0, 1), SCHEMA)
     return PrivateGlobalImportance(by, **NAMED, **ROW), table
 
 
-def over_itself(table: Table) -> tuple[Release, Any]:
+def over_itself(table: Table) -> tuple[Release[Any], Any]:
     return PrivateGlobalImportance(OverItself(RUDE, SCHEMA), **NAMED, **ROW), table
 
 
-def top(table: Table) -> tuple[Release, Any]:
+def top(table: Table) -> tuple[Release[Any], Any]:
     release = PrivateTopFeatures(
         exact(), schema=SCHEMA, k=1, output_width=1.0, signed=False, **NAMED, **ROW
     )
     return release, table
 
 
-def clipped(table: Table) -> tuple[Release, Any]:
+def clipped(table: Table) -> tuple[Release[Any], Any]:
     own = NAMED | ITSELF
     return ClippedRelease(exact(), bound=0.5, epsilon=0.5, delta=1e-6, **own), table
 
 
-def top_of_row(table: Table) -> tuple[Release, Any]:
+def top_of_row(table: Table) -> tuple[Release[Any], Any]:
     return TopFeaturesOfRow(exact(), k=1, epsilon=0.5, **NAMED, **ITSELF), table
 
 
@@ -128,7 +128,7 @@ def replaced(income: Any, debt: Any, employed: Any) -> Table:
 
 
 def observed(
-    folder: Path, build: Callable[[Table], tuple[Release, Any]], table: Table
+    folder: Path, build: Callable[[Table], tuple[Release[Any], Any]], table: Table
 ) -> tuple[Any, ...]:
     """Everything that can be seen from outside but the noise."""
     house = House.create("memory:", folder)
@@ -187,7 +187,7 @@ def log_of(house: House) -> list[bytes]:
 @given(income=NUMBERS, debt=NUMBERS, employed=CATEGORIES)
 def test_neighbours_look_alike(
     tmp_path: Path,
-    build: Callable[[Table], tuple[Release, Any]],
+    build: Callable[[Table], tuple[Release[Any], Any]],
     income: Any,
     debt: Any,
     employed: Any,
@@ -201,7 +201,7 @@ def test_neighbours_look_alike(
 
 @pytest.mark.parametrize("build", RELEASES, ids=lambda build: build.__name__)
 def test_the_worst_neighbours_look_alike(
-    tmp_path: Path, build: Callable[[Table], tuple[Release, Any]]
+    tmp_path: Path, build: Callable[[Table], tuple[Release[Any], Any]]
 ) -> None:
     plain = observed(tmp_path, build, PLAIN)
     for worst in [(10.0, 1.0, "yes"), (3.0, 10.0, "no"), (3.0, 0.0, "no"), (None, None, None)]:
@@ -211,7 +211,7 @@ def test_the_worst_neighbours_look_alike(
 def test_the_fuzzer_can_tell(tmp_path: Path) -> None:
     """A release that hands on what a row provokes is seen at once."""
 
-    def naive(table: Table) -> tuple[Release, Any]:
+    def naive(table: Table) -> tuple[Release[Any], Any]:
         release, rows = clipped(table)
         explainer, whole = exact(), np.asarray(SCHEMA.rows(table))
 

@@ -1,0 +1,229 @@
+"""What all releases that cost privacy budget have in common stands here, once.
+
+`ChargedRelease` holds what every one of them is told and puts together identity, guarantees,
+preview and notes; `ModelRelease` adds what the model and all else that it computes with was made
+from; `ExplainerRelease` takes protected rows through any explainer. A release is left with its own
+argument: a bound, noise, and what it draws.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Final, Self
+
+from voile.core.guarantee import Adversary, Guarantee, Protected, RowPart
+from voile.core.row_note import KnownNote, Note
+from voile.core.schema import Schema
+from voile.privacy.events import PrivacyEvent
+from voile.privacy.mechanisms.preview import NoisePreview
+from voile.privacy.sensitivity.bound import positive
+from voile.release.artefact_guarantees import (
+    carried_forward,
+    notes_on_unprotected_data,
+    with_earlier,
+)
+from voile.release.contract import (
+    EXPLANATIONS,
+    Codec,
+    Preview,
+    ReleaseIdentity,
+    RowsAre,
+    parameters,
+)
+from voile.release.origin import Origin, refuse_unprotected, stated
+from voile.release.per_row import PerRow
+from voile.release.post_processed import Explainer
+
+ROLES: Final = {
+    RowPart.BACKGROUND: "background",
+    RowPart.POPULATION: "population",
+    RowPart.EXPLAINED: "data set of the explained rows",
+}
+ROWS_ARE: Final = {
+    RowPart.BACKGROUND: RowsAre.PUBLIC,  # what is explained over it
+    RowPart.POPULATION: RowsAre.POPULATION,
+    RowPart.EXPLAINED: RowsAre.RECORD,
+}
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How good a release will be; see `Preview`."""
+
+    words: str
+    standard_error: float | None = None
+    half_width: float | None = None
+    remarks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, noise: NoisePreview, *remarks: str) -> Self:
+        return cls(str(noise), noise.standard_deviation, noise.half_width, remarks)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ChargedRelease(ABC):
+    """A release that costs privacy budget.
+
+    Args:
+        protected: what is protected; refused if the bound of the release is about something else.
+        epsilon, delta: the price; a release says of what (a call, or each explained row).
+    """
+
+    protected: Protected
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        self.prepare()
+        self.guarantees(1)  # what does not add up is said now
+
+    # --- what a release says --------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def part(self) -> RowPart:
+        """Which part the protected rows play."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Check the settings against the bound, and derive the noise."""
+
+    @property
+    @abstractmethod
+    def asked(self) -> tuple[str, str, str]:
+        """Digest of the model, which release with which explainer, and level; for the identity."""
+
+    @property
+    @abstractmethod
+    def settings(self) -> dict[str, object]:
+        """All that tells it from another release of that kind, from public facts."""
+
+    @abstractmethod
+    def cost(self, rows: int) -> PrivacyEvent: ...
+
+    @abstractmethod
+    def own_guarantee(self, rows: int) -> Guarantee:
+        """Of the noise alone, whatever artefacts were made from; see `promise`."""
+
+    @abstractmethod
+    def accuracy(self, rows: int) -> Accuracy: ...
+
+    # --- what follows ---------------------------------------------------------------------------
+
+    @property
+    def codec(self) -> Codec[Any]:
+        return EXPLANATIONS
+
+    @property
+    def rows_are(self) -> RowsAre:
+        return ROWS_ARE[self.part]
+
+    @property
+    def identity(self) -> ReleaseIdentity:
+        return ReleaseIdentity(*self.asked, parameters(self.settings))
+
+    def promise(
+        self,
+        *,
+        mechanism: str,
+        composition: str,
+        public_facts: tuple[str, ...],
+        assumptions: tuple[str, ...],
+        epsilon: float | None = None,
+    ) -> Guarantee:
+        """About what is protected, at the stated price unless another one follows."""
+        return Guarantee(
+            epsilon=self.epsilon if epsilon is None else epsilon,
+            delta=self.delta,
+            protected=self.protected,
+            against=(Adversary.PUBLIC,),
+            computational=False,
+            mechanism=mechanism,
+            composition=composition,
+            public_facts=public_facts,
+            assumptions=assumptions,
+        )
+
+    def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
+        return (self.own_guarantee(positive("rows", rows)),)
+
+    def preview(self, rows: int = 1) -> Preview:
+        shown = self.accuracy(rows)
+        return Preview(
+            event=self.cost(rows),
+            guarantees=self.guarantees(rows),
+            accuracy=shown.words,
+            standard_error=shown.standard_error,
+            half_width=shown.half_width,
+            remarks=shown.remarks,
+        )
+
+    def notes(self, *own: Note) -> tuple[Note, ...]:
+        """What is noted about everything that is drawn, after what a release has to say itself."""
+        return (*own, KnownNote.NOT_CHARGED)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ModelRelease(ChargedRelease):
+    """An explanation of a model, which was made from data itself.
+
+    Args: besides those of `ChargedRelease`:
+        origins: of everything that it computes with.
+        level: the transparency level, for the record.
+    """
+
+    origins: Sequence[Origin]
+    level: str = "detailed"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "origins", stated(self.origins))
+        refuse_unprotected(self.protected.dataset, self.origins, role=ROLES[self.part])
+        super().__post_init__()
+
+    def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
+        """Its own first, then what the artefacts promise about other data.
+
+        An explained row is a record of its own, whatever the artefacts were made from.
+        """
+        (own,) = super().guarantees(rows)
+        if self.part is RowPart.EXPLAINED:
+            return own, *self._carried_forward
+        return with_earlier(own, self._carried_forward)
+
+    @cached_property
+    def _carried_forward(self) -> tuple[Guarantee, ...]:
+        return carried_forward(self.origins)
+
+    def notes(self, *own: Note) -> tuple[Note, ...]:
+        return super().notes(*own, *notes_on_unprotected_data(self.origins))
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainerRelease(ModelRelease):
+    """Protected rows through any explainer, each by itself (`PerRow`).
+
+    Args: besides those of `ModelRelease`:
+        explainer: any; all that it holds must be covered by `origins`.
+        schema: rows are clamped to it.
+        model: digest of what is explained, for the record.
+        name: of the explainer, for the record.
+    """
+
+    explainer: Explainer
+    _: KW_ONLY
+    schema: Schema
+    model: str
+    name: str
+    way: ClassVar[str]
+    """How the explainer is used, in words."""
+    _inner: PerRow = field(init=False, repr=False)
+
+    def prepare(self) -> None:
+        object.__setattr__(self, "_inner", PerRow(self.explainer, self.schema))
+
+    @property
+    def asked(self) -> tuple[str, str, str]:
+        return self.model, f"{self.way} {self.name}", self.level
