@@ -163,21 +163,21 @@ def settle(
 
     Whether everything fits is known before the first write: a single charge on an open account
     says so itself, anything else is checked here. So a refusal changes nothing but the log, opens
-    no account, and touches nobody else in the transaction.
+    no account, and touches nobody else in the transaction. If a charge were refused all the same
+    after another one was written, that is raised, and nothing of the transaction is kept.
 
     Args:
         drawn: answers to the questions with these numbers; what was answered before needs none.
     """
     found = _answered(custody, t, questions)
-    if len(found) > 1 or not custody.ledger.is_open(t, questions.prepared[0].charge.account):
-        refused = _refusal(custody, t, questions, found)
-        if refused is not None:
-            return refused
-    try:
-        return _settled(custody, t, questions, found, drawn)
-    except BudgetExceeded as exceeded:
-        _record_refusal(custody, t, questions, exceeded)
-        return exceeded
+    if len(found) == 1 and custody.ledger.is_open(t, questions.prepared[0].charge.account):
+        try:
+            return _settled(custody, t, questions, found, drawn)
+        except BudgetExceeded as exceeded:
+            _record_refusal(custody, t, questions, exceeded)
+            return exceeded
+    refused = _refusal(custody, t, questions, found)
+    return _settled(custody, t, questions, found, drawn) if refused is None else refused
 
 
 def _settled(

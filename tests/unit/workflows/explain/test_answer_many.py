@@ -82,6 +82,26 @@ def test_one_draw_and_two_transactions_for_all(
     assert house.verify().verified
 
 
+def test_a_charge_that_is_refused_after_another_was_written_undoes_both(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether all fit is known beforehand; this is what happens if that were wrong."""
+    people(house, epsilon=2.0)
+    house.service.answer(clipped(), RowsToExplain(ROWS[:1], ["a"]), payer="people", caller="ada")
+    before, size = balances(house), len(records(house))
+    monkeypatch.setattr("voile.workflows.explain.charging.check_fits", lambda *_: None)
+    greedy = RowsToExplain(np.repeat(ROWS[:1], 40, axis=0), identifiers=["a"] * 40)
+    together = [
+        ExplanationRequest(rows=greedy, payer="people", caller="bob", fresh=True),
+        asks("b"),
+    ]
+    with pytest.raises(BudgetExceeded):
+        house.service.answer_many(clipped(), together)
+    assert balances(house) == before
+    assert len(records(house)) == size
+    assert house.verify().verified
+
+
 def test_a_refusal_touches_nobody_else_and_leaves_no_account_behind(house: House) -> None:
     people(house, epsilon=2.0)
     house.service.answer(
