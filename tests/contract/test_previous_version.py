@@ -128,6 +128,17 @@ class TestDatabase:
         assert run("audit", "verify", "new.tlog-proof", *elsewhere)["verified"]
         run("budget", "verify", "log.db", "--replay-key", "replay.key")
 
+    def test_receipts_are_written_again_for_every_answer(self, run: Run) -> None:
+        """Also for one that was paid before its account was renewed, and for a free call."""
+        shown = run("audit", "show", "log.db", "--last", "20")["records"]
+        named = [each["charge"] for each in shown if each["kind"] == "release"]
+        (call,) = [str(each["index"]) for each in shown if each["kind"] == "post-processing"]
+        people = [f"people.receipts/{row}.voile" for row in range(3)]
+        answers = ["background.voile", "population.voile", *people, "free.voile"]
+        for charge, answer in zip([*named, call], answers, strict=True):
+            run("audit", "receipt", "log.db", charge, "--out", "again.tlog-proof")
+            assert run("audit", "verify", "again.tlog-proof", "--answer", answer)["verified"]
+
     def test_what_was_refused_is_refused_still(self, run: Run) -> None:
         words = [*BACKGROUND[:-1], "3"]
         assert "nothing was charged" in run(*words, code=3)["error"]["message"]

@@ -119,6 +119,35 @@ def test_each_row_of_a_free_call_gets_a_proof(run: Any) -> None:
     assert not run(*own, "proofs/1.voile", code=4)["verified"]
 
 
+def test_a_receipt_is_written_again_later(run: Any) -> None:
+    said = run(*asked("applicants.csv", *BACKGROUND), "--output", "e.voile")
+    again = ("audit", "receipt", "log.db", *said["charges"], "--out", "again.tlog-proof")
+    run(*again)
+    assert Path("again.tlog-proof").stat().st_mode & 0o777 == 0o600
+    assert run("audit", "verify", "again.tlog-proof", "--answer", "e.voile")["verified"]
+    assert "no charge 'x#1'" in run(*again[:3], "x#1", code=2)["error"]["message"]
+    run(*again[:-1], "log.db", code=2)
+
+
+def test_where_the_key_is_elsewhere_a_receipt_waits_for_a_checkpoint(run: Any) -> None:
+    key = Path("audit.key").rename("elsewhere.key")
+    said = run(*asked("applicants.csv", *BACKGROUND), "--output", "e.voile")
+    assert "receipts" not in said["written"]
+    assert "once one is" in said["unproved"]
+    again = ("audit", "receipt", "log.db", *said["charges"], "--out", "again.tlog-proof")
+    assert "`voile audit checkpoint`, where" in run(*again, code=2)["error"]["message"]
+    key.rename("audit.key")
+    run("audit", "checkpoint", "log.db")
+    Path("audit.key").unlink()
+    said = run(*asked("applicants.csv", *BACKGROUND), "--output", "e.voile")
+    assert said["replayed"]
+    assert said["written"]["receipts"] == ["e.tlog-proof"]
+    assert said["unproved"] == ""
+    run(*again)
+    for proof in ("again.tlog-proof", "e.tlog-proof"):
+        assert run("audit", "verify", proof, "--answer", "e.voile")["verified"]
+
+
 def test_keys_and_policy_lie_beside_the_database_that_is_named(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from voile.cli.audit.opening import as_invalid_input, log_in, open_database, policy_in
 from voile.cli.files import place_of, read_note, read_text
-from voile.cli.options import DatabaseArgument, OutOption
+from voile.cli.options import DatabaseArgument, KeyOption, OutOption, PolicyOption
 from voile.cli.output import ExitCode, JsonOption, print_facts, print_json, print_steps
 
 if TYPE_CHECKING:
@@ -52,6 +52,47 @@ def prove(
             content = "".join(f"{to_base64(item)}\n" for item in path).encode()
     # A receipt holds nonces, a proof between two trees holds hashes.
     replace_file(out, content, mode=0o644 if index is None else 0o600)
+    print_facts({"written": str(out), "bytes": len(content)}, as_json=as_json)
+
+
+def receipt(
+    database: DatabaseArgument,
+    charge: Annotated[
+        str,
+        typer.Argument(
+            metavar="CHARGE",
+            help="Name of a charge, or the number of the record of a call that cost nothing.",
+        ),
+    ],
+    key: KeyOption = None,
+    policy: PolicyOption = None,
+    replay_key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Key of questions; replay.key beside DATABASE if not given."
+        ),
+    ] = None,
+    out: OutOption = Path("receipt.tlog-proof"),
+    as_json: JsonOption = False,
+) -> None:
+    """Write the receipt of an answer again, with what opens it, at any later time.
+
+    A checkpoint is signed first if none covers the record yet; where the key is not here, run
+    `voile audit checkpoint` where it is.
+    """
+    from voile.core.atomic_file import replace_file
+    from voile.workflows.custody import check_named, open_custody_at, usual_place
+    from voile.workflows.explain import ReleaseService
+    from voile.workflows.output_check import check_outputs, files_of
+
+    check_named(key, policy, replay_key)
+    place = usual_place(database=database, signing_key=key, policy=policy, replay_key=replay_key)
+    check_outputs([out], files_of(place))
+    with open_custody_at(place, signing=None) as custody:
+        service = ReleaseService(custody)
+        free = charge.isdecimal()
+        content = bytes(service.receipt_of_call(int(charge)) if free else service.receipt(charge))
+    replace_file(out, content, mode=0o600)
     print_facts({"written": str(out), "bytes": len(content)}, as_json=as_json)
 
 

@@ -48,7 +48,7 @@ def free_call(
     """What the log will say about one call; the answer leaves after the commit."""
     call = secrets.token_hex(16)
     tree = RowTree.of(explanation_rows(explanation), _seed(custody.key, call))
-    nonces = custody.key.nonces(f"call {call}")
+    nonces = nonces_of_call(custody.key, call)
     promises = explanation.guarantees
     first = promises[0] if promises else None
     record = PostProcessingRecord(
@@ -82,6 +82,11 @@ def tree_of_call(key: ReplayKey, record: PostProcessingRecord, explanation: Expl
             "the explanation is not the one that this record commits to, or the key is another one"
         )
     return tree
+
+
+def nonces_of_call(key: ReplayKey, call: str) -> dict[str, bytes]:
+    """What opens the commitments of a call's record."""
+    return key.nonces(f"call {call}")
 
 
 def _seed(key: ReplayKey, call: str) -> bytes:

@@ -26,10 +26,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 from voile.audit_log import (
+    PostProcessingRecord,
     Receipt,
     Report,
     RowReceipt,
     Unsigned,
+    decode_record,
     explanation_bytes,
     issue_receipt,
 )
@@ -50,7 +52,7 @@ from voile.workflows.explain.charging import (
     leaving,
     prepare,
 )
-from voile.workflows.explain.free import FreeCall, free_call
+from voile.workflows.explain.free import FreeCall, free_call, nonces_of_call
 from voile.workflows.explain.questions import RowsToExplain, about_public, chosen, question, stacked
 from voile.workflows.explain.released import Explained, OnRecord, joined, settled_notes
 from voile.workflows.explain.requests import ExplanationRequest, PublicFacts
@@ -189,6 +191,17 @@ class ReleaseService:
         ledger = self.custody.ledger
         settled = self.custody.storage.read_snapshot(lambda t: ledger.paid(t, charge))
         return self._proof(settled.record, leaving(self.custody, settled).nonces)
+
+    def receipt_of_call(self, record: int) -> Receipt:
+        """The same for a call that cost nothing, which is known by the number of its record."""
+        log = self.custody.log
+        call = decode_record(self.custody.storage.read_snapshot(lambda t: log.record(t, record)))
+        if not isinstance(call, PostProcessingRecord):
+            raise InvalidInput(f"record {record} is not that of a call that cost nothing")
+        key = self.custody.place.replay_key
+        if not key.exists():
+            raise InvalidInput(f"{key}: the replay key is not here: name it with --replay-key")
+        return self._proof(record, nonces_of_call(self.custody.key, call.call))
 
     def receipts(self, explained: Explained) -> tuple[Receipt, ...]:
         """A proof for each entry; signed first, if need be."""
