@@ -193,7 +193,7 @@ class AuditLog:
         """Whether a checkpoint was published."""
         return latest_published(transaction) is not None
 
-    def signed(self, transaction: Reader) -> int:
+    def signed_size(self, transaction: Reader) -> int:
         """How many records the latest published checkpoint covers."""
         latest = latest_published(transaction)
         return 0 if latest is None else latest.size

@@ -119,7 +119,7 @@ class Keeper:
 
     def keep_up(self, storage: Storage, log: AuditLog) -> Kept:
         """The same, unless all of it was signed meanwhile: by another process, or on demand."""
-        size, signed = storage.submit(lambda t: (log.head(t).size, log.signed(t)))
+        size, signed = storage.submit(lambda t: (log.head(t).size, log.signed_size(t)))
         if size > signed or self.signer is None:
             return self.keep(storage, log)
         try:

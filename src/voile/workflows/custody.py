@@ -150,11 +150,11 @@ class Custody:
     def unsigned(self) -> int:
         """How many records are newer than the last checkpoint: if the database is set back to a
         state without them, nobody notices."""
-        return self.storage.read_snapshot(lambda t: self.log.head(t).size - self.log.signed(t))
+        return self.storage.read_snapshot(lambda t: self.log.head(t).size - self.log.signed_size(t))
 
     def covers(self, record: int) -> bool:
         """Whether a checkpoint was published over this record."""
-        return record < self.storage.read_snapshot(self.log.signed)
+        return record < self.storage.read_snapshot(self.log.signed_size)
 
     @property
     def can_sign(self) -> bool:

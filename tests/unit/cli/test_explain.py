@@ -134,6 +134,7 @@ def test_where_the_key_is_elsewhere_a_receipt_waits_for_a_checkpoint(run: Any) -
     said = run(*asked("applicants.csv", *BACKGROUND), "--output", "e.voile")
     assert "receipts" not in said["written"]
     assert "once one is" in said["unproved"]
+    assert run("audit", "show", "log.db")["unsigned"] == 1
     again = ("audit", "receipt", "log.db", *said["charges"], "--out", "again.tlog-proof")
     assert "`voile audit checkpoint`, where" in run(*again, code=2)["error"]["message"]
     key.rename("audit.key")

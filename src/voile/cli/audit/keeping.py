@@ -65,8 +65,9 @@ def show(
         head = check_stored(storage, log) if check else storage.submit(log.head)
         first = max(0, head.size - last)
         records = storage.submit(lambda t: log.records(t, first=first, limit=last)) if last else []
-        note = latest_checkpoint(storage)
+        note, signed = latest_checkpoint(storage), storage.submit(log.signed_size)
     said: dict[str, Any] = {"origin": log.origin, "size": head.size, "root": head.root.hex()}
+    said["unsigned"] = max(0, head.size - signed)
     said["checkpoint"] = None if note is None else note.decode()
     if as_json:
         shown = [{"index": first + n, **json.loads(r)} for n, r in enumerate(records)]
