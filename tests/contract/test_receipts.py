@@ -11,7 +11,7 @@ import pytest
 from tests.contract.releases import CASES, PEOPLE, SCHEMA
 from tests.unit.audit_log.examples import LOG_KEY
 from tests.unit.workflows.budget_examples import RULES, House
-from voile.audit_log import Outcome, Receipt, verify_receipt
+from voile.audit_log import CheckOutcome, Receipt, verify_receipt
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.ledger import Children, Opening
@@ -60,7 +60,7 @@ def check(receipt: Receipt, entry: OnRecord) -> None:
     report = verify_receipt(bytes(receipt), RULES, query=entry.question, answer=entry.answer)
     assert report.verified, report.failed
     opened = [step.outcome for step in report.steps if step.name in ("query", "answer")]
-    assert opened == [Outcome.CHECKED] * 2
+    assert opened == [CheckOutcome.CHECKED] * 2
 
 
 @pytest.mark.parametrize("name", CASES)
