@@ -1,4 +1,4 @@
-"""Protected rows through any explainer: each by itself, and none of them is ever heard of.
+"""Protected rows through any explainer: each by itself, without an error or warning about any.
 
 An explainer may raise, warn or give NaN because of what a row holds. Somebody who waits for the
 release would learn it. So everything public about the explainer is found out beforehand from public

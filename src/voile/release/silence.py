@@ -1,8 +1,8 @@
-"""Silence while protected rows are looked at: what a row provokes must not be heard of.
+"""Silence while protected rows are worked on: a warning that a row provokes would tell about it.
 
 Silent are warnings and the logging module, in the thread that looks at protected rows and in every
 thread that is started there meanwhile, until the silence ends. A process that is forked from such a
-thread stays silent: it works for the model. All other threads and processes are heard as ever.
+thread stays silent: it works for the model. All other threads and processes warn and log as ever.
 
 Not covered are threads that a model keeps from earlier, processes that it starts anew, and what it
 writes to its own files or straight to standard output and error: guarantees say so
@@ -44,7 +44,7 @@ _here = _Here()
 
 
 def silent() -> bool:
-    """Whether nothing may be heard of this thread."""
+    """Whether this thread must not warn or log."""
     return _here.silence is not None and _here.silence.lasts
 
 

@@ -51,7 +51,7 @@ def fit(
         optimiser.step()
         total, counted = total + float(mean.detach()), counted + 1
         if plan.is_check(step):
-            point = _look(network, loss, validation, step, total / counted, start)
+            point = _measured(network, loss, validation, step, total / counted, start)
             points.append(point)
             best.consider(network, point)
             total, counted = 0.0, 0
@@ -62,7 +62,7 @@ def fit(
     return TrainingHistory(tuple(points), kept, time.perf_counter() - start)
 
 
-def _look(
+def _measured(
     network: nn.Module,
     loss: Loss,
     validation: Batch | None,

@@ -48,7 +48,7 @@ class TrainingPlan:
 
 @dataclass(frozen=True)
 class TrainingPoint:
-    """One look during training: step, mean training loss since the last look, validation loss."""
+    """Losses during training: mean training loss since the point before, and validation loss."""
 
     step: int
     seconds: float

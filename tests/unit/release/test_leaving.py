@@ -1,4 +1,4 @@
-"""A model that leaves the process, or panics, because of a protected row is not heard either."""
+"""A model that leaves the process, or panics, because of a protected row tells nothing by it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROWS[1, 0] = 2.0
 
 
 @pytest.mark.parametrize("reason", [SystemExit, Panic])
-def test_a_background_row_is_not_heard(reason: type[BaseException]) -> None:
+def test_a_background_row_cannot_end_the_process(reason: type[BaseException]) -> None:
     release = PrivateBackgroundShapley(
         leaving(reason),
         ROWS,
@@ -47,7 +47,7 @@ def test_a_background_row_is_not_heard(reason: type[BaseException]) -> None:
 
 
 @pytest.mark.parametrize("reason", [SystemExit, Panic])
-def test_an_explained_row_is_not_heard(reason: type[BaseException]) -> None:
+def test_an_explained_row_cannot_end_the_process(reason: type[BaseException]) -> None:
     explainer = ExactShapley(leaving(reason), np.zeros((1, 3)), schema=SCHEMA)
     release = ClippedRelease(explainer, bound=0.5, epsilon=1.0, delta=1e-5, **COMMON)
     assert release.draw(ROWS).shape == (4, 3, 1)

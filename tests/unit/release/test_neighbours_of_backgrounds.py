@@ -1,4 +1,4 @@
-"""Protected rows never make themselves heard: a fuzzer over pairs of neighbouring data sets.
+"""Neighbouring backgrounds cannot be told apart from outside: a fuzzer over pairs of them.
 
 Whatever somebody outside can observe beside the noise (errors, warnings, shapes, names, notes,
 errors and guarantees, cost, preview, what is printed) must be the same for both.
@@ -190,7 +190,7 @@ class Loud(PrivateBackgroundShapley):
         return super().draw(rows)
 
 
-def test_the_fuzzer_hears_a_warning_that_depends_on_a_row() -> None:
+def test_the_fuzzer_notices_a_warning_that_depends_on_a_row() -> None:
     def loud(rows: Any) -> Any:
         release = Loud(model(always), rows, schema=SCHEMA, origins=[PUBLIC], **CHARGED)
         return release, release.draw(PUBLIC_ROWS)
@@ -200,7 +200,7 @@ def test_the_fuzzer_hears_a_warning_that_depends_on_a_row() -> None:
     assert observed(lambda: loud(quiet)) != observed(lambda: loud(noisy))
 
 
-def test_the_fuzzer_hears_an_error_that_depends_on_a_row() -> None:
+def test_the_fuzzer_notices_an_error_that_depends_on_a_row() -> None:
     """Explainers of `voile.attribution` promise nothing, and do raise."""
 
     def plain(rows: Any) -> Any:

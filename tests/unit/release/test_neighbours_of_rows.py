@@ -161,7 +161,7 @@ def test_tables_that_differ_in_one_record(
 
 @quick
 @given(one=rows, other=rows)
-def test_values_that_somebody_brings(one: Any, other: Any, capsys: Any) -> None:
+def test_values_handed_in_ready_made(one: Any, other: Any, capsys: Any) -> None:
     draw = noisy()
     seen = [observed(draw, np.array([last]), capsys) for last in (one, other)]
     assert seen[0] == seen[1]
@@ -182,7 +182,7 @@ def test_clusters_are_found_whatever_one_row_holds(one: Any) -> None:
     assert sorted(sum(found.groups.values(), ())) == sorted(SCHEMA.feature_names)
 
 
-def test_the_fuzzer_hears_an_explainer_that_is_not_kept_quiet(capsys: Any) -> None:
+def test_the_fuzzer_notices_an_explainer_that_is_not_silenced(capsys: Any) -> None:
     """The suite can fail: without the guard, one row is told from another."""
     loud = observed(nasty, np.array([[7.0, 0.0, 0.0]]), capsys)
     quiet = observed(nasty, np.array([[0.0, 0.0, 0.0]]), capsys)

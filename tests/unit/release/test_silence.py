@@ -1,4 +1,4 @@
-"""Silence: nothing is heard of the thread that looks at protected rows, all of the others."""
+"""Warnings and logging are off in the thread that works on protected rows, and in no other."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def heard_warning(text: str) -> bool:
     return False
 
 
-def test_nothing_is_heard_inside_and_everything_again_outside() -> None:
+def test_warnings_are_off_inside_and_on_again_outside() -> None:
     with silenced():
         assert not heard_warning("inside")  # pytest makes errors of warnings
         np.log(np.zeros(1))
     assert heard_warning("outside")
 
 
-def test_nothing_is_logged_inside_and_everything_again_outside(
+def test_logging_is_off_inside_and_on_again_outside(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with silenced():
@@ -67,7 +67,7 @@ def test_nothing_is_logged_inside_and_everything_again_outside(
     assert caplog.messages == ["outside"]
 
 
-def test_other_threads_are_heard(caplog: pytest.LogCaptureFixture) -> None:
+def test_other_threads_still_warn_and_log(caplog: pytest.LogCaptureFixture) -> None:
     def act() -> bool:
         LOGGER.error("from elsewhere")
         return heard_warning("from elsewhere")
@@ -76,7 +76,7 @@ def test_other_threads_are_heard(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == ["from elsewhere"]
 
 
-def test_filters_that_another_thread_keeps_beyond_a_silence_silence_nothing() -> None:
+def test_filters_another_thread_copied_during_a_silence_ignore_nothing_afterwards() -> None:
     """Old: what it saved in the middle of a silence was "ignore everything", and it came back."""
     kept = meanwhile(lambda: (saved := warnings.catch_warnings(), saved.__enter__())[0])
     kept.__exit__(None, None, None)
@@ -84,7 +84,7 @@ def test_filters_that_another_thread_keeps_beyond_a_silence_silence_nothing() ->
 
 
 @pytest.mark.parametrize("action", ["error", "always"])
-def test_filters_that_another_thread_changes_in_a_silence_do_not_break_it(action: Any) -> None:
+def test_changed_filters_of_another_thread_do_not_end_a_silence(action: Any) -> None:
     begin, changed, end = threading.Event(), threading.Event(), threading.Event()
 
     def other() -> None:
@@ -108,7 +108,7 @@ def test_filters_that_another_thread_changes_in_a_silence_do_not_break_it(action
         assert not heard
 
 
-def test_a_list_from_before_the_first_silence_does_not_break_it() -> None:
+def test_restoring_an_older_filter_list_does_not_end_a_silence() -> None:
     """Another thread leaves its `catch_warnings`, and brings back a list without our filter."""
     program = """if True:
         import threading, warnings
@@ -135,7 +135,7 @@ def test_scikit_learn_hands_filters_on_to_its_workers() -> None:
     assert all(Parallel(2, backend="threading")(delayed(heard_warning)("x") for _ in "ab"))
 
 
-def test_many_filters_do_not_pile_up() -> None:
+def test_repeated_silences_leave_one_filter() -> None:
     with warnings.catch_warnings():
         for _ in range(3):
             with silenced():
@@ -146,7 +146,7 @@ def test_many_filters_do_not_pile_up() -> None:
         assert len(warnings.filters) <= length + 1
 
 
-def test_a_process_that_another_thread_forks_in_a_silence_is_heard() -> None:
+def test_a_process_forked_by_another_thread_is_not_silenced() -> None:
     def act() -> int:
         read, write = os.pipe()
         child = os.fork()
@@ -164,7 +164,7 @@ def test_a_process_that_another_thread_forks_in_a_silence_is_heard() -> None:
     assert meanwhile(act) == 0
 
 
-def test_threads_that_a_model_starts_are_silent_with_it(
+def test_threads_started_by_a_model_are_silenced_with_it(
     caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def work() -> bool:
@@ -184,7 +184,7 @@ def test_threads_that_a_model_starts_are_silent_with_it(
     assert capsys.readouterr() == ("", "")
 
 
-def test_threads_that_a_model_keeps_are_heard_once_the_silence_is_over() -> None:
+def test_threads_a_model_keeps_warn_again_after_the_silence() -> None:
     with ThreadPoolExecutor(1) as pool:
         with silenced():
             assert not pool.submit(heard_warning, "inside").result()
