@@ -123,12 +123,12 @@ class PrivateBackgroundShapley(ModelRelease):
         """With noise of this standard deviation; its epsilon follows. No `epsilon` is given."""
         probe = cls(model, background, epsilon=1.0, **settings)
         multiplier = noise / probe.sensitivity.value
-        return cls(
-            model,
-            background,
-            epsilon=gaussian_epsilon(multiplier * (1 - 1e-8), settings["delta"] * (1 - 1e-8)),
-            **settings,
-        )
+        return probe.at_epsilon(gaussian_epsilon(multiplier * (1 - 1e-8), probe.delta * (1 - 1e-8)))
+
+    def at_epsilon(self, epsilon: float) -> Self:
+        """The same at another price; model and rows are taken as they were read."""
+        games = self.games
+        return replace(self, model=games.bounded, background=games.records, epsilon=epsilon)
 
     # --- public facts ---------------------------------------------------------------------------
 

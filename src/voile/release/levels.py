@@ -247,24 +247,21 @@ def _private(
     speed: Speed,
 ) -> Release[Explanation]:
     kind = PrivateInteractions if level is Level.GRANULAR else PrivateBackgroundShapley
-
-    def build(epsilon: float) -> PrivateBackgroundShapley:
-        return kind(
-            model,
-            background.rows,
-            schema=schema,
-            protected=background.protected,
-            epsilon=epsilon,
-            delta=background.delta,
-            origins=origins,
-            groups=groups,
-            level=str(level),
-            speed=speed,
-        )
-
+    release = kind(
+        model,
+        background.rows,
+        schema=schema,
+        protected=background.protected,
+        epsilon=1.0 if background.epsilon is None else background.epsilon,
+        delta=background.delta,
+        origins=origins,
+        groups=groups,
+        level=str(level),
+        speed=speed,
+    )
     if background.epsilon is not None:
-        return build(background.epsilon)
-    return build(epsilon_for(build(1.0), background.noise_share, background.delta))
+        return release
+    return release.at_epsilon(epsilon_for(release, background.noise_share, background.delta))
 
 
 def epsilon_for(release: PrivateBackgroundShapley, noise_share: float, delta: float) -> float:

@@ -98,6 +98,8 @@ class BoundedModel:
     @classmethod
     def of(cls, model: Any, schema: Schema) -> BoundedModel:
         """Everything that can be wrong with the model is found out here, from a public row."""
+        if isinstance(model, cls):
+            return model  # found out before
         wrapped = model if isinstance(model, WrappedModel) else wrap(model)
         if isinstance(wrapped.outputs, Unbounded):
             raise Refused(

@@ -29,8 +29,8 @@ class Records:
 
     @classmethod
     def read(cls, given: Any, schema: Schema, what: str) -> Records:
-        """Records whose number is public: there must be one at least."""
-        found = cls.read_any(given, schema)
+        """Records whose number is public: there must be one at least. Those read before stay."""
+        found = given if isinstance(given, cls) else cls.read_any(given, schema)
         if not len(found.rows):
             raise InvalidInput(f"{what} must have at least one record, found none")
         return found

@@ -28,6 +28,7 @@ from voile.release.output_sets import (
     ONE_ROW_PER_CALL,
     SAME_INPUT_SAME_OUTPUT,
 )
+from voile.release.records import Records
 
 RELATIONS = [Relation.REPLACE_ONE, Relation.BLANK_ONE]
 
@@ -170,6 +171,23 @@ def test_a_noise_level_may_be_asked_for_instead_of_an_epsilon() -> None:
     assert found.preview().standard_error == pytest.approx(0.05, rel=1e-6)
     again = people(relation=Relation.BLANK_ONE, epsilon=found.epsilon)
     assert again.noise.sigma == found.noise.sigma
+
+
+def test_another_price_is_the_same_release_and_reads_nothing_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, expected = people(), people(epsilon=0.25)
+
+    def read_again(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Records, "read_any", read_again)
+    monkeypatch.setattr("voile.release.output_sets.known_model", read_again)
+    other = one.at_epsilon(0.25)
+    assert other.identity == expected.identity
+    assert other.guarantees(3) == expected.guarantees(3)
+    assert other.noise == expected.noise
+    assert np.array_equal(other.before_noise(PEOPLE[:2]), expected.before_noise(PEOPLE[:2]))
 
 
 def test_explained_rows_are_kept_and_the_background_is_not() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 from voile.core.schema import Schema
 from voile.release import Clusters, PrivateClusters, PrivateHistograms, SyntheticBackground
 from voile.release.feature_clusters import CLUSTERS
-from voile.release.synthetic import BINS
 from voile.workflows.explain.service import ReleaseService
 
 CUSTODIAN = "custodian"
@@ -26,7 +25,6 @@ def paid_synthetic_background(
     epsilon: float,
     delta: float,
     size: int = 1_000,
-    bins: int = BINS,
     caller: str = CUSTODIAN,
 ) -> SyntheticBackground:
     """Rows that anybody may see, made from protected records and charged to an account.
@@ -35,7 +33,7 @@ def paid_synthetic_background(
         account: who pays; it names data set and relation.
         records: the protected records.
         epsilon, delta: of the publication, once.
-        size, bins: see `voile.release.PrivateHistograms`.
+        size: see `voile.release.PrivateHistograms`, which `ReleaseService.obtain` takes as well.
     """
     release = PrivateHistograms(
         records,
@@ -44,7 +42,6 @@ def paid_synthetic_background(
         epsilon=epsilon,
         delta=delta,
         size=size,
-        bins=bins,
     )
     subject = f"{release.name} of {size} rows"
     return service.obtain(release, payer=account, caller=caller, subject=subject)
