@@ -22,6 +22,7 @@ from voile.workflows.artefact import load_artefact
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 Run = Callable[..., Any]
+CLIENTS = ("coast", "valley")
 _FOLDER = Path(__file__).parent / "stored" / "previous"
 BACKGROUND = (
     *(*PUBLIC, "--protect", "background", "--background", "customers.csv"),
@@ -77,6 +78,10 @@ def unpacked(name: str, folder: Path) -> Path:
     for key in folder.rglob("*.key"):  # which an archive does not know
         key.chmod(0o600)
     return folder
+
+
+def refusal(said: Any) -> str:
+    return str(said["error"]["message"])
 
 
 @pytest.mark.usefixtures("loans")
@@ -141,7 +146,7 @@ class TestDatabase:
 
     def test_what_was_refused_is_refused_still(self, run: Run) -> None:
         words = [*BACKGROUND[:-1], "3"]
-        assert "nothing was charged" in run(*words, code=3)["error"]["message"]
+        assert "nothing was charged" in refusal(run(*words, code=3))
 
 
 @pytest.mark.usefixtures("loans")
@@ -201,6 +206,13 @@ class TestArtefact:
         assert "study v1" in Path("report.html").read_text()
 
     def test_a_complete_run_is_not_trained_again(self, run: Run) -> None:
+        """Its checkpoints are of another loop (decision 0120): refused, and nothing changes."""
         before = Path("output/artefact/artefact.json").read_bytes()
-        run("federate", "federation.toml")
+        charged = [run("audit", "show", f"output/clients/{name}/log.db") for name in CLIENTS]
+        assert "continue with the old settings" in refusal(
+            run("federate", "federation.toml", code=3)
+        )
         assert Path("output/artefact/artefact.json").read_bytes() == before
+        assert charged == [
+            run("audit", "show", f"output/clients/{name}/log.db") for name in CLIENTS
+        ]
