@@ -47,7 +47,6 @@ def answer(
     from voile.workflows.explain import ReleaseService, build_release, load_inputs
     from voile.workflows.explain.inputs import find_artefact
     from voile.workflows.output_check import files_of
-    from voile.workflows.workspace import check_ledger
 
     kept_files = [*files_of(place), *([] if workspace is None else [workspace.path])]
     outputs.check([*spec.files, *kept_files])
@@ -57,6 +56,8 @@ def answer(
     given = inputs.read_rows(call.data)
     with open_custody_at(place, signing=None) as custody:
         if workspace is not None:
+            from voile.workflows.workspace import check_ledger
+
             check_ledger(workspace, custody)
         outputs.check_signing(custody.keeper)
         if custody.keeper is None:

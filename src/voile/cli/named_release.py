@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -28,11 +29,13 @@ def named_release(
     truths about one promise are one too many.
     """
     from voile.core.errors import InvalidInput
-    from voile.workflows.workspace import find_workspace
+    from voile.workflows.custody import WORKSPACE
 
-    found = find_workspace(workspace)
-    if found is None:
+    if workspace is None and not os.path.lexists(WORKSPACE):
         return None
+    from voile.workflows.workspace import WorkspaceFile
+
+    found = WorkspaceFile.read(workspace or Path(WORKSPACE))
     is_model = ":" in name or Path(name).exists()
     if workspace is None and is_model and name not in found.releases:
         return None

@@ -36,6 +36,8 @@ DATABASE: Final = "log.db"
 LOG_KEY: Final = "audit.key"
 REPLAY_KEY: Final = "replay.key"
 POLICY: Final = "audit-policy.toml"
+WORKSPACE: Final = "voile.toml"
+"""Names all of them, and what is explained with them (`voile.workflows.workspace`)."""
 BY_SCHEDULE: Final = SigningSchedule()
 
 

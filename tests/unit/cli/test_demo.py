@@ -158,12 +158,17 @@ def test_every_command_that_is_documented_or_printed_works_in_its_turn(
     assert run_main(*following) == 0
     capsys.readouterr()
 
+    workspace = home / "output" / "voile.toml"
+    workspace.write_text(workspace.read_text() + "# mine\n")
     monkeypatch.chdir(elsewhere)
     assert run_main("federate", str(home / "federation.toml")) == 0
+    assert workspace.read_text().endswith("# mine\n"), "what somebody wrote in is left as it is"
     (following,) = commands(capsys.readouterr().out)
     assert run_main(*following) == 0
     assert run_main("explain", str(home / "output/artefact"), str(home / "people.csv")) == 0
     assert list(elsewhere.iterdir()) == []
+    monkeypatch.chdir(home / "output")
+    assert run_main("explain", "readmitted", str(home / "people.csv")) == 0
     monkeypatch.chdir(home / "output" / "artefact")
     capsys.readouterr()
     assert run_main("explain", ".", str(home / "people.csv"), "--json") == 0

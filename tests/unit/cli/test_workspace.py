@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.workflows.workspace.examples import MODEL, write_files
+from tests.unit.workflows.workspace.examples import MODEL, started, write_files
 
 from voile import cli
 
@@ -36,6 +37,19 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return call
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace over private customers, with the release `approval`; tests work in copies."""
+    folder = tmp_path_factory.mktemp("prepared")
+    started(folder)
+    return folder
+
+
+@pytest.fixture
+def approval(prepared: Path, tmp_path: Path) -> None:
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+
+
 def test_from_a_model_to_a_private_explanation_in_three_commands(run: Any) -> None:
     said = run("init", MODEL, *PRIVATE, *PROMISE)
     assert (said["workspace"], said["release"]) == ("voile.toml", "SCORE")
@@ -60,10 +74,10 @@ def test_what_is_printed_comes_next_and_works_from_any_folder(
     run(*shlex.split(run("init", MODEL, *people)["next"])[1:])
 
 
+@pytest.mark.usefixtures("approval")
 def test_a_workspace_is_found_from_elsewhere_and_its_answer_is_the_same(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run("init", MODEL, *PRIVATE, *PROMISE, "--name", "approval")
     first = run("explain", "approval", "applicants.csv")
     Path("elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
@@ -72,6 +86,15 @@ def test_a_workspace_is_found_from_elsewhere_and_its_answer_is_the_same(
         assert again["replayed"]
         assert again["values"] == first["values"]
     assert list(Path().iterdir()) == []
+
+
+def test_only_this_folder_is_looked_into(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("init", MODEL, *FREE, "--name", "risk")
+    Path("below").mkdir()
+    monkeypatch.chdir("below")
+    assert "there is no such model" in run("explain", "risk", "../applicants.csv", code=2)
+    Path("voile.toml").symlink_to("nowhere")
+    assert run("explain", "risk", "../applicants.csv", code=2).startswith("voile.toml: cannot be")
 
 
 def test_a_name_precedes_a_path_and_a_path_still_works(run: Any) -> None:
@@ -114,8 +137,8 @@ def test_a_name_that_is_not_there_is_told_with_the_nearest(run: Any) -> None:
         ("--policy", "audit-policy.toml"),
     ],
 )
+@pytest.mark.usefixtures("approval")
 def test_what_a_release_states_is_not_said_again(run: Any, option: tuple[str, ...]) -> None:
-    run("init", MODEL, *PRIVATE, *PROMISE, "--name", "approval")
     said = run("explain", "approval", "applicants.csv", *option, code=2)
     assert said.startswith(f"{option[0]}: for 'approval' this is decided by voile.toml")
     accounts = run("budget", "show", "log.db")["accounts"]
@@ -123,16 +146,16 @@ def test_what_a_release_states_is_not_said_again(run: Any, option: tuple[str, ..
 
 
 @pytest.mark.parametrize("output", ["voile.toml", "log.db", "loans.toml", "customers.csv"])
+@pytest.mark.usefixtures("approval")
 def test_an_output_overwrites_nothing_of_the_workspace(run: Any, output: str) -> None:
-    run("init", MODEL, *PRIVATE, *PROMISE, "--name", "approval")
     before = Path(output).read_bytes() if output != "log.db" else b""
     said = run("explain", "approval", "applicants.csv", "--receipt", output, code=2)
     assert "would overwrite" in said
     assert output == "log.db" or Path(output).read_bytes() == before
 
 
+@pytest.mark.usefixtures("approval")
 def test_a_broken_workspace_is_told_before_anything_is_charged(run: Any) -> None:
-    run("init", MODEL, *PRIVATE, *PROMISE, "--name", "approval")
     text = Path("voile.toml").read_text()
     for old, new, code in (
         ("epsilon = 5.0", "epsilon = 50.0", 2),

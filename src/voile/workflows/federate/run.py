@@ -46,7 +46,7 @@ from voile.workflows.artefact import (
     load_artefact,
     write_artefact,
 )
-from voile.workflows.custody import DATABASE, Custody, open_custody
+from voile.workflows.custody import DATABASE, WORKSPACE, Custody, open_custody
 from voile.workflows.explain import ExplanationSpec
 from voile.workflows.federate.books import (
     ClientBooks,
@@ -59,7 +59,6 @@ from voile.workflows.federate.job import Job
 from voile.workflows.federate.results import Say, contents_of, export_logs
 from voile.workflows.federate.rounds import PART as ROUNDS_PART
 from voile.workflows.public_example import EXAMPLE, write_example
-from voile.workflows.workspace import FILE as WORKSPACE
 from voile.workflows.workspace import release_name, workspace_text
 
 ARTEFACT: Final = "artefact"

@@ -6,10 +6,10 @@ models with what they were made from, schemas, backgrounds, accounts, and named 
 - begin one: `start_workspace` (`voile init`), with the promise of an account (`AccountTable`)
 - write its text alone, as a federation does: `workspace_text`, `release_name`
 - use it: `open_workspace`, `Workspace` (`voile explain NAME rows.csv`)
-- read it without opening anything: `WorkspaceFile`, `find_workspace`
+- read it without opening anything: `WorkspaceFile`
 """
 
-from voile.workflows.workspace.file import FILE, WorkspaceFile, find_workspace
+from voile.workflows.workspace.file import WorkspaceFile
 from voile.workflows.workspace.ledger_comparison import check_ledger
 from voile.workflows.workspace.opened import Workspace, open_workspace
 from voile.workflows.workspace.starting import StartedWorkspace, release_name, start_workspace
@@ -17,13 +17,11 @@ from voile.workflows.workspace.tables import AccountTable
 from voile.workflows.workspace.text import workspace_text
 
 __all__ = [
-    "FILE",
     "AccountTable",
     "StartedWorkspace",
     "Workspace",
     "WorkspaceFile",
     "check_ledger",
-    "find_workspace",
     "open_workspace",
     "release_name",
     "start_workspace",

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
 from voile.core.storage.opening import file_of
 from voile.models import names_object
-from voile.workflows.custody import Place
+from voile.workflows.custody import WORKSPACE, Place
 from voile.workflows.explain.files import names_origin_file
 from voile.workflows.explain.specification import ExplanationSpec, Protect
 from voile.workflows.toml_file import TomlFile, did_you_mean
 from voile.workflows.workspace.database import address
 from voile.workflows.workspace.tables import KeyFiles, WorkspaceTables
 
-FILE: Final = "voile.toml"
 _TABLE_OF: Final = {
     "model": "models",
     "schema": "schemas",
@@ -43,7 +42,7 @@ class WorkspaceFile:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read and check it; an error names the line and the key."""
-        return cls.of(TomlFile.read(path / FILE if path.is_dir() else path))
+        return cls.of(TomlFile.read(path / WORKSPACE if path.is_dir() else path))
 
     @classmethod
     def of(cls, toml: TomlFile) -> Self:
@@ -87,7 +86,9 @@ class WorkspaceFile:
         said |= {key: self._beside(said[key]) for key in _FILES_OF_RELEASE if key in said}
         said |= self._model(name) | self._schema(name) | self._background(name) | {"data": data}
         self._named(name, "account")
-        return self.toml.checked(ExplanationSpec, said, ("releases", name))
+        spec = self.toml.checked(ExplanationSpec, said, ("releases", name))
+        self._check_origins(self.tables.releases[name], spec)
+        return spec
 
     def _model(self, name: str) -> dict[str, Any]:
         model = self._named(name, "model")
@@ -119,6 +120,22 @@ class WorkspaceFile:
             "background": self._beside(rows.file),
             "background_origin": self._origin(rows.origin),
         }
+
+    def _check_origins(self, said: Mapping[str, Any], spec: ExplanationSpec) -> None:
+        """Every promise rests on them; only an artefact and protected rows need none stated."""
+        if spec.model_origin is None and not Path(spec.model).is_dir():
+            raise self.toml.wrong(
+                'say what the model was made from: origin = "public", "trained-on:LABEL", or a '
+                "JSON file with the guarantees of its training",
+                *("models", said["model"]),
+            )
+        public = spec.background is not None and spec.protect is not Protect.BACKGROUND
+        if public and spec.background_origin is None:
+            raise self.toml.wrong(
+                "rows that are not protected leave their mark on what is released: say what they "
+                'were made from, such as origin = "public"',
+                *("backgrounds", said["background"]),
+            )
 
     def _named(self, release: str, key: str) -> Any:
         """What a release refers to by name; None if it does not."""
@@ -180,13 +197,3 @@ def place_of(storage: str, keys: KeyFiles, folder: Path) -> Place:
         folder / keys.policy if keys.policy else usual.policy,
         folder / keys.replay if keys.replay else usual.replay_key,
     )
-
-
-def find_workspace(named: Path | None) -> WorkspaceFile | None:
-    """The workspace that is named, a file or its folder; else that of this folder, if it has one.
-
-    Only this folder is looked into, none above: what a command reads is what `ls` shows.
-    """
-    if named is None and not os.path.lexists(FILE):
-        return None
-    return WorkspaceFile.read(Path(FILE) if named is None else named)

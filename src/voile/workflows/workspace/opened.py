@@ -11,7 +11,7 @@ from typing import Any, Self
 from voile.audit_log import Receipt
 from voile.core.explanation import Explanation
 from voile.release import Preview, Release
-from voile.workflows.custody import open_custody_at
+from voile.workflows.custody import WORKSPACE, open_custody_at
 from voile.workflows.explain import (
     Explained,
     ExplanationInputs,
@@ -22,11 +22,11 @@ from voile.workflows.explain import (
 )
 from voile.workflows.explain.inputs import find_artefact
 from voile.workflows.explain.specification import Protect
-from voile.workflows.workspace.file import FILE, WorkspaceFile
+from voile.workflows.workspace.file import WorkspaceFile
 from voile.workflows.workspace.ledger_comparison import check_ledger
 
 
-def open_workspace(path: str | PathLike[str] = FILE) -> Workspace:
+def open_workspace(path: str | PathLike[str] = WORKSPACE) -> Workspace:
     """Open a workspace, a file or its folder; close it, or use it in a `with` statement.
 
     Models and backgrounds are read when a release is first asked for, and kept.

@@ -23,13 +23,13 @@ from voile.ledger import Account, Children, Ledger, Opening
 from voile.models import names_object
 from voile.workflows.budget import open_budget
 from voile.workflows.checkpoints import read_policy
-from voile.workflows.custody import DATABASE, Custody, Place, open_custody_at
+from voile.workflows.custody import DATABASE, WORKSPACE, Custody, Place, open_custody_at
 from voile.workflows.explain import ExplanationSpec, Protect, build_release, load_inputs
 from voile.workflows.explain.inputs import find_artefact
 from voile.workflows.log_start import check_start, start_log
 from voile.workflows.public_example import EXAMPLE, write_example
 from voile.workflows.toml_file import TomlFile, check_form
-from voile.workflows.workspace.file import FILE, WorkspaceFile, place_of
+from voile.workflows.workspace.file import WorkspaceFile, place_of
 from voile.workflows.workspace.ledger_comparison import difference_from
 from voile.workflows.workspace.tables import AccountTable, KeyFiles
 from voile.workflows.workspace.text import workspace_text
@@ -78,8 +78,9 @@ def start_workspace(
         storage: the database, see `WorkspaceTables`.
     """
     home = Path(folder)
-    if os.path.lexists(home / FILE):  # a link into nothing is somebody's, too
-        raise InvalidInput(f"{home / FILE}: exists already; move it away or choose another folder")
+    path = home / WORKSPACE
+    if os.path.lexists(path):  # a link into nothing is somebody's, too
+        raise InvalidInput(f"{path}: exists already; move it away or choose another folder")
     check_output_folder(home)
     artefact = find_artefact(spec.model)
     promised = _promised(spec, account)
@@ -90,14 +91,14 @@ def start_workspace(
     chosen = name or _name_of(spec, artefact)
     found = _origin(place_of(storage, KeyFiles(), home), origin, chosen)
     text = workspace_text(spec, promised, name=chosen, folder=home, origin=found, storage=storage)
-    file = WorkspaceFile.of(TomlFile.parse(home / FILE, text))
+    file = WorkspaceFile.of(TomlFile.parse(path, text))
     home.mkdir(parents=True, exist_ok=True)
     _make_books(file.place, found, opening)
     example = home / EXAMPLE
     if not example.exists():
         write_example(schema, schema.null_row[None], example, id_column=spec.id_column)
-    replace_file(file.path, text.encode())
-    return StartedWorkspace(file.path, chosen, example, costs=promised is not None)
+    replace_file(path, text.encode())
+    return StartedWorkspace(path, chosen, example, costs=promised is not None)
 
 
 # --- before anything is made ----------------------------------------------------------------------

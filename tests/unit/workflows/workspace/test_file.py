@@ -12,7 +12,7 @@ from tests.unit.workflows.workspace.examples import MODEL, write_files
 from voile.core import input_file
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.workflows.explain import Protect
-from voile.workflows.workspace import WorkspaceFile, find_workspace
+from voile.workflows.workspace import WorkspaceFile
 
 TEXT = f"""\
 origin = "example.org/loans"
@@ -133,6 +133,16 @@ WRONG = {
         "epsilon = 0.5\nnoise = 1",
         r"releases\.paid: epsilon",
     ),
+    "a model of unknown origin": (
+        'origin = "trained',
+        '# "trained',
+        r"models\.file: say what",
+    ),
+    "rows of unknown origin": (
+        'origin = "public"',
+        "",
+        r"backgrounds\.public: rows that are not protected leave their mark",
+    ),
     "a password": (
         "origin = ",
         'storage = "postgresql://a:hidden@b/c"\norigin = ',
@@ -238,15 +248,10 @@ def test_a_link_is_the_workspace_of_the_folder_it_stands_in(home: Path) -> None:
     assert WorkspaceFile.read(home / "study").folder == home / "study"
 
 
-def test_only_this_folder_is_looked_into(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_stands_for_its_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read(home)
-    (home / "below").mkdir()
-    monkeypatch.chdir(home / "below")
-    assert find_workspace(None) is None
-    assert find_workspace(Path("..")) is not None
     monkeypatch.chdir(home)
-    found = find_workspace(None)
-    assert found is not None
-    assert found.place.database == "log.db"
+    assert WorkspaceFile.read(Path("voile.toml")).place.database == "log.db"
+    assert WorkspaceFile.read(Path()).path == Path("voile.toml")
     with pytest.raises(UnreadableFile, match="elsewhere"):
-        find_workspace(Path("elsewhere"))
+        WorkspaceFile.read(Path("elsewhere"))

@@ -241,3 +241,20 @@ def test_the_address_from_the_environment_is_never_shown(
     with pytest.raises(InvalidInput, match=r'voile budget open "\$VOILE_DATABASE" second ') as told:
         open_workspace(home)
     assert "log.db" not in str(told.value)
+
+
+@pytest.mark.real
+def test_a_server_whose_address_stands_in_the_environment(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file holds the variable's name; keys and policy lie beside it."""
+    monkeypatch.setenv("VOILE_DATABASE", postgres_url)
+    started(tmp_path / "home", storage="env:VOILE_DATABASE")
+    assert postgres_url not in (tmp_path / "home" / "voile.toml").read_text()
+    assert (tmp_path / "home" / "audit.key").exists()
+    with open_workspace(tmp_path / "home") as workspace:
+        assert workspace.explain("approval", ROWS).charges == ("customers v1#1",)
+        assert postgres_url not in repr(workspace)
+    with open_workspace(tmp_path / "home") as again:
+        assert again.explain("approval", ROWS).replayed
+        assert again.service.verify().verified
