@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from tests.contract.releases import TRAINED
 from tests.protecting import row_of
 from tests.unit.release.own_rows import COMMON, SCHEMA, Array, itself, with_its_base
 from voile.attribution import Gradient, IntegratedGradients, Lime
@@ -24,6 +25,7 @@ from voile.release import (
     ClippedRelease,
     RowsAre,
     trained_on,
+    trained_privately,
 )
 from voile.release.clipped import NOISE_ONLY, clipped
 from voile.release.per_row import NO_BASE, PerRow, other_row
@@ -107,6 +109,15 @@ def test_rows_that_trained_the_model_are_refused() -> None:
         release(origins=[trained_on("people")])
     drawn = release(origins=[PUBLIC, trained_on("others")]).draw(ROWS)
     assert any("nothing is promised about 'others'" in str(note) for note in drawn.notes)
+
+
+def test_an_explained_row_is_a_record_of_its_own_whatever_trained_the_model() -> None:
+    """Training protected rows of that data set, the release an explained one: nothing is added."""
+    trained = replace(TRAINED.guarantees[0], protected=row_of("people"))
+    one = release(origins=[trained_privately(trained)])
+    own, carried = one.guarantees(1)
+    assert (own.epsilon, own.protected.unit) == (1.0, ProtectedUnit.EXPLAINED_ROW)
+    assert carried == trained
 
 
 @pytest.mark.parametrize(
