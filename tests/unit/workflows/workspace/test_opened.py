@@ -123,7 +123,8 @@ def test_a_population_is_built_for_its_size(tmp_path: Path) -> None:
     with open_workspace(tmp_path) as workspace:
         all_of_them = workspace.explain("importance", tmp_path / "customers.csv")
         assert len(all_of_them.explanation) == 1
-        assert workspace.preview("importance", 160) != workspace.preview("importance", 400)
+        few, many = (workspace.preview("importance", count) for count in (160, 400))
+        assert few.guarantees[0].epsilon > many.guarantees[0].epsilon, "the noise level is stated"
 
 
 # --- twice, elsewhere, and after the end ----------------------------------------------------------
