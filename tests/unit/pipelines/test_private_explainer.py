@@ -14,7 +14,7 @@ from tests.protecting import about, row_of
 from tests.unit.federation.toys import rounds_over
 from voile.attribution import FastShap
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Adversary, Protected, ProtectedUnit, Relation
+from voile.core.guarantee import Adversary, Relation
 from voile.core.randomness import Seeded
 from voile.core.row_note import KnownNote
 from voile.datasets import ClinicFederation, Dataset, clinic_federation
@@ -647,30 +647,6 @@ def test_figures_are_refused_on_anything_but_table_records(plan: PipelinePlan) -
 def test_unsound_training_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         Training(**changes)
-
-
-@pytest.mark.parametrize("unit", [ProtectedUnit.USER, ProtectedUnit.CLIENT])
-def test_training_that_clips_rows_promises_nothing_about_others(
-    clinic: ClinicFederation, unit: ProtectedUnit
-) -> None:
-    whole = Protected(unit, Relation.BLANK_ONE, "clinic v1")
-    with pytest.raises(Refused, match=f"clips what each row adds.*each {unit} of 'clinic v1'"):
-        Facts(clinic.schema, {"city": 10}, whole)
-
-
-def test_facts_need_clients_with_sizes(clinic: ClinicFederation) -> None:
-    with pytest.raises(InvalidInput, match="at least one client"):
-        Facts(clinic.schema, {}, row_of("v1"))
-    with pytest.raises(InvalidInput, match="declare"):
-        Facts(clinic.schema, {"city": 0}, row_of("v1"))
-    found = Facts(
-        clinic.schema, {"b": 20, "a": 10, "c": 30}, row_of("v1"), rounds=4, clients_per_round=2
-    )
-    assert (list(found.sizes), found.participations, found.rows_per_client) == (
-        ["a", "b", "c"],
-        3,
-        20,
-    )
 
 
 def test_noise_is_the_same_at_every_client_and_so_is_the_event(plan: PipelinePlan) -> None:

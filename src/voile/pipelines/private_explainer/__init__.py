@@ -8,10 +8,7 @@ with `TableRecords`; and what comes of it, a `PrivateExplainer`.
 
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.objectives import BLACK_BOX, EXPLAINER, SURROGATE
-from voile.pipelines.private_explainer.explaining import (
-    PrivateExplainer,
-    train_private_explainer,
-)
+from voile.pipelines.private_explainer.explaining import PrivateExplainer, train_private_explainer
 from voile.pipelines.private_explainer.plan import (
     FOREIGN_BOX,
     BudgetReadings,

@@ -9,19 +9,16 @@ None of this costs anything for the third stage.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from voile.attribution import FastShap, Surrogate, distil, is_exact, shapley_explainer
+from voile.attribution import FastShap, Surrogate, distil, is_exact
 from voile.attribution.fastshap import EXPLAINER_PLAN, Distilled, exact_values, sampled
 from voile.core.errors import Refused
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee
 from voile.core.randomness import GeneratorSource
-from voile.core.row_note import KnownNote
 from voile.federation.arrays import digest_of_arrays
-from voile.federation.history import HistoryRow, unbounded
 from voile.federation.pipeline import run_pipeline
 from voile.federation.rounds import Rounds, StageResult
 from voile.federation.task import Unprotected
@@ -33,11 +30,10 @@ from voile.pipelines.objectives import (
     Imitate,
     LearnLabels,
 )
-from voile.pipelines.private_explainer.plan import (
-    PipelinePlan,
-)
+from voile.pipelines.private_explainer.plan import PipelinePlan
+from voile.pipelines.promises import Promised, interventional, promise
 from voile.pipelines.tables import NetworkModel
-from voile.release.origin import Origin, joint_guarantees, stated, trained_privately
+from voile.release.origin import Origin
 from voile.training import Progress, TrainingPlan, arrays_of, with_arrays
 
 ORDERS: Final = 200
@@ -83,55 +79,9 @@ class PrivateExplainer:
             )
         return FastShap(self.surrogate, with_arrays(self.results[EXPLAINER].arrays))
 
-    # --- what is promised ---------------------------------------------------------------------
-
-    @property
-    def note(self) -> str | None:
-        """What must be written on everything made here, such as "seeded noise"."""
-        return next((r.note for r in self.results.values() if r.note is not None), None)
-
-    def promise(self, *stages: str) -> tuple[tuple[Guarantee, ...], tuple[str, ...]]:
+    def promise(self, *stages: str) -> Promised:
         """Guarantees and notes of whatever is made from these stages."""
-        used = tuple(stage for stage in stages if stage in self.results)
-        if any(self.plan.noise[stage] is None for stage in used):
-            return (), (KnownNote.NOT_PRIVATE,)
-        if self.note is not None:
-            return (), (self.note,)
-        return (self._joint(),) if used else (), self._not_charged if used else ()
-
-    @property
-    def _not_charged(self) -> tuple[str, ...]:
-        """Each answer says which account was charged with it; books that only count say none."""
-        paid = all(row.account for row in self._rows if row.outcome.counts)
-        return () if paid else (KnownNote.NOT_CHARGED,)
-
-    @property
-    def _rows(self) -> list[HistoryRow]:
-        return [row for result in self.results.values() for row in result.rows]
-
-    def _joint(self) -> Guarantee:
-        """Of all private stages, whichever were used: who sees one has seen the others, too.
-
-        Where another stage was trained without noise, or a client stated another cost than the
-        plan's, a server has seen updates that nothing bounds; against it, and whomever it tells,
-        nothing is promised.
-        """
-        joint = self.plan.guarantee()
-        kept = []
-        if any(self.plan.noise[stage] is None for stage in self.results):
-            kept.append("nothing of the stages that were trained without noise is released")
-        if loud := unbounded(self._rows):
-            kept.append(
-                "nothing of the updates that stated another cost than the plan's is released; "
-                f"they came from {', '.join(loud)} and were left out"
-            )
-        if not kept:
-            return joint
-        return replace(joint, against=(Adversary.PUBLIC,), assumptions=(*joint.assumptions, *kept))
-
-    def _promised(self, explanation: Explanation, *stages: str) -> Explanation:
-        guarantees, notes = self.promise(*stages)
-        return replace(explanation, guarantees=guarantees, notes=(*explanation.notes, *notes))
+        return promise(self.plan, self.results, *stages)
 
     # --- explanations that cost nothing -------------------------------------------------------
 
@@ -144,7 +94,7 @@ class PrivateExplainer:
             found = exact_values(self.surrogate, X)
         else:
             found = sampled(self.surrogate, X, orders=orders, seed=seed)
-        return self._promised(found, BLACK_BOX, SURROGATE)
+        return self.promise(BLACK_BOX, SURROGATE).on(found)
 
     def of_black_box(self, X: Any, reference: Any, *, origin: Origin) -> Explanation:  # noqa: N803
         """Interventional Shapley values of the black box over reference rows.
@@ -158,17 +108,16 @@ class PrivateExplainer:
             origin: what the reference rows were made from; refused if that has no guarantee. What
                 it promises about the clients' own data is added to what training promised.
         """
-        (origin,) = stated([origin])
-        joint_guarantees([origin])  # rows without a guarantee are refused before they are used
-        facts = self.plan.facts
-        explainer = shapley_explainer(
-            self.black_box, reference, schema=facts.schema, groups=facts.groups
+        facts, promised = self.plan.facts, self.promise(BLACK_BOX)
+        return interventional(
+            self.black_box,
+            X,
+            reference,
+            promised,
+            origin=origin,
+            schema=facts.schema,
+            groups=facts.groups,
         )
-        found = self._promised(explainer(X), BLACK_BOX)
-        if not found.guarantees:
-            return found
-        both = joint_guarantees([trained_privately(*found.guarantees), origin])
-        return replace(found, guarantees=both)
 
     def distilled(
         self,
@@ -188,14 +137,14 @@ class PrivateExplainer:
         """Explanations of a distilled explainer, or of the trained one, with what is promised."""
         found = digest_of_arrays(arrays_of(explainer.network))
         if found in self._distilled:
-            return self._promised(explainer(X), BLACK_BOX, SURROGATE)
+            return self.promise(BLACK_BOX, SURROGATE).on(explainer(X))
         trained = self.results.get(EXPLAINER)
         if trained is None or found != digest_of_arrays(trained.arrays):
             raise Refused(
                 "this explainer was neither distilled nor trained here, so nothing is known about "
                 "the rows that it was made from"
             )
-        return self._promised(explainer(X), BLACK_BOX, SURROGATE, EXPLAINER)
+        return self.promise(BLACK_BOX, SURROGATE, EXPLAINER).on(explainer(X))
 
 
 def train_private_explainer(

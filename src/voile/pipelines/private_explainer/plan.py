@@ -15,19 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from types import MappingProxyType
-from typing import Final
 
 from voile.attribution.players import Groups
-from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Adversary, Guarantee, Protected, Relation
-from voile.core.schema import Schema
+from voile.core.errors import InvalidInput
+from voile.core.guarantee import Guarantee, Protected, Relation
 from voile.federation.arrays import Arrays
-from voile.federation.client import check_size
-from voile.federation.messages import check_name
 from voile.federation.stage import Stage
 from voile.models import Model
-from voile.pipelines.network_task import CLIPPED_UNIT, NetworkTask, Training
+from voile.pipelines.facts import FederationFacts, classifier_training
+from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.objectives import (
     BLACK_BOX,
     EXPLAINER,
@@ -37,11 +33,12 @@ from voile.pipelines.objectives import (
     LearnShapley,
     TrainingObjective,
 )
+from voile.pipelines.promises import dp_sgd_guarantee
 from voile.privacy.accounting import PrivacyLoss
-from voile.privacy.calibration import NoisyStage, dp_sgd_noise
+from voile.privacy.calibration import dp_sgd_noise
 from voile.privacy.events import Composed, PrivacyEvent, Repeated
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
-from voile.training.private import classifier_norm, surrogate_norm
+from voile.training.private import surrogate_norm
 
 
 class Setting(StrEnum):
@@ -58,57 +55,16 @@ class Setting(StrEnum):
 
 
 @dataclass(frozen=True)
-class Facts:
-    """Everything that is public before a federation begins.
+class Facts(FederationFacts):
+    """Everything that is public before FastSHAP++ begins.
 
     Args:
-        schema: what rows look like.
-        sizes: the number of records each client declares.
-        protected: a row of the clients' data; blank one or replace one.
-        rounds: of each stage.
-        clients_per_round: how many are asked; everybody if absent.
-        participations: how often one client takes part in a stage at most; as often as the rounds
-            need, if absent.
         groups: features that act together as one player.
         black_box: a trained model to be explained, where none is to be trained.
     """
 
-    schema: Schema
-    sizes: Mapping[str, int]
-    protected: Protected
-    rounds: int = 10
-    clients_per_round: int | None = None
-    participations: int | None = None
     groups: Groups | None = None
     black_box: Model | None = None
-
-    def __post_init__(self) -> None:
-        if self.protected.unit is not CLIPPED_UNIT:
-            raise Refused(
-                f"training clips what each {CLIPPED_UNIT!s} adds, so it can promise nothing about "
-                f"{self.protected}"
-            )
-        if self.protected.relation is Relation.ADD_OR_REMOVE_ONE:
-            raise Refused(
-                "clients declare their sizes in public, which 'add or remove one' keeps private; "
-                "use 'blank one'"
-            )
-        if not self.sizes:
-            raise InvalidInput("a federation needs at least one client with a declared size")
-        for name, size in self.sizes.items():
-            check_name("a client", name)
-            check_size(name, size)
-        object.__setattr__(self, "sizes", MappingProxyType(dict(sorted(self.sizes.items()))))
-        each = len(self.sizes) if self.clients_per_round is None else self.clients_per_round
-        object.__setattr__(self, "clients_per_round", each)
-        if self.participations is None:
-            object.__setattr__(self, "participations", -(-self.rounds * each // len(self.sizes)))
-
-    @property
-    def rows_per_client(self) -> int:
-        """Of a client in the middle."""
-        ordered = sorted(self.sizes.values())
-        return ordered[len(ordered) // 2]
 
 
 @dataclass(frozen=True)
@@ -158,12 +114,8 @@ class PipelinePlan:
     def stages(self) -> tuple[Stage, ...]:
         """In the order in which they run."""
         return tuple(
-            Stage(
-                name=name,
-                task=NetworkTask(objective, self.training[name], self.noise[name], self._relation),
-                rounds=self.facts.rounds,
-                clients_per_round=self.facts.clients_per_round or 1,
-                participations=self.facts.participations or 1,
+            self.facts.stage(
+                name, NetworkTask(objective, self.training[name], self.noise[name], self._relation)
             )
             for name, objective in self.objectives.items()
             if name in self.noise
@@ -202,7 +154,7 @@ class PipelinePlan:
     def events(self, stage: str) -> tuple[PrivacyEvent, ...]:
         """One for each participation that a client may be asked for; the same for every client."""
         event = self.tasks[stage].cost(1) if self.noise[stage] is not None else None
-        return () if event is None else (event,) * (self.facts.participations or 1)
+        return () if event is None else (event,) * self.facts.cap
 
     @cached_property
     def participation_events(self) -> tuple[PrivacyEvent, ...]:
@@ -232,46 +184,16 @@ class PipelinePlan:
 
     def guarantee(self, *stages: str) -> Guarantee:
         """What can be promised about whatever is made from these stages (all, if none is named)."""
-        delta = sum(self.deltas[name] for name in stages or self.deltas)
         counted = stages or tuple(self.deltas)
-        return Guarantee(
+        delta = sum(self.deltas[name] for name in counted)
+        foreign = self.facts.black_box is not None
+        return dp_sgd_guarantee(
+            self.facts,
+            counted,
             epsilon=self.epsilon(delta, *stages),
             delta=delta,
-            protected=self.facts.protected,
-            against=(
-                Adversary.PUBLIC,
-                Adversary.SERVER_SEEING_UPDATES,
-                Adversary.OTHER_CLIENTS,
-            ),
-            computational=True,
-            mechanism="DP-SGD with Poisson sampling at each client (" + ", ".join(counted) + ")",
-            composition=(
-                "privacy-loss distributions of all steps of all participations; clients are "
-                "disjoint, so the largest counts, and all have the same"
-            ),
-            public_facts=(
-                f"schema {self.facts.schema.name!r}",
-                "the declared number of rows of each client",
-                f"{self.facts.rounds} rounds, at most {self.facts.participations} participations "
-                "of a client in each stage, all settings of training",
-            ),
-            assumptions=self._assumptions,
+            assumptions=(FOREIGN_BOX, MODEL_OUTPUT_UNPUBLISHED) if foreign else (),
         )
-
-    @property
-    def _assumptions(self) -> tuple[str, ...]:
-        always = (
-            "no person's rows are at two clients, or in another federation or account that is not "
-            "added up",
-            "each client keeps its own participation cap",
-            "each client did what it states: it trained with the noise whose cost it states, and "
-            "charged the account that it names",
-            "running time is not observed",
-            "settings of training were not tuned on these rows",
-        )
-        if self.facts.black_box is None:
-            return always
-        return (*always, FOREIGN_BOX, MODEL_OUTPUT_UNPUBLISHED)
 
 
 FOREIGN_BOX = (
@@ -281,43 +203,11 @@ FOREIGN_BOX = (
 
 
 def default_training(facts: Facts) -> dict[str, Training]:
-    """The frozen rule: settings of training as a function of public facts.
-
-    Chosen on Adult and on generated data. With the number of steps fixed, the noise on a step
-    hardly depends on how many records it draws, so batches are as large as they are quick.
-    """
-    rows, caps = facts.rows_per_client, facts.participations or 1
-    rate = min(max(BATCH / rows, 0.02), 0.25)
-    cooling = FINAL_RATE ** (1 / max(facts.rounds - 1, 1))
-    steps = min(max(STEPS / caps, 8), 40)
-    imitating = Training(
-        hidden=(64, 64),
-        clipping_norm=surrogate_norm(rows),
-        sampling_rate=rate,
-        epochs=steps * rate,
-        rate=0.05,
-        cooling=cooling,
-    )
-    return {
-        BLACK_BOX: Training(
-            hidden=(64,),
-            clipping_norm=classifier_norm(rows),
-            sampling_rate=rate,
-            epochs=steps * rate,
-            rate=0.1,
-            cooling=cooling,
-        ),
-        SURROGATE: imitating,
-        EXPLAINER: imitating,
-    }
-
-
-BATCH: Final = 400
-"""Records a step draws on average, of a client in the middle."""
-STEPS: Final = 160
-"""Of one record's client in a stage, over all participations."""
-FINAL_RATE: Final = 0.1
-"""The learning rate in the last round, over that in the first."""
+    """The frozen rule of `classifier_training` for all stages, with other networks and norms."""
+    black_box = classifier_training(facts, hidden=(64,))
+    norm = surrogate_norm(facts.rows_per_client)
+    imitating = replace(black_box, hidden=(64, 64), clipping_norm=norm, rate=0.05)
+    return {BLACK_BOX: black_box, SURROGATE: imitating, EXPLAINER: imitating}
 
 
 def split_total(
@@ -342,7 +232,7 @@ def split_total(
     chosen = dict(default_training(facts) if training is None else training)
     names = _stage_names(facts, Setting.FREE_EXPLANATIONS)
     given = noise_shares(facts) if shares is None else shares
-    stages = [_noisy(facts, chosen[name], given.get(name, 1.0)) for name in names]
+    stages = [facts.noisy_stage(chosen[name], given.get(name, 1.0)) for name in names]
     common = dp_sgd_noise(stages, epsilon=epsilon, delta=delta, relation=facts.protected.relation)
     return PipelinePlan(
         facts,
@@ -389,19 +279,13 @@ def separate_budgets(
     noise: dict[str, float | None] = dict.fromkeys(names)
     for name in noisy:
         noise[name] = dp_sgd_noise(
-            [_noisy(facts, chosen[name], 1.0)],
+            [facts.noisy_stage(chosen[name])],
             epsilon=budgets[name].epsilon,
             delta=budgets[name].delta,
             relation=facts.protected.relation,
         )
     deltas = {name: budgets[name].delta for name in noisy}
     return PipelinePlan(facts, setting, chosen, noise, deltas, seed)
-
-
-def _noisy(facts: Facts, training: Training, share: float) -> NoisyStage:
-    """All the steps that one record can be part of, over all participations."""
-    steps = training.steps * (facts.participations or 1)
-    return NoisyStage(training.sampling_rate, steps, share)
 
 
 def _stage_names(facts: Facts, setting: Setting) -> tuple[str, ...]:
