@@ -1,15 +1,17 @@
 """What a federation in one process adds to the bare training loops of its clients.
 
 The peer trains the same clients with the same calls and the same randomness in a plain loop,
-without messages, books, checks, aggregation or history. And: how a round grows from 10 to 1,000
-clients, with a task that does next to nothing, so that only the engine is seen. With VOILE_DATA,
-also where the time of the pipeline on the Dutch census goes.
+without messages, books, checks, aggregation or history. And, with tasks that do next to nothing, so
+that only the runtime is seen: how a round grows from 10 to 10,000 clients, and how much memory the
+server needs for 1,000 large updates where the aggregator is a sum. With VOILE_DATA, also where the
+time of the pipeline on the Dutch census goes.
 """
 
 from __future__ import annotations
 
 import os
 import time
+import tracemalloc
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -56,11 +58,11 @@ def run() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        figures = [*rounds(), *growth(), *_dutch()]
+        figures = [*rounds(), *growth(), memory(), *_dutch()]
     finally:
         torch.set_num_threads(before)
     peer = "the clients' training loops alone, one after the other"
-    write("federation", peer, figures, seed=SEED, unit="CPU time of one thread")
+    write("federation", peer, figures, seed=SEED, unit="CPU time of one thread; memory at its peak")
 
 
 # --- one round against bare loops -----------------------------------------------------------------
@@ -86,7 +88,7 @@ def rounds() -> list[Figure]:
             rounds=9,
         )
         what = f"one round of 8 clients, {stage.name}"
-        figures.append(compare(what, "s", ours, peer, at_most=1.2))
+        figures.append(compare(what, "s", ours, peer, at_most=1.1))
     return figures
 
 
@@ -135,22 +137,28 @@ def _bare(
 # --- growth ---------------------------------------------------------------------------------------
 
 
-class Nothing:
-    """Moves 6,000 parameters a little, without training: only the engine takes time."""
+class Idle:
+    """Sends the same array every time, without training: only the runtime is seen."""
 
-    shapes: Mapping[str, tuple[int, ...]] = {"weights": (60, 100)}
+    def __init__(self, *shape: int) -> None:
+        self.shapes = {"weights": shape}
+        self.change = {"weights": np.full(shape, 0.5, dtype=np.float32)}
+
+    @property
+    def start(self) -> Arrays:
+        return {"weights": np.ones(self.shapes["weights"], dtype=np.float32)}
 
     def cost(self, size: int) -> PrivacyEvent | None:  # noqa: ARG002
         return None
 
     def fit(
         self,
-        instruction: Instruction,
+        instruction: Instruction,  # noqa: ARG002
         records: Any,  # noqa: ARG002
         size: int,  # noqa: ARG002
         source: GeneratorSource,  # noqa: ARG002
     ) -> Fitted:
-        return Fitted({"weights": instruction.arrays["weights"] * np.float32(0.5)}, None)
+        return Fitted(self.change, None)
 
     def evaluate(
         self,
@@ -161,31 +169,62 @@ class Nothing:
         return {}
 
 
+def _idle(task: Idle, clients: int, rounds: int = 1) -> Callable[[], object]:
+    """A federation that has yet to run; every client with books of its own."""
+    stage = Stage("idle", task, rounds, clients, rounds)
+    over = _over(
+        [
+            Client(f"client {i:05}", 100, None, {"idle": task}, CountingGuard(rounds))
+            for i in range(clients)
+        ]
+    )
+    return lambda: over.run(stage, task.start)
+
+
 def growth() -> list[Figure]:
-    """Seconds for each client of a round; the peer is a federation of ten."""
-    few, more, many = alternate([_idle(count) for count in (10, 100, 1_000)])
+    """Time for each client of a round of 6,000 values; the peer is a federation of ten."""
+    counts = (10, 100, 1_000, 10_000)
+    few, *others = alternate([_time_of_one(count) for count in counts])
+    first = Figure("one client of a round, of 10, without training", "ms", few, None, None)
+    targets = (None, None, 2.0)
     return [
-        Figure("one client of a round, of 10, without training", "ms", few, None, None),
-        compare("one client of a round, of 100; peer: of 10", "ms", more, few),
-        compare("one client of a round, of 1,000; peer: of 10", "ms", many, few, at_most=2.0),
+        first,
+        *(
+            compare(f"one client of a round, of {n:,}; peer: of 10", "ms", ours, few, at_most=most)
+            for n, ours, most in zip(counts[1:], others, targets, strict=True)
+        ),
     ]
 
 
-def _idle(count: int) -> Callable[[], float]:
-    task = Nothing()
-    start = {"weights": np.ones((60, 100), dtype=np.float32)}
-    repeats = max(1, 200 // count)
+def _time_of_one(clients: int) -> Callable[[], float]:
+    task, rounds = Idle(60, 100), max(1, 1_000 // clients)
 
     def measured() -> float:
-        books = CountingGuard(CAP)
-        clients = [Client(f"client {i:04}", 100, None, {"idle": task}, books) for i in range(count)]
-        stage = Stage("idle", task, repeats, count, repeats)
-        rounds = _over(clients)
+        run = _idle(task, clients, rounds)
         begin = time.process_time()
-        rounds.run(stage, start)
-        return 1e3 * (time.process_time() - begin) / (repeats * count)
+        run()
+        return 1e3 * (time.process_time() - begin) / (rounds * clients)
 
     return measured
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+def memory() -> Figure:
+    """What the server holds at most during one round, beyond what was there before it."""
+    ours, peer = _peak(1_000), _peak(10)
+    return compare("1,000 updates of 10⁶ values; peer: 10", "MB", ours, peer, at_most=1.1)
+
+
+def _peak(updates: int) -> float:
+    run = _idle(Idle(1_000_000), updates)
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
 
 
 # --- the Dutch pipeline ---------------------------------------------------------------------------
