@@ -162,10 +162,10 @@ def test_it_starts_from_nothing_and_is_the_same_in_threads(
     plan: LogisticPlan, records: dict[str, TableRecords]
 ) -> None:
     assert not any(array.any() for array in plan.start(STAGE).values())
-    found = [
-        run(plan, records, sources=SeededSources(1), **settings)
-        for settings in ({}, {"at_once": 3, "deadline": 300.0})
-    ]
+    found = (
+        run(plan, records, sources=SeededSources(1)),
+        run(plan, records, sources=SeededSources(1), at_once=3, deadline=300.0),
+    )
     assert len({digest_of_arrays(each.results[STAGE].arrays) for each in found}) == 1
 
 
@@ -284,7 +284,8 @@ def gradient(*people: tuple[Any, ...]) -> np.ndarray:
     moved = np.concatenate([array.ravel().astype(np.float64) for array in change.values()])
     # One step of Adam is rate·g/(|g| + floor), which shows g; in units of the norm.
     shown = -moved / rare.rate
-    return shown / (1 - np.abs(shown)) * ADAM_FLOOR * len(people) / NORM
+    followed: np.ndarray = shown / (1 - np.abs(shown)) * ADAM_FLOOR * len(people) / NORM
+    return followed
 
 
 def test_no_record_adds_more_than_the_norm_and_a_null_record_nothing() -> None:
