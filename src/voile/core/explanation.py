@@ -114,6 +114,13 @@ class Explanation:
         for name, value in state.items():
             self._freeze(name, value) if isinstance(value, np.ndarray) else self._keep(name, value)
 
+    def with_notes(self, notes: Sequence[Note]) -> Self:
+        """The same with these notes; all else was checked before, and nobody can write to it."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._keep("notes", notes_for(notes, len(self)))
+        return other
+
     # --- looking at parts -----------------------------------------------------------------------
 
     @property

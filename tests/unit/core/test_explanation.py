@@ -289,6 +289,17 @@ def test_copies_are_equal() -> None:
     assert pickle.loads(pickle.dumps(complete())) == complete()
 
 
+def test_other_notes_change_nothing_else() -> None:
+    before, given = complete(), ["said later"]
+    after = before.with_notes(given)
+    given.append("never said")
+    assert after == dataclasses.replace(before, notes=("said later",))
+    assert before.notes == complete().notes
+    assert not any(getattr(after, name).flags.writeable for name in ARRAYS)
+    with pytest.raises(InvalidInput, match="notes must be a sequence of texts"):
+        before.with_notes([1])  # type: ignore[list-item]
+
+
 @pytest.mark.parametrize("field", [*ARRAYS, "feature_names", "guarantees", "notes"])
 def test_fields_cannot_be_set(field: str) -> None:
     explanation = complete()

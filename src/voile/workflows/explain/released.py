@@ -88,7 +88,7 @@ def _first_few(names: Sequence[str], count: int = 5) -> str:
 def settled_notes(explanation: Explanation, *more: Note) -> Explanation:
     """The note "not charged" goes, because what carries it leaves only after the commit."""
     notes = tuple(note for note in explanation.notes if note is not KnownNote.NOT_CHARGED)
-    return replace(explanation, notes=(*notes, *more))
+    return explanation.with_notes((*notes, *more))
 
 
 def joined(parts: Sequence[Explanation]) -> Explanation:
