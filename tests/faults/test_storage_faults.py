@@ -210,6 +210,7 @@ path = sys.argv[1]
 waits, goes = os.pipe()
 with open_storage(path, [PART]) as storage:
     storage.submit(append())
+    storage.read_snapshot(lambda _: None)  # its connection is kept
     child = os.fork()
     if child == 0:
         os.close(goes)
@@ -434,6 +435,16 @@ class TestPostgres:
             assert not isinstance(caught.value, OutcomeUnknown)  # it was lost before the commit
             assert storage.submit(append()) == 1
             assert check_consistent(storage) == 2
+
+    def test_a_kept_reader_that_was_cut_off_is_replaced(self, postgres_url: str) -> None:
+        with open_storage(postgres_url, [PART]) as storage, self.admin(postgres_url) as admin:
+            storage.submit(append())
+            for _ in range(2):
+                assert len(storage.read_snapshot(lambda t: t.scan(ENTRIES))) == 1
+                admin.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE pid <> pg_backend_pid() AND datname = current_database()"
+                )
 
     def test_a_connection_lost_while_committing_is_called_unknown(self, postgres_url: str) -> None:
         with open_storage(postgres_url, [PART]) as storage, self.admin(postgres_url) as admin:

@@ -15,6 +15,7 @@ from voile.core.errors import (
     StorageReadOnly,
 )
 from voile.core.optional import optional
+from voile.core.storage.readers import Readers
 from voile.core.storage.session import Reader
 from voile.core.storage.sql import Dialect, SqlRecords
 from voile.core.storage.tables import Row
@@ -73,6 +74,7 @@ class PostgresSession(SqlRecords):
         self._pending: list[str] = []
         self._fresh = False
         self._connection: Any = None
+        self._readers = Readers(lambda: _PostgresReader(url))
         self._connect(read_only)
 
     def _connect(self, read_only: bool = False) -> None:
@@ -147,12 +149,8 @@ class PostgresSession(SqlRecords):
 
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
-        reader = PostgresSession(self._url, patience=self._patience, read_only=True)
-        try:
-            reader._control("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        with self._readers.one() as reader:
             yield reader
-        finally:
-            reader.close()
 
     def is_blank(self) -> bool:
         return not self._fetch(f"{_RELATIONS} LIMIT 1", ())
@@ -164,6 +162,7 @@ class PostgresSession(SqlRecords):
         self._define(f"CREATE TABLE {_MARK} ()")
 
     def close(self) -> None:
+        self._readers.close()
         self._connection.close()
 
     def _check_connected(self) -> None:
@@ -230,6 +229,20 @@ class PostgresSession(SqlRecords):
     def _fault(self, error: Any) -> StorageFault:
         kind = _FAULTS.get(error.sqlstate or "", StorageFault)
         return kind(f"PostgreSQL: {str(error).strip()}")
+
+
+class _PostgresReader(PostgresSession):
+    """A connection that is kept to read snapshots, for as long as they take."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, read_only=True)
+
+    def start(self) -> None:
+        self.memory.clear()
+        self._control("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def stop(self) -> None:
+        self._control("ROLLBACK")
 
 
 def _address(url: str, psycopg: Any) -> str:

@@ -20,6 +20,7 @@ from voile.core.errors import (
     StorageReadOnly,
 )
 from voile.core.storage.files import FileIdentity, LinkedFiles, private_file
+from voile.core.storage.readers import Readers
 from voile.core.storage.session import Reader
 from voile.core.storage.sql import Dialect, SqlRecords
 from voile.core.storage.tables import Row
@@ -104,6 +105,25 @@ class _Connected(SqlRecords):
         return kind(f"{self._path}: {error}")
 
 
+class _SqliteReader(_Connected):
+    """A connection that is kept to read snapshots."""
+
+    def __init__(self, path: Path, patience: float) -> None:
+        super().__init__(path, patience, mode="rw")
+        self._ask("PRAGMA query_only = ON")
+
+    def start(self) -> None:
+        self.memory.clear()
+        self._ask("BEGIN")
+        self._ask("SELECT 1 FROM sqlite_master")  # the moment that is looked at
+
+    def stop(self) -> None:
+        self._ask("ROLLBACK")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
 class SqliteSession(_Connected):
     """Transactions on one file. Its memory lasts while nobody else writes (decision 0035)."""
 
@@ -116,6 +136,7 @@ class SqliteSession(_Connected):
             )
         self._turns = Turns(real, patience=patience)
         self._patience = patience
+        self._readers = Readers(lambda: _SqliteReader(real, patience))
         self._data_version: list[Row] = []
         try:
             super().__init__(real, patience, mode="rw")
@@ -221,15 +242,9 @@ class SqliteSession(_Connected):
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
         self._check_linked()
-        reader = _Connected(self._path, self._patience, mode="rw")
-        try:
-            reader._ask("PRAGMA query_only = ON")
-            reader._ask("BEGIN")
-            reader._ask("SELECT 1 FROM sqlite_master")  # the moment that is looked at
+        with self._readers.one() as reader:
             self._check_linked()  # it is our files that were opened
             yield reader
-        finally:
-            reader._connection.close()
 
     def is_blank(self) -> bool:
         return self._application() == 0 and not self._ask("SELECT 1 FROM sqlite_master")
@@ -242,6 +257,7 @@ class SqliteSession(_Connected):
 
     def close(self) -> None:
         _OPEN.discard(self)
+        self._readers.close()
         self.rollback()
         self._connection.close()
         self._turns.close()
@@ -264,7 +280,8 @@ def _leave_to_parent() -> None:
     reference that nobody gives back.
     """
     for session in _OPEN:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(session._connection))
+        for each in (session, *session._readers.open):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(each._connection))
     _BEFORE_FORK.update(session.file for session in _OPEN)
     _OPEN.clear()
 
