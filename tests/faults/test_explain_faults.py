@@ -30,7 +30,7 @@ from tests.unit.workflows.explain.examples import (
 )
 from voile.audit_log import PostProcessingRecord, ReleaseRecord
 from voile.core.explanation import Explanation
-from voile.core.storage import Command
+from voile.core.storage import Command, Reader
 from voile.ledger.tables import ANSWERS
 from voile.workflows.explain import Explained, ReleaseService, RowsToExplain
 
@@ -60,6 +60,9 @@ class Pausing:
         found = self._storage.submit(command)
         self.reached("committed")
         return found
+
+    def read_snapshot(self, question: Callable[[Reader], Any]) -> Any:
+        return self._storage.read_snapshot(question)
 
     def reached(self, what: str) -> None:
         self._counts[what] += 1

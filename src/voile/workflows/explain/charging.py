@@ -24,7 +24,7 @@ from voile.audit_log import Draft, Encoded, RefusalRecord, ReleaseRecord, guaran
 from voile.audit_log.commitments import digest as commitment
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.guarantee import Guarantee, RowPart
-from voile.core.storage import Transaction
+from voile.core.storage import Reader, Transaction
 from voile.ledger import (
     Account,
     Asked,
@@ -148,9 +148,9 @@ def prepare(custody: Custody, request: Request, parent: Account) -> Prepared:
 
 
 def look_up(
-    custody: Custody, t: Transaction, questions: AccountQuestions
+    custody: Custody, t: Reader, questions: AccountQuestions
 ) -> list[Settled | None] | Refusing:
-    """Step 1: what was answered before, if the rest would fit; else why not, which is on record."""
+    """Step 1: what was answered before, if the rest would fit; else why not. Only reads."""
     found = _answered(custody, t, questions)
     refused = _refusal(custody, t, questions, found)
     return found if refused is None else refused
@@ -174,9 +174,11 @@ def settle(
         try:
             return _settled(custody, t, questions, found, drawn)
         except BudgetExceeded as exceeded:
-            _record_refusal(custody, t, questions, exceeded)
+            record_refusal(custody, t, questions, exceeded)
             return exceeded
     refused = _refusal(custody, t, questions, found)
+    if isinstance(refused, BudgetExceeded):
+        record_refusal(custody, t, questions, refused)
     return _settled(custody, t, questions, found, drawn) if refused is None else refused
 
 
@@ -198,9 +200,7 @@ def _settled(
     return settled
 
 
-def _answered(
-    custody: Custody, t: Transaction, questions: AccountQuestions
-) -> list[Settled | None]:
+def _answered(custody: Custody, t: Reader, questions: AccountQuestions) -> list[Settled | None]:
     if questions.fresh:
         return [None] * len(questions.prepared)
     return [custody.ledger.answered(t, each.asked) for each in questions.prepared]
@@ -212,7 +212,7 @@ def _told_apart(questions: AccountQuestions, number: int) -> object:
 
 
 def _refusal(
-    custody: Custody, t: Transaction, questions: AccountQuestions, found: Sequence[Settled | None]
+    custody: Custody, t: Reader, questions: AccountQuestions, found: Sequence[Settled | None]
 ) -> Refusing | None:
     """Whether all new charges fit one after the other: unnamed rows leave less for every record."""
     new = {
@@ -223,9 +223,6 @@ def _refusal(
     try:
         check_key_of_records(custody, t, questions.account, [each.account for each in new.values()])
         check_fits(custody.ledger, t, questions.account, new.values())
-    except BudgetExceeded as refused:
-        _record_refusal(custody, t, questions, refused)
-        return refused
     except (InvalidInput, Refused) as refused:
         return refused
     return None
@@ -268,7 +265,7 @@ def leaving(custody: Custody, settled: Settled) -> Answer:
     return Answer(settled.answer, settled.charge, settled.record, settled.replayed, nonces)
 
 
-def _record_refusal(
+def record_refusal(
     custody: Custody, t: Transaction, questions: AccountQuestions, refused: BudgetExceeded
 ) -> None:
     """Somebody asked, and was told that the budget does not allow it."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from voile.core.errors import Refused
 from voile.core.guarantee import Guarantee
-from voile.core.storage import Reader, Transaction
+from voile.core.storage import Reader
 from voile.ledger import About, Account
 from voile.privacy.events import PrivacyEvent
 from voile.release import Release, ReleaseIdentity, RowsAre
@@ -108,7 +108,7 @@ class PublicFacts:
         return lambda t: self._one_question(custody, t, request, common)
 
     def _records(
-        self, custody: Custody, t: Transaction, request: ExplanationRequest, common: Request
+        self, custody: Custody, t: Reader, request: ExplanationRequest, common: Request
     ) -> AccountQuestions:
         """One question for each row, to the account of its record."""
         account, rows = self.paying(custody, t, common.question.account), request.rows
@@ -120,7 +120,7 @@ class PublicFacts:
         return AccountQuestions(account, tuple(prepared), request.fresh)
 
     def _one_question(
-        self, custody: Custody, t: Transaction, request: ExplanationRequest, common: Request
+        self, custody: Custody, t: Reader, request: ExplanationRequest, common: Request
     ) -> AccountQuestions:
         """One question for all rows."""
         account, rows = self.paying(custody, t, common.question.account), request.rows

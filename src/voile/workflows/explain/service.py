@@ -38,7 +38,7 @@ from voile.audit_log import (
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.row_note import KnownNote, notes_among
-from voile.core.storage import Transaction
+from voile.core.storage import Reader, Transaction
 from voile.ledger import Alert, Question
 from voile.release import Preview, Release, RowsAre
 from voile.release.made_once import MadeOnce
@@ -148,7 +148,7 @@ class ReleaseService:
         """The walk for one question whose answer is bytes; refused by `BudgetExceeded`."""
         custody = self.custody
 
-        def asking(t: Transaction) -> AccountQuestions:
+        def asking(t: Reader) -> AccountQuestions:
             account = custody.ledger.account(t, request.question.account)
             return AccountQuestions(account, (prepare(custody, request, account),), fresh)
 

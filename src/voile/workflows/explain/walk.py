@@ -7,11 +7,12 @@ one we know, a fault of the database; then nothing of the transaction is kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from typing import TypeAlias
 
-from voile.core.errors import InvalidInput, Refused
-from voile.core.storage import Transaction
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
+from voile.core.storage import Reader, Transaction
 from voile.core.storage.grouped import grouped_writes
 from voile.ledger import Alert, Settled
 from voile.workflows.custody import Custody
@@ -21,15 +22,18 @@ from voile.workflows.explain.charging import (
     Drawn,
     leaving,
     look_up,
+    record_refusal,
     settle,
 )
 
-Asking: TypeAlias = Callable[[Transaction], AccountQuestions]
+Asking: TypeAlias = Callable[[Reader], AccountQuestions]
 """Makes the questions of one caller, where the account that pays can be read."""
 Missing: TypeAlias = Mapping[int, Sequence[int]]
 """Of each caller, the numbers of the questions that were not answered before."""
 Draws: TypeAlias = Mapping[int, Mapping[int, Drawn] | Exception]
 """Of each caller, the answers to these, or what went wrong."""
+Refusals: TypeAlias = Callable[[AccountQuestions, BudgetExceeded], object]
+"""Is told that somebody was refused, and what for."""
 Looked: TypeAlias = tuple[AccountQuestions, Sequence[Settled | None]]
 
 
@@ -46,7 +50,7 @@ def answer_callers(
         draw: step 2.
         tell: is called with thresholds that were reached, after the commit.
     """
-    looked = custody.storage.submit(lambda t: _look(custody, t, asking))
+    looked = _looked(custody, asking)
     missing = {
         caller: [number for number, stored in enumerate(each[1]) if stored is None]
         for caller, each in enumerate(looked)
@@ -60,23 +64,48 @@ def answer_callers(
     return [_leaving(custody, each, settled.get(n)) for n, each in enumerate(looked)]
 
 
+def _looked(custody: Custody, asking: Sequence[Asking | Exception]) -> list[Looked | Exception]:
+    """Step 1, which holds up no writer: what it finds is looked at again in step 3.
+
+    In the writer's turn only what is to be written down, a refusal, and what a snapshot cannot
+    tell: one may be older than a checkpoint that was kept since.
+    """
+    with suppress(VerificationFailed):
+        looked = custody.storage.read_snapshot(lambda t: _look(custody, t, asking))
+        if not any(isinstance(each, BudgetExceeded) for each in looked):
+            return looked
+    return custody.storage.submit(lambda t: _look_and_record(custody, t, asking))
+
+
+def _untold(_questions: AccountQuestions, _refused: BudgetExceeded) -> None:
+    """What was only read is not written down."""
+
+
 def _look(
+    custody: Custody, t: Reader, asking: Sequence[Asking | Exception], refused: Refusals = _untold
+) -> list[Looked | Exception]:
+    custody.log.check(t)
+    return [
+        each if isinstance(each, Exception) else _look_one(custody, t, each, refused)
+        for each in asking
+    ]
+
+
+def _look_and_record(
     custody: Custody, t: Transaction, asking: Sequence[Asking | Exception]
 ) -> list[Looked | Exception]:
-    """Step 1."""
-    custody.log.check(t)
     with _shared(t, len(asking)) as t:
-        return [
-            each if isinstance(each, Exception) else _look_one(custody, t, each) for each in asking
-        ]
+        return _look(custody, t, asking, partial(record_refusal, custody, t))
 
 
-def _look_one(custody: Custody, t: Transaction, asking: Asking) -> Looked | Exception:
+def _look_one(custody: Custody, t: Reader, asking: Asking, refused: Refusals) -> Looked | Exception:
     try:
         questions = asking(t)
     except (InvalidInput, Refused) as error:
         return error
     found = look_up(custody, t, questions)
+    if isinstance(found, BudgetExceeded):
+        refused(questions, found)
     return found if isinstance(found, Exception) else (questions, found)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.unit.audit_log.examples import LOG_KEY
 from tests.unit.ledger.examples import DATASET
 from tests.unit.workflows.budget_examples import RULES, House
 from tests.unit.workflows.explain.examples import (
@@ -31,10 +35,16 @@ from voile.audit_log import (
 )
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
-from voile.core.storage import Command
+from voile.core.storage import Command, Reader, Transaction
 from voile.ledger.tables import ENTRIES
 from voile.release import RowsAre
-from voile.workflows.explain import Explained, ExplanationRequest, RowsToExplain
+from voile.workflows.checkpoints import Keeper, kept_checkpoint
+from voile.workflows.explain import (
+    Explained,
+    ExplanationRequest,
+    ReleaseService,
+    RowsToExplain,
+)
 
 
 @pytest.fixture
@@ -52,23 +62,28 @@ def explained(outcome: object) -> Explained:
     return outcome
 
 
-def test_one_draw_and_two_transactions_for_all(
+def test_one_snapshot_one_draw_and_one_transaction_for_all(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     people(house)
-    release, submitted = Costly(clipped()), list[Any]()
-    submit = house.storage.submit
+    release, submitted, looked = Costly(clipped()), list[Any](), list[Any]()
+    submit, read_snapshot = house.storage.submit, house.storage.read_snapshot
 
     def counted(command: Command[Any]) -> Any:
         submitted.append(command)
         return submit(command)
 
+    def counted_looks(question: Callable[[Reader], Any]) -> Any:
+        looked.append(question)
+        return read_snapshot(question)
+
     monkeypatch.setattr(house.storage, "submit", counted)
+    monkeypatch.setattr(house.storage, "read_snapshot", counted_looks)
     outcomes = house.service.answer_many(
         release, [asks(f"person {n}", n % 3, f"caller {n}") for n in range(8)]
     )
     assert release.drawn == 1
-    assert len(submitted) == 2
+    assert (len(looked), len(submitted)) == (1, 1)
     assert len({explained(each).charges for each in outcomes}) == 8
     for number, each in enumerate(outcomes):
         again = house.service.answer(
@@ -80,6 +95,59 @@ def test_one_draw_and_two_transactions_for_all(
         assert again.replayed
         assert again.explanation == explained(each).explanation
     assert house.verify().verified
+
+
+def test_looking_waits_for_no_writer(tmp_path: Path) -> None:
+    """A question that was answered before is answered while somebody else writes."""
+    house = House.create(str(tmp_path / "test.db"), tmp_path)
+    people(house)
+    asked = partial(
+        house.service.answer,
+        clipped(),
+        RowsToExplain(ROWS[:1], ["ada"]),
+        payer="people",
+        caller="ada",
+    )
+    first, writing, may_end = asked(), threading.Event(), threading.Event()
+
+    def slow(_: Transaction) -> None:
+        writing.set()
+        assert may_end.wait(30)
+
+    writer = threading.Thread(target=lambda: house.storage.submit(slow))
+    writer.start()
+    assert writing.wait(30)
+    again = asked()
+    may_end.set()
+    writer.join()
+    assert again.replayed
+    assert again.explanation == first.explanation
+    house.storage.close()
+
+
+def test_a_snapshot_that_is_older_than_the_kept_checkpoint_is_no_alarm(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody may have published between the snapshot and the look at the copy."""
+    people(house)
+    house.open("clinic")
+    keeper = Keeper(RULES, kept_checkpoint(house.key), LOG_KEY)
+    custody = replace(house.custody, log=keeper.knows(house.custody.log), keeper=keeper)
+    read_snapshot = house.storage.read_snapshot
+
+    def outrun(question: Callable[[Reader], Any]) -> Any:
+        def late(t: Reader) -> Any:
+            monkeypatch.undo()
+            house.answer("row 1")
+            house.keep()
+            return question(t)
+
+        return read_snapshot(late)
+
+    monkeypatch.setattr(house.storage, "read_snapshot", outrun)
+    rows = RowsToExplain(ROWS[:1], ["ada"])
+    answered = ReleaseService(custody).answer(clipped(), rows, payer="people", caller="ada")
+    assert not answered.replayed
 
 
 def test_a_charge_that_is_refused_after_another_was_written_undoes_both(
