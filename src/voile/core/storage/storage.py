@@ -143,7 +143,7 @@ class Storage:
     def read_snapshot(self, question: Callable[[Reader], Answer]) -> Answer:
         """Read what was committed up to one moment, for as long as it takes: nobody waits for it.
 
-        For whatever reads more than a few records. What changes something is submitted.
+        What changes something is submitted.
         """
         self._check_open()
         self._check_outside("read a snapshot")

@@ -1,7 +1,8 @@
 """One question and its charge: the steps of the walk, each inside a transaction of the caller's.
 
 1. Is the log the one we know? Was it asked before? Then the stored answer leaves, at no cost. Else:
-   would it fit? Public facts only; a refusal is recorded and nothing is computed.
+   would it fit? Public facts only, read from a snapshot; a refusal is recorded and nothing is
+   computed.
 2. The answer is drawn in memory.
 3. One transaction looks again, charges the account and all above it, keeps the answer under its
    keyed digest and appends the log's record. Who loses a race for one question gets the answer of
