@@ -18,6 +18,7 @@ import pytest
 from tests.contract.stored.previous.make import OPEN_BACKGROUND, PUBLIC
 from voile import Explanation, cli
 from voile.workflows.artefact import load_artefact
+from voile.workflows.federate import read_agreement
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -206,12 +207,13 @@ class TestArtefact:
         assert "study v1" in Path("report.html").read_text()
 
     def test_a_complete_run_is_not_trained_again(self, run: Run) -> None:
-        """Its checkpoints are of another loop (decision 0120): refused, and nothing changes."""
+        """Its single file is refused with the command that splits it, and nothing changes."""
         before = Path("output/artefact/artefact.json").read_bytes()
         charged = [run("audit", "show", f"output/clients/{name}/log.db") for name in CLIENTS]
-        assert "continue with the old settings" in refusal(
-            run("federate", "federation.toml", code=3)
-        )
+        said = refusal(run("federate", "federation.toml", code=2))
+        assert "voile init federation.toml --output FOLDER" in said
+        split = run("init", "federation.toml", "--output", "split")
+        assert read_agreement(Path(split["config"])).sizes.keys() == set(CLIENTS)
         assert Path("output/artefact/artefact.json").read_bytes() == before
         assert charged == [
             run("audit", "show", f"output/clients/{name}/log.db") for name in CLIENTS

@@ -59,7 +59,7 @@ from voile.training.networks import perceptron
 from voile.workflows.artefact import Contents, finish, load_artefact, write_artefact
 from voile.workflows.artefact_manifest import FILES_OF_A_LOG, MANIFEST, log_place
 from voile.workflows.explain.files import origin_from
-from voile.workflows.federate.config import read_config
+from voile.workflows.federate import party_key, read_agreement
 from voile.workflows.starting import header
 
 SCHEMA = Schema(
@@ -171,6 +171,8 @@ def _read_closed(path: Path) -> object:
 def _texts(folder: Path) -> Iterator[Parser]:
     toml = SCHEMA.dumps().encode()
     yield Parser("schema", toml, _through(folder / "s.toml", Schema.load), (words_changed,))
+    (folder / "schema.toml").write_bytes(toml)
+    key = party_key(folder / "city", "example.org/city")
     config = b"""name = "study"
 schema = "schema.toml"
 [privacy]
@@ -179,15 +181,13 @@ delta = 1e-4
 [training]
 rounds = 3
 hidden = [16]
-[[clients]]
+[[parties]]
 name = "city"
-data = "city.csv"
 rows = 100
-[[held_out]]
-name = "hill"
-data = "hill.csv"
 """
-    yield Parser("config", config, _through(folder / "f.toml", read_config), (words_changed,))
+    config += f'key = "{key}"\n'.encode()
+    agreed = _through(folder / "f.toml", read_agreement)
+    yield Parser("what a federation agreed on", config, agreed, (words_changed,))
     promises = json.dumps({"guarantees": [PROMISE.to_dict()]}).encode()
     origin = _through(folder / "g.json", lambda path: origin_from(str(path)))
     yield Parser("guarantees", promises, origin, (json_changed,))

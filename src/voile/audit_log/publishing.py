@@ -215,19 +215,33 @@ def all_records(storage: Storage, log: AuditLog, size: int) -> Iterator[bytes]:
             return
 
 
+def exported_log(storage: Storage, log: AuditLog) -> dict[str, bytes]:
+    """The files of an export, in memory: for a log that is sent to somebody."""
+    note, lines = _covered(storage, log)
+    return {RECORDS_FILE: b"".join(lines), CHECKPOINT_FILE: note}
+
+
+def _covered(storage: Storage, log: AuditLog) -> tuple[bytes, Iterator[bytes]]:
+    """The latest checkpoint, and a line for each record that it covers."""
+    note = latest_checkpoint(storage)
+    if note is None:
+        raise InvalidInput("nothing was published yet; `voile audit checkpoint` does it")
+    size = Checkpoint.parse(Note.parse(note).text).size
+    return note, (record + b"\n" for record in all_records(storage, log, size))
+
+
 def export_log(storage: Storage, log: AuditLog, folder: Path) -> int:
     """Write all records that the latest checkpoint covers, and the checkpoint, into a new folder.
 
     The checkpoint is written last: a folder without one is an export that was not finished.
     """
-    note = latest_checkpoint(storage)
-    if note is None:
-        raise InvalidInput("nothing was published yet; `voile audit checkpoint` does it")
-    size = Checkpoint.parse(Note.parse(note).text).size
+    note, lines = _covered(storage, log)
+    size = 0
     try:
         folder.mkdir()
         with (folder / RECORDS_FILE).open("wb") as stream:
-            stream.writelines(record + b"\n" for record in all_records(storage, log, size))
+            for size, line in enumerate(lines, start=1):  # noqa: B007
+                stream.write(line)
     except OSError as error:
         raise disk_fault(folder, error) from error
     replace_file(folder / CHECKPOINT_FILE, note)

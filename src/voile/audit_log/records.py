@@ -176,6 +176,7 @@ class FederationRoundRecord:
     model: bytes
     published_hash: bytes
     previous_hash: bytes | None = None
+    agreement: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,6 +205,7 @@ class ParticipationRecord:
     dataset: str
     event: str | None = None
     cost: str | None = None
+    agreement: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +219,7 @@ class AbsenceRecord:
     round: int
     client: str
     outcome: str
+    agreement: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

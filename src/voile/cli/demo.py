@@ -81,7 +81,7 @@ def _print_result(result: Demo) -> None:
         f"\nNext, try:\n  cd {shlex.quote(str(result.folder))}{_path()}\n"
         "  voile explain readmitted patients.csv --plot why.png\n"
         "  voile audit verify explanation.tlog-proof --answer explanation.voile\n"
-        f"  voile budget report clients/{city}/log.db 'clinic demo v1: {city}'",
+        f"  voile budget report nodes/{city}/log.db 'clinic demo v1: {city}'",
         soft_wrap=True,
     )
 

@@ -13,7 +13,7 @@ from voile.cli.rounds import calmly, rounds_line, say, steps_line
 FEDERATE_EPILOG = """\
 Examples:
 
-  voile init hospital-a.csv hospital-b.csv   (writes a config and a schema to fill in)
+  voile init hospital-a.csv hospital-b.csv   (writes all files, to fill in)
 
   voile federate federation.toml
 """
@@ -21,7 +21,14 @@ REPORT_EPILOG = "Example: voile report output/artefact --output report.html"
 
 
 def federate(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="What to do, TOML.")],
+    config: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CONFIG",
+            help="What all parties have agreed on: federation.toml. Beside it are server.toml and "
+            "a node.toml of each party in nodes/.",
+        ),
+    ],
     as_json: JsonOption = False,
 ) -> None:
     """Train a model and a private explainer across the parties of CONFIG; write an artefact.
@@ -30,15 +37,14 @@ def federate(
     trained again: its budget is spent.
     """
     from voile.workflows.federate import federate as run
-    from voile.workflows.federate.config import read_config
-    from voile.workflows.federate.files import job_from
+    from voile.workflows.federate import read_job
     from voile.workflows.public_example import EXAMPLE
     from voile.workflows.report import quality, write_report
     from voile.workflows.workspace import release_name
 
-    job = job_from(read_config(config))
+    job = read_job(config)
     calmly()
-    done = run(job, rounds_seen=rounds_line(job.delta), steps_seen=steps_line, say=say)
+    done = run(job, rounds_seen=rounds_line(job.agreement.delta), steps_seen=steps_line, say=say)
     report, found = write_report(done.artefact), quality(done.artefact)
     promised = done.artefact.guarantees[0]
     if as_json:
@@ -52,8 +58,8 @@ def federate(
         )
         return
     lines = [f"{what}: {value:.3f}" for what, value in found]
-    folder = done.artefact.folder
-    following = explain_by_name(job.folder, release_name(done.artefact), job.folder / EXAMPLE)
+    folder, output = done.artefact.folder, job.server.folder
+    following = explain_by_name(output, release_name(done.artefact), output / EXAMPLE)
     console().print(
         "\n".join([str(promised), "", *lines, "", f"artefact  {folder}"])
         + f"\nreport    {report}\n\nNext, try (or with rows of your own):\n"

@@ -33,8 +33,9 @@ def init(
         list[str],
         typer.Argument(
             metavar="DATA...|MODEL",
-            help="CSV or Parquet, one for each client of a federation; or one model: an artefact "
-            "of voile, an ONNX file, or package.module:object.",
+            help="CSV or Parquet, one for each party of a federation; or one model: an artefact "
+            "of voile, an ONNX file, or package.module:object. A federation.toml of an earlier "
+            "version is split.",
         ),
     ],
     label: Annotated[
@@ -103,6 +104,10 @@ def init(
     """
     from voile.workflows.explain import ExplanationSpec
 
+    if len(source) == 1 and source[0].endswith(".toml"):
+        _only(context, _FOR_BOTH, "is for tables or a model, and this is a federation")
+        _split_federation(Path(source[0]), output, as_json=as_json)
+        return
     if not _is_model(source, schema):
         _only(context, (*_FOR_TABLES, *_FOR_BOTH), "is for a model, and these are tables")
         _start_federation([Path(each) for each in source], output, label, as_json=as_json)
@@ -145,7 +150,7 @@ def _only(context: typer.Context, allowed: tuple[str, ...], why: str) -> None:
 
 
 def _start_federation(data: list[Path], output: Path, label: str | None, *, as_json: bool) -> None:
-    from voile.workflows.starting import start
+    from voile.workflows.federate.starting import start
 
     started = start(data, output, label=label)
     if as_json:
@@ -161,9 +166,27 @@ def _start_federation(data: list[Path], output: Path, label: str | None, *, as_j
     console().print(
         f"{started.schema}: fill in kind and bounds (or categories) of "
         f"{len(started.columns) - 1} features and the classes of {started.label!r}\n"
-        f"{started.config}: fill in the number of rows of each client and a held-out file\n\n"
+        f"{started.config}: fill in the number of rows of each party; it is public\n"
+        f"{started.config.parent / 'server.toml'}: name a held-out file, which nobody protects\n"
+        f"{started.config.parent / 'nodes'}: what stays with each party\n\n"
         f"Then:\n  {shlex.join(['voile', 'schema', 'show', str(started.schema)])}\n"
         f"  {shlex.join(['voile', 'federate', str(started.config)])}",
+        soft_wrap=True,
+    )
+
+
+def _split_federation(file: Path, output: Path, *, as_json: bool) -> None:
+    from voile.workflows.federate.starting import split
+
+    config = split(file, output)
+    if as_json:
+        print_json({"config": str(config)})
+        return
+    console().print(
+        f"{config}: what all parties agree on\n"
+        f"{config.parent}: the server's file, and a folder with books and keys for each party\n\n"
+        "Then:\n"
+        f"  {shlex.join(['voile', 'federate', str(config)])}",
         soft_wrap=True,
     )
 

@@ -38,6 +38,7 @@ from voile.federation import (
     Threads,
     Unprotected,
 )
+from voile.federation.files import file_stem
 from voile.federation.pipeline import named
 from voile.models import Box, Model, wrap
 from voile.pipelines.network_task import CLIPPED_UNIT
@@ -54,11 +55,16 @@ from voile.workflows.explain.files import RECEIPT, draw
 from voile.workflows.federate import (
     NOT_FOR_RELEASE,
     SERVER,
+    FederationAgreement,
     Job,
+    Party,
     Say,
+    ServerSide,
     federate,
-    server_origin,
+    origin_of,
+    party_key,
 )
+from voile.workflows.federate.files import NODES
 from voile.workflows.public_example import write_example
 from voile.workflows.report import check_log, write_report
 
@@ -122,17 +128,7 @@ def run(
     _clear(output)
     clinic = clinic_federation(rows_per_hospital, reference_rows=_REFERENCE_ROWS)
     elsewhere = clinic_federation(500, seed=_ELSEWHERE).together()
-    job = Job(
-        protected=Protected(CLIPPED_UNIT, Relation.BLANK_ONE, NAME),
-        schema=clinic.schema,
-        clients={name: TableRecords.of(data) for name, data in clinic.hospitals.items()},
-        held_out=TableRecords.of(elsewhere),
-        reference=clinic.reference,
-        epsilon=EPSILON,
-        delta=DELTA,
-        folder=output,
-        distillation=TrainingPlan(steps=distillation_steps),
-    )
+    job = _job(clinic, TableRecords.of(elsewhere), output, distillation_steps)
     done = federate(job, rounds_seen=rounds_seen, steps_seen=steps_seen, say=say)
     judged = elsewhere.rows[:: len(elsewhere) // _JUDGED_ROWS][:_JUDGED_ROWS]
     say("the same without privacy, to compare with: possible because these data are invented")
@@ -156,6 +152,24 @@ def run(
         picture=picture,
         receipt=receipt,
     )
+
+
+def _job(clinic: ClinicFederation, held_out: TableRecords, output: Path, steps: int) -> Job:
+    """Each hospital with a folder of its own; in real life it is on a machine of its own."""
+    parties = tuple(
+        Party(name, TableRecords.of(data), output / NODES / file_stem(name))
+        for name, data in clinic.hospitals.items()
+    )
+    agreement = FederationAgreement(
+        protected=Protected(CLIPPED_UNIT, Relation.BLANK_ONE, NAME),
+        schema=clinic.schema,
+        sizes={party.name: len(party.records) for party in parties},
+        epsilon=EPSILON,
+        delta=DELTA,
+        keys={each.name: party_key(each.folder, origin_of(NAME, each.name)) for each in parties},
+    )
+    plan = TrainingPlan(steps=steps)
+    return Job(agreement, ServerSide(output, held_out, clinic.reference, plan), parties)
 
 
 def _clear(output: Path) -> None:
@@ -198,28 +212,30 @@ def _cosine(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
 
 
 def _accuracy(model: Model, job: Job) -> float:
-    found = model.predict(job.held_out.rows).argmax(axis=1)
-    return float(np.mean(found == job.held_out.labels))
+    held_out = job.server.held_out
+    return float(np.mean(model.predict(held_out.rows).argmax(axis=1) == held_out.labels))
 
 
 def _stage(job: Job, plan: PipelinePlan, stage: str, seed: int, given: dict[str, Any]) -> Any:
     """One stage without noise, and without books: for data nobody protects."""
     seeded = replace(plan, seed=seed)
     clients = [
-        Client(name, len(records), records, seeded.tasks, NoGuard(), SeededSources(seed))
-        for name, records in job.clients.items()
+        Client(
+            each.name, len(each.records), each.records, seeded.tasks, NoGuard(), SeededSources(seed)
+        )
+        for each in job.parties
     ]
     transport = Threads([Node(client) for client in clients], at_once=2)
     rounds = Rounds(transport, plan.facts.sizes, source=Seeded(seed))
     chosen = next(each for each in seeded.stages if each.name == stage)
-    held_out = Unprotected(job.held_out, "invented")
+    held_out = Unprotected(job.server.held_out, "invented")
     return rounds.run(chosen, seeded.start(stage), given=given, unprotected=held_out).arrays
 
 
 def _twin_box(job: Job, plan: PipelinePlan) -> NetworkModel:
     arrays = _stage(job, plan, BLACK_BOX, 0, {})
     objective: Any = plan.objectives[BLACK_BOX]
-    return NetworkModel.of(job.schema, objective.output_head, arrays)
+    return NetworkModel.of(job.agreement.schema, objective.output_head, arrays)
 
 
 def _twin_surrogate(
@@ -251,7 +267,7 @@ def _one_patient(artefact: Artefact, output: Path, rows: Rows) -> tuple[Path, Pa
     name = "interventional Shapley values"
     release = PostProcessed(explainer, [artefact.origin], model.digest, name)
     write_example(artefact.schema, patient, output / PATIENTS)
-    with open_custody(output, server_origin(artefact.name), signing=None) as custody:
+    with open_custody(output, origin_of(artefact.name, SERVER), signing=None) as custody:
         service = ReleaseService(custody)
         explained = service.answer(release, patient, caller="explainer", subject=artefact.name)
         custody.publish()

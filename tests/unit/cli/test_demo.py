@@ -120,10 +120,16 @@ def fill_in(folder: Path, sizes: dict[str, int]) -> None:
     """What `voile init` leaves to people."""
     (folder / "schema.toml").write_text(clinic_federation(50, seed=2).schema.dumps())
     config = folder / "federation.toml"
-    text = config.read_text().replace("1e-5", "1e-4")
+    text = config.read_text().replace("1e-05", "1e-4")
     for name in ("north", "south"):
         text = text.replace("rows = 0", f"rows = {sizes[name]}", 1)
-    config.write_text(text.replace("rounds = 10", "rounds = 2\ndistillation_steps = 20"))
+        node = folder / "nodes" / name / "node.toml"
+        node.write_text(node.read_text().replace("1e-05", "1e-4"))
+    config.write_text(text.replace("rounds = 10", "rounds = 2"))
+    server = folder / "server.toml"
+    server.write_text(
+        server.read_text().replace("# distillation_steps = 3000", "distillation_steps = 20")
+    )
 
 
 def commands(text: str) -> list[list[str]]:
@@ -209,4 +215,6 @@ def test_a_federation_with_nowhere_to_write_charges_nothing(
     place.mkdir() if place.suffix else place.touch()
     assert run_main("federate", "federation.toml") == 2
     assert spoiled in capsys.readouterr().err
-    assert not Path("output/clients").exists()
+    for name in ("north", "south"):
+        assert not (tmp_path / "nodes" / name / "updates").exists()
+        assert (tmp_path / "nodes" / name / "audit.checkpoint").exists() is False

@@ -75,7 +75,7 @@ def test_twins_stay_out_of_the_artefact(result: demo.Demo) -> None:
 
 def test_every_client_has_charged_its_own_ledger_in_full(result: demo.Demo) -> None:
     assert len(result.clients) == 8
-    for folder in (result.folder / "clients").iterdir():
+    for folder in (result.folder / "nodes").iterdir():
         with sqlite3.connect(folder / "log.db") as database:
             (count,) = database.execute("select count(*) from audit_leaves").fetchone()
         assert count == 21  # the opening, and ten rounds of two stages

@@ -1,20 +1,32 @@
 """The main job: train across parties, explain for free, and leave an artefact that can be checked.
 
-- say what is to be done: a `Job`; from a config and people's files, by
-  `voile.workflows.federate.config` and `voile.workflows.federate.files`
-- run it: `federate`
+- say what all parties have agreed on: an `FederationAgreement`
+- say what is whose: a `Party` and what it `Accepts`, the `ServerSide`; all of it in one process is
+  a `Job`, read from people's files by `read_job`
+- run it: `federate` in one process; `open_node` for a party and `run_server` over any transport
 """
 
-from voile.workflows.federate.job import Job
-from voile.workflows.federate.results import Say
-from voile.workflows.federate.run import NOT_FOR_RELEASE, SERVER, Federated, federate, server_origin
+from voile.workflows.federate.agreement import SERVER, FederationAgreement, origin_of
+from voile.workflows.federate.files import read_agreement, read_job
+from voile.workflows.federate.job import Job, ServerSide
+from voile.workflows.federate.party import Accepts, Party, Say, open_node, party_key
+from voile.workflows.federate.run import NOT_FOR_RELEASE, Federated, federate, run_server
 
 __all__ = [
     "NOT_FOR_RELEASE",
     "SERVER",
+    "Accepts",
     "Federated",
+    "FederationAgreement",
     "Job",
+    "Party",
     "Say",
+    "ServerSide",
     "federate",
-    "server_origin",
+    "open_node",
+    "origin_of",
+    "party_key",
+    "read_agreement",
+    "read_job",
+    "run_server",
 ]

@@ -108,6 +108,7 @@ class ClientBooks:
     books: Custody
     client: str
     promise: Promise
+    agreement: str | None = None
 
     def before_participation(self, participation: Participation) -> Booking:
         """Charge and write down, in one transaction; or write down the refusal, and refuse."""
@@ -166,6 +167,7 @@ class ClientBooks:
             **charge.protected.texts,
             event=event_for_log(event_text(event)),
             cost=written(grant.cost) if grant.cost else None,
+            agreement=self.agreement,
         )
         self.books.log.append(t, record)
         return None
@@ -186,6 +188,7 @@ class ServerBooks:
 
     books: Custody
     promise: Promise
+    agreement: str | None = None
 
     def after_round(self, report: RoundReport) -> None:
         """Write the round down; told twice after a crash, it is written once."""
@@ -205,6 +208,7 @@ class ServerBooks:
                     round=report.round,
                     client=client,
                     outcome=outcome.value,
+                    agreement=self.agreement,
                 )
                 self.books.log.append(t, absence)
         record = FederationRoundRecord(
@@ -217,6 +221,7 @@ class ServerBooks:
             model=model,
             published_hash=hashlib.sha256(model + (previous or b"")).digest(),
             previous_hash=previous,
+            agreement=self.agreement,
         )
         self.books.log.append(t, record)
         remember(t, WrittenRound(federation, report.round, model, record.published_hash))

@@ -1,18 +1,19 @@
-"""The one file that people write for a federation: whose rows, what promise, how much training.
+"""The files of a federation, by whom they belong to. Paths in each are relative to the file.
 
-Everything in it is public: it may be shown to all parties. Paths are relative to the file.
+federation.toml       public, and the same for everybody: what all parties have agreed on
+server.toml           the server's: where results go, and rows that nobody protects
+nodes/NAME/node.toml  stays with the party: its data, its books, and what it accepts
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from voile.core.guarantee import Relation
-from voile.workflows.toml_file import TomlFile
 
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^/\\\x00-\x1f]+$")]
@@ -22,18 +23,17 @@ class _ConfigSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
 
 
-class ClientSection(_ConfigSection):
+class PartySection(_ConfigSection):
     """A party that trains on its own rows.
 
     Args:
-        name: of the party.
-        data: CSV or Parquet, on the party's own disk.
-        rows: how many rows it has; public, and checked by the party itself.
+        rows: how many it has; public, and checked by the party itself.
+        key: what it signs its log with; its name is the origin of that log.
     """
 
     name: Name
-    data: Path
     rows: Count
+    key: str
 
 
 class HeldOut(_ConfigSection):
@@ -41,6 +41,14 @@ class HeldOut(_ConfigSection):
 
     name: Name
     data: Path
+
+
+class SingleClient(_ConfigSection):
+    """A party, where all of a federation stood in one file."""
+
+    name: Name
+    data: Path
+    rows: Count
 
 
 class Privacy(_ConfigSection):
@@ -69,13 +77,11 @@ class TrainingSection(_ConfigSection):
             sees to it. All rounds, if left out.
         hidden: widths of the hidden layers, of black box and surrogate; a default for each if left
             out.
-        distillation_steps: of the fast explainer, which is learned from the surrogate alone.
     """
 
     rounds: Count = 10
     participations: Count | None = None
     hidden: tuple[Count, ...] | None = None
-    distillation_steps: Count = 3_000
 
     @model_validator(mode="after")
     def _cap_fits(self) -> Self:
@@ -86,58 +92,80 @@ class TrainingSection(_ConfigSection):
         return self
 
 
-Party = TypeVar("Party", ClientSection, HeldOut)
-
-
-class FederationConfig(_ConfigSection):
-    """What `voile federate` reads.
+class FederationFile(_ConfigSection):
+    """What all parties have agreed on.
 
     Args:
         name: label of the federation and of the version of its data.
         schema_file: the public schema, TOML.
+    """
+
+    name: Name
+    schema_file: Annotated[Path, Field(alias="schema")]
+    privacy: Privacy
+    training: TrainingSection = TrainingSection()
+    parties: Annotated[tuple[PartySection, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        _check_names([party.name for party in self.parties])
+        return self
+
+
+class ServerFile(_ConfigSection):
+    """What belongs to the server.
+
+    Args:
         output: folder of the run; what may be shown lies in `artefact` inside.
+        held_out: rows that are listed as unprotected.
         reference: public rows that free interventional explanations are measured against; drawn
             from the schema if left out.
+        distillation_steps: of the fast explainer, which is learned from the surrogate alone.
     """
+
+    output: Path = Path("output")
+    held_out: Annotated[tuple[HeldOut, ...], Field(min_length=1)]
+    reference: Path | None = None
+    distillation_steps: Count = 3_000
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        _check_names([each.name for each in self.held_out])
+        return self
+
+
+class AcceptsSection(_ConfigSection):
+    """The most that a party promises away; and, if stated, the one agreement that it accepts."""
+
+    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+    agreement: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+
+
+class NodeFile(_ConfigSection):
+    """What stays with a party: its name, its rows, and what it accepts. Its books lie beside it."""
+
+    name: Name
+    data: Path
+    accepts: AcceptsSection
+
+
+class SingleFile(_ConfigSection):
+    """All of it in one file, as an earlier version had it; read to be split."""
 
     name: Name
     schema_file: Annotated[Path, Field(alias="schema")]
     output: Path = Path("output")
     privacy: Privacy
-    training: TrainingSection = TrainingSection()
-    clients: Annotated[tuple[ClientSection, ...], Field(min_length=1)]
+    training: dict[str, Any] = {}
+    clients: Annotated[tuple[SingleClient, ...], Field(min_length=1)]
     held_out: Annotated[tuple[HeldOut, ...], Field(min_length=1)]
     reference: Path | None = None
 
-    @model_validator(mode="after")
-    def _names_differ(self) -> Self:
-        parties: tuple[ClientSection | HeldOut, ...] = (*self.clients, *self.held_out)
-        names = Counter(party.name for party in parties)
-        repeated = sorted(name for name, times in names.items() if times > 1)
-        if repeated:
-            raise ValueError(f"parties must have different names, found twice: {repeated}")
-        if "server" in names:
-            raise ValueError("no party may be called 'server', which is the name of the server")
-        return self
 
-
-def read_config(path: Path) -> FederationConfig:
-    """Read and check a config; an error names the line and the field."""
-    return _beside(TomlFile.read(path).checked(FederationConfig), path.parent)
-
-
-def _beside(config: FederationConfig, folder: Path) -> FederationConfig:
-    """Paths relative to the file, not to where the command happens to be run."""
-    return config.model_copy(
-        update={
-            "schema_file": folder / config.schema_file,
-            "output": folder / config.output,
-            "reference": None if config.reference is None else folder / config.reference,
-            "clients": tuple(_moved(party, folder) for party in config.clients),
-            "held_out": tuple(_moved(party, folder) for party in config.held_out),
-        }
-    )
-
-
-def _moved(party: Party, folder: Path) -> Party:
-    return party.model_copy(update={"data": folder / party.data})
+def _check_names(names: list[str]) -> None:
+    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
+    if repeated:
+        raise ValueError(f"names must differ, found twice: {repeated}")
+    if "server" in names:
+        raise ValueError("no party may be called 'server', which is the name of the server")

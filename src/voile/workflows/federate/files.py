@@ -1,6 +1,6 @@
-"""From a config and people's files to a `Job`.
+"""From the files of a federation to a `Job`, all in this process.
 
-A client's file is read on the client's side of the line. What stands in its records raises nothing:
+A party's file is read on the party's side of the line. What stands in its records raises nothing:
 it is clamped to the schema, what cannot be read becomes the default, and a damaged record is the
 null record. Only public facts can be wrong: the container (`read_protected_table`), columns, and
 the declared number of rows.
@@ -8,61 +8,146 @@ the declared number of rows.
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias, TypeVar
+
+from pydantic import BaseModel
 
 from voile.attribution.fastshap import EXPLAINER_PLAN
 from voile.attribution.fastshap.draws import draw_rows
+from voile.audit_log.canonical import Malformed
+from voile.audit_log.notes import KeyKind, VerifierKey
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected
 from voile.core.randomness import StreamCipher
 from voile.core.schema import RawColumn, Rows, Schema
 from voile.datasets.tables import read_protected_table, read_table
+from voile.federation.files import file_stem
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.tables import TableRecords
-from voile.workflows.federate.config import ClientSection, FederationConfig
-from voile.workflows.federate.job import Job
+from voile.workflows.federate.agreement import FederationAgreement
+from voile.workflows.federate.config import FederationFile, NodeFile, PartySection, ServerFile
+from voile.workflows.federate.job import Job, ServerSide
 from voile.workflows.federate.open_rows import check_open_rows
+from voile.workflows.federate.party import Accepts, Party
+from voile.workflows.toml_file import TomlFile
 
+FEDERATION_FILE: Final = "federation.toml"
+SERVER_FILE: Final = "server.toml"
+NODES: Final = "nodes"
+NODE_FILE: Final = "node.toml"
 REFERENCE_ROWS = 50
+Form = TypeVar("Form", bound=BaseModel)
 Remarks: TypeAlias = tuple[str, ...]
 
 
-def job_from(config: FederationConfig) -> Job:
-    """Read all files of a config."""
-    schema = Schema.load(config.schema_file)
-    if schema.label is None:
-        raise InvalidInput(f"{config.schema_file}: a federation learns a label; declare one")
-    _check_files(config)
-    held_out = [_open_table(schema, party.data, labelled=True) for party in config.held_out]
-    reference, remarks = _reference(schema, config.reference)
+def read_job(path: Path) -> Job:
+    """The federation of this `federation.toml`, with the server's and all parties' files beside it.
+
+    What a file says about others is not believed: sizes and keys come from the agreement, and each
+    party compares them with its own.
+    """
+    agreement = read_agreement(path)
+    server = _server_file(path.parent / SERVER_FILE)
+    nodes = [_node(path.parent, name) for name in agreement.sizes]
+    _check_files(nodes, server)
     return Job(
-        protected=Protected(CLIPPED_UNIT, config.privacy.relation, config.name),
-        schema=schema,
-        clients={client.name: _client(schema, client) for client in config.clients},
-        held_out=TableRecords.joined([TableRecords.read(schema, table) for table, _ in held_out]),
-        reference=reference,
-        remarks=(*(text for _, said in held_out for text in said), *remarks),
-        epsilon=config.privacy.epsilon,
-        delta=config.privacy.delta,
-        rounds=config.training.rounds,
-        participations=config.training.participations,
-        hidden=config.training.hidden,
-        distillation=replace(EXPLAINER_PLAN, steps=config.training.distillation_steps),
-        folder=config.output,
+        agreement,
+        _server_side(agreement.schema, server),
+        tuple(_party(agreement.schema, folder, node) for folder, node in nodes),
     )
 
 
-def _check_files(config: FederationConfig) -> None:
-    """No protected file may be listed as unprotected or public, nor at two clients.
+def read_agreement(path: Path) -> FederationAgreement:
+    """What all parties have agreed on."""
+    file = TomlFile.read(path)
+    if "clients" in file.content:
+        raise InvalidInput(
+            f"{path}: a federation is several files now, by whom they belong to; this splits it: "
+            f"voile init {shlex.quote(str(path))} --output FOLDER"
+        )
+    agreed = file.checked(FederationFile)
+    schema = Schema.load(path.parent / agreed.schema_file)
+    if schema.label is None:
+        raise InvalidInput(f"{agreed.schema_file}: a federation learns a label; declare one")
+    return FederationAgreement(
+        protected=Protected(CLIPPED_UNIT, agreed.privacy.relation, agreed.name),
+        schema=schema,
+        sizes={party.name: party.rows for party in agreed.parties},
+        epsilon=agreed.privacy.epsilon,
+        delta=agreed.privacy.delta,
+        keys={party.name: _key(file, place, party) for place, party in enumerate(agreed.parties)},
+        rounds=agreed.training.rounds,
+        participations=agreed.training.participations,
+        hidden=agreed.training.hidden,
+    )
+
+
+def _key(file: TomlFile, place: int, party: PartySection) -> VerifierKey:
+    try:
+        key = VerifierKey.parse(party.key)
+    except Malformed as error:
+        raise file.wrong(str(error), "parties", str(place), "key") from error
+    if key.kind is not KeyKind.LOG:
+        raise file.wrong("expected the key of a log", "parties", str(place), "key")
+    return key
+
+
+def _beside(path: Path, form: type[Form]) -> Form:
+    """A file of this form; its paths are relative to it, not to where the command is run."""
+    found = TomlFile.read(path).checked(form)
+    moved = {
+        name: path.parent / value
+        for name in form.model_fields
+        if isinstance(value := getattr(found, name), Path)
+    }
+    return found.model_copy(update=moved)
+
+
+def _server_file(path: Path) -> ServerFile:
+    found = _beside(path, ServerFile)
+    moved = [each.model_copy(update={"data": path.parent / each.data}) for each in found.held_out]
+    return found.model_copy(update={"held_out": tuple(moved)})
+
+
+def _node(folder: Path, name: str) -> tuple[Path, NodeFile]:
+    """The file of a party, and the folder that it lies in."""
+    own = folder / NODES / file_stem(name)
+    found = _beside(own / NODE_FILE, NodeFile)
+    if found.name != name:
+        raise InvalidInput(f"{own / NODE_FILE}: is of {found.name!r}, expected {name!r}")
+    return own, found
+
+
+def _party(schema: Schema, folder: Path, node: NodeFile) -> Party:
+    accepts = Accepts(node.accepts.epsilon, node.accepts.delta, node.accepts.agreement)
+    return Party(node.name, _protected_rows(schema, node.data), folder, accepts)
+
+
+def _server_side(schema: Schema, server: ServerFile) -> ServerSide:
+    held_out = [_open_table(schema, each.data, labelled=True) for each in server.held_out]
+    reference, remarks = _reference(schema, server.reference)
+    return ServerSide(
+        folder=server.output,
+        held_out=TableRecords.joined([TableRecords.read(schema, table) for table, _ in held_out]),
+        reference=reference,
+        distillation=replace(EXPLAINER_PLAN, steps=server.distillation_steps),
+        remarks=(*(text for _, said in held_out for text in said), *remarks),
+    )
+
+
+def _check_files(nodes: Sequence[tuple[Path, NodeFile]], server: ServerFile) -> None:
+    """No protected file may be listed as unprotected or public, nor at two parties.
 
     By where a file lies, never by what it holds: a refusal that compared contents would tell
     neighbouring data sets apart.
     """
-    listed = [(f"client {client.name!r}", client.data) for client in config.clients]
-    listed += [(f"held-out {party.name!r}", party.data) for party in config.held_out]
-    listed += [] if config.reference is None else [("the reference", config.reference)]
+    listed = [(f"party {node.name!r}", node.data) for _, node in nodes]
+    listed += [(f"held-out {each.name!r}", each.data) for each in server.held_out]
+    listed += [] if server.reference is None else [("the reference", server.reference)]
     seen: dict[tuple[int, int], str] = {}
     for who, path in listed:
         try:
@@ -70,30 +155,24 @@ def _check_files(config: FederationConfig) -> None:
         except OSError as error:
             raise InvalidInput(f"{path}: cannot be read: {error.strerror}") from error
         other = seen.setdefault((found.st_dev, found.st_ino), who)
-        both_open = not other.startswith("client") and not who.startswith("client")
+        both_open = not other.startswith("party") and not who.startswith("party")
         if other != who and not both_open:
             raise Refused(
                 f"{other} and {who} name the same file ({path}): protected rows can be neither "
-                "published nor at two clients"
+                "published nor at two parties"
             )
 
 
-def _client(schema: Schema, client: ClientSection) -> TableRecords:
-    table = read_protected_table(client.data)
+def _protected_rows(schema: Schema, path: Path) -> TableRecords:
+    table = read_protected_table(path)
     assert schema.label is not None
     missing = [n for n in (*schema.feature_names, schema.label.name) if n not in table]
     if missing:
         raise InvalidInput(
-            f"{client.data}: the schema {schema.name!r} needs columns that are not there: "
+            f"{path}: the schema {schema.name!r} needs columns that are not there: "
             + ", ".join(map(repr, missing))
         )
-    found = TableRecords.read(schema, table)
-    if len(found) != client.rows:
-        raise InvalidInput(
-            f"{client.data}: {client.name!r} declares {client.rows} rows, the file has "
-            f"{len(found)}; the number is public, so correct the config"
-        )
-    return found
+    return TableRecords.read(schema, table)
 
 
 def _open_table(

@@ -2,51 +2,45 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from voile.attribution.fastshap import exact_values
-from voile.audit_log.publishing import export_log
-from voile.core.atomic_file import replace_file
 from voile.evaluation import cosine_similarity
 from voile.federation import charged
 from voile.pipelines.objectives import BLACK_BOX, SURROGATE
 from voile.pipelines.private_explainer import PrivateExplainer
-from voile.pipelines.tables import NetworkModel
+from voile.pipelines.tables import NetworkModel, TableRecords
 from voile.privacy.accounting import PrivacyLoss
 from voile.workflows.artefact import Contents
-from voile.workflows.artefact_manifest import log_place
-from voile.workflows.custody import POLICY, Custody
-from voile.workflows.federate.job import Job
+from voile.workflows.federate.agreement import FederationAgreement
+from voile.workflows.federate.job import ServerSide
 
 _EXPLAINED: Final = 200
 
-Say = Callable[[str], None]
-"""Told in words what is being done."""
 
-
-def contents_of(job: Job, trained: PrivateExplainer, explainer: Any) -> Contents:
+def contents_of(
+    agreement: FederationAgreement, server: ServerSide, trained: PrivateExplainer, explainer: Any
+) -> Contents:
     """What the artefact holds, its logs aside."""
     plan, box = trained.plan, trained.black_box
     guarantees, notes = trained.promise(BLACK_BOX, SURROGATE)
     return Contents(
-        name=job.name,
-        schema=job.schema,
-        reference=job.reference,
+        name=agreement.name,
+        schema=agreement.schema,
+        reference=server.reference,
         black_box=box if isinstance(box, NetworkModel) else None,
         surrogate=trained.surrogate,
         explainer=explainer,
         guarantees=guarantees,
         statement=_statement(trained, notes),
-        figures=_figures(job, trained, explainer),
+        figures=_figures(server.held_out, trained, explainer),
         settings={
-            "clients": {name: len(records) for name, records in job.clients.items()},
-            "promised": {"epsilon": job.epsilon, "delta": job.delta},
-            "relation": job.protected.relation.value,
+            "clients": dict(agreement.sizes),
+            "agreement": agreement.digest,
+            "promised": {"epsilon": agreement.epsilon, "delta": agreement.delta},
+            "relation": agreement.protected.relation.value,
             "rounds": plan.facts.rounds,
             "participations": plan.facts.participations,
             "training": {
@@ -91,13 +85,13 @@ def _statement(trained: PrivateExplainer, notes: tuple[str, ...]) -> dict[str, A
     }
 
 
-def _figures(job: Job, trained: PrivateExplainer, explainer: Any) -> dict[str, Any]:
+def _figures(held_out: TableRecords, trained: PrivateExplainer, explainer: Any) -> dict[str, Any]:
     """Exact figures; all rows behind them are listed as unprotected."""
-    rows = job.held_out.readable().rows[:_EXPLAINED]
+    rows = held_out.readable().rows[:_EXPLAINED]
     exact, quick = exact_values(trained.surrogate, rows), explainer(rows)
     agreement = float(np.mean(cosine_similarity(quick.values[..., -1], exact.values[..., -1])))
     return {
-        "measured_on": f"{len(job.held_out)} rows listed as unprotected",
+        "measured_on": f"{len(held_out)} rows listed as unprotected",
         "rounds": {
             stage: {
                 name: [figures[name] for figures in result.figures if name in figures]
@@ -110,23 +104,3 @@ def _figures(job: Job, trained: PrivateExplainer, explainer: Any) -> dict[str, A
             "rows": len(rows),
         },
     }
-
-
-def export_logs(books: Mapping[str, Custody], folder: Path, say: Say) -> dict[str, str]:
-    """Sign and export all logs; where each lies, relative to the artefact."""
-    placed = {}
-    for party, each in books.items():
-        missing = each.publish().missing
-        if missing:
-            say(
-                f"the log of {party} lacks {missing} cosignature(s) that its policy asks for; the "
-                "same command asks its witnesses again"
-            )
-        target = folder / log_place(party)
-        target.parent.mkdir(exist_ok=True)
-        if target.exists():  # of a run that is continued: its log has grown
-            shutil.rmtree(target)
-        export_log(each.storage, each.log, target)
-        replace_file(target / POLICY, str(each.policy).encode())
-        placed[party] = log_place(party)
-    return placed

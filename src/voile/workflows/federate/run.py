@@ -2,40 +2,32 @@
 
 1. A plan from public facts: how much noise each step needs so that all of it together meets the
    promise.
-2. Each client opens an account for exactly this plan in its own ledger.
-3. Rounds of the black box, then of the surrogate; a client charges its account before it trains.
-4. A fast explainer is distilled from the surrogate and the schema alone.
-5. Figures on unprotected rows; all logs are signed and exported; the artefact is written.
+2. Each party opens an account for exactly this plan in its own ledger.
+3. Rounds of the black box, then of the surrogate; a party charges its account before it trains.
+4. Every party hands over its signed log, which is compared with what the server saw.
+5. A fast explainer is distilled from the surrogate and the schema alone.
+6. Figures on unprotected rows; the artefact is written.
 
-Folders of a run: `artefact/` may be shown; `clients/` belongs to the clients (in a real federation
-each is on its own machine); the server's books lie beside them, and so do `example.csv`, a few of
-the public reference rows to explain first, and a workspace for it, `voile.toml`.
+In the server's folder `artefact/` may be shown; the server's books lie beside it, and so do
+`example.csv`, a few of the public reference rows to explain first, and a workspace for it,
+`voile.toml`. What belongs to a party lies in a folder of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from voile.core.atomic_file import replace_file
-from voile.core.errors import InvalidInput, Refused
+from voile.core.errors import Refused
 from voile.core.randomness import StreamCipher
-from voile.federation import (
-    Client,
-    Node,
-    Progress,
-    Rounds,
-    Threads,
-    Unprotected,
-)
-from voile.federation.files import file_stem
+from voile.federation import Progress, Rounds, Threads, Transport, Unprotected
 from voile.federation.history import event_as_text
+from voile.federation.progress import NoProgress
 from voile.models import digest_of
 from voile.pipelines.private_explainer import PrivateExplainer, train_private_explainer
-from voile.pipelines.private_explainer.plan import PipelinePlan
 from voile.pipelines.tables import NetworkModel
 from voile.training import Progress as Steps
 from voile.workflows.artefact import (
@@ -46,25 +38,20 @@ from voile.workflows.artefact import (
     load_artefact,
     write_artefact,
 )
-from voile.workflows.custody import DATABASE, WORKSPACE, Custody, open_custody
+from voile.workflows.custody import DATABASE, WORKSPACE, open_custody
 from voile.workflows.explain import ExplanationSpec
-from voile.workflows.federate.books import (
-    ClientBooks,
-    Promise,
-    ServerBooks,
-    account_name,
-    open_account,
-)
-from voile.workflows.federate.job import Job
-from voile.workflows.federate.results import Say, contents_of, export_logs
+from voile.workflows.federate.agreement import SERVER, FederationAgreement, origin_of
+from voile.workflows.federate.books import Promise, ServerBooks, account_name
+from voile.workflows.federate.job import Job, ServerSide
+from voile.workflows.federate.logs import collected_logs, write_logs
+from voile.workflows.federate.party import Say, open_node, signed_log
+from voile.workflows.federate.results import contents_of
 from voile.workflows.federate.rounds import PART as ROUNDS_PART
 from voile.workflows.public_example import EXAMPLE, write_example
 from voile.workflows.workspace import release_name, workspace_text
 
 ARTEFACT: Final = "artefact"
-CLIENTS: Final = "clients"
 NOT_FOR_RELEASE: Final = "evaluation-not-for-release"
-SERVER: Final = "server"
 _EXAMPLES: Final = 3
 _CHECKPOINTS: Final = "checkpoints"
 
@@ -85,96 +72,74 @@ def federate(
     say: Say = lambda _: None,
     at_once: int = 2,
 ) -> Federated:
-    """Run it. A run that was broken off continues where it was, with the same folder. The artefact
-    of a complete one is left as it is: whoever asks again gets the explanations that others hold.
+    """Run a federation whose parties are all in this process; see `run_server`.
 
     Args:
         job: what to do.
         rounds_seen, steps_seen, say: told how far the work is.
-        at_once: how many clients of this process train at the same time.
+        at_once: how many parties train at the same time.
     """
-    if SERVER in job.clients:
-        raise InvalidInput(f"no client may be called {SERVER!r}, which is the name of the server")
-    check_place(job.folder / ARTEFACT)
-    for remark in job.remarks:
+    check_place(job.server.folder / ARTEFACT)
+    for remark in job.server.remarks:
         say(remark)
     say("calibrating noise for the whole plan")
-    plan = job.plan
-    promise = Promise(job.protected, job.epsilon, job.delta)
     with ExitStack() as stack:
-        own = {name: stack.enter_context(_client_books(job, name)) for name in sorted(job.clients)}
-        server = stack.enter_context(
-            open_custody(
-                job.folder, server_origin(job.name), signing=None, extra_parts=(ROUNDS_PART,)
-            )
+        nodes = [stack.enter_context(open_node(party, job.agreement, say)) for party in job.parties]
+        transport = Threads(nodes, at_once=at_once)
+        return run_server(
+            job.agreement, job.server, transport, rounds_seen=rounds_seen, steps_seen=steps_seen,
+            say=say,
+        )  # fmt: skip
+
+
+def run_server(
+    agreement: FederationAgreement,
+    server: ServerSide,
+    transport: Transport,
+    *,
+    rounds_seen: Progress | None = None,
+    steps_seen: Steps | None = None,
+    say: Say = lambda _: None,
+) -> Federated:
+    """The server's part, whatever carries its messages; it sees nobody's rows, books or keys.
+
+    A run that was broken off continues where it was, with the same folder. The artefact of a
+    complete one is left as it is: whoever asks again gets the explanations that others hold.
+    """
+    check_place(server.folder / ARTEFACT)
+    promise = Promise(agreement.protected, agreement.epsilon, agreement.delta)
+    origin = origin_of(agreement.name, SERVER)
+    with open_custody(server.folder, origin, signing=None, extra_parts=(ROUNDS_PART,)) as custody:
+        rounds = Rounds(
+            transport,
+            agreement.sizes,
+            log=ServerBooks(custody, promise, agreement.digest),
+            checkpoints=server.folder / _CHECKPOINTS,
+            progress=rounds_seen or NoProgress(),
+            agreement=agreement.digest,
         )
-        for name, books in own.items():
-            open_account(books, name, promise, plan.participation_events)
-        rounds = _rounds(job, plan, promise, own, server, rounds_seen, at_once)
-        unprotected = Unprotected(job.held_out, "rows listed as unprotected")
-        trained = train_private_explainer(plan, rounds, unprotected=unprotected)
+        unprotected = Unprotected(server.held_out, "rows listed as unprotected")
+        trained = train_private_explainer(agreement.plan, rounds, unprotected=unprotected)
         _check_run(trained, promise)
-        written = _finished(job.folder / ARTEFACT, trained)
+        written = _finished(server.folder / ARTEFACT, trained)
         if written is not None:
             say(f"the run is complete: {written.folder} is left as it is")
             _leave_workspace(written)
             return Federated(written, trained)
+        say("asking every party for its signed log")
+        history = [row for result in trained.results.values() for row in result.rows]
+        logs = collected_logs(transport, agreement, history)
         say("distilling a fast explainer from the surrogate and the schema; no data is touched")
-        distilled = trained.distilled(StreamCipher(), plan=job.distillation, progress=steps_seen)
-        say("measuring on unprotected rows, signing the logs, writing the artefact")
-        contents = contents_of(job, trained, distilled.explainer)
-        folder = write_artefact(contents, job.folder / ARTEFACT)
-        logs = export_logs({SERVER: server, **own}, folder, say)
-        settings = {**contents.settings, "logs": logs}
-    write_example(job.schema, job.reference[:_EXAMPLES], job.folder / EXAMPLE)
-    done = finish(folder, job.name, settings)
+        distilled = trained.distilled(StreamCipher(), plan=server.distillation, progress=steps_seen)
+        say("measuring on unprotected rows, signing the log, writing the artefact")
+        contents = contents_of(agreement, server, trained, distilled.explainer)
+        folder = write_artefact(contents, server.folder / ARTEFACT)
+        logs = {SERVER: signed_log(custody, SERVER, say), **logs}
+        settings = {**contents.settings, "logs": write_logs(logs, folder)}
+    write_example(agreement.schema, server.reference[:_EXAMPLES], server.folder / EXAMPLE)
+    done = finish(folder, agreement.name, settings)
     _leave_workspace(done)
     return Federated(done, trained)
-
-
-def _client_books(job: Job, name: str) -> Any:
-    folder = job.folder / CLIENTS / file_stem(name)
-    return open_custody(folder, f"{_host(job.name)}/{file_stem(name)}", signing=None)
-
-
-def server_origin(name: str) -> str:
-    """The name of the server's log."""
-    return f"{_host(name)}/{SERVER}"
-
-
-def _host(name: str) -> str:
-    """The origin of a log is best a name that nobody else uses."""
-    return f"voile.invalid/{file_stem(name)}"
-
-
-def _rounds(
-    job: Job,
-    plan: PipelinePlan,
-    promise: Promise,
-    own: Mapping[str, Custody],
-    server: Custody,
-    seen: Progress | None,
-    at_once: int,
-) -> Rounds:
-    clients = [
-        Client(
-            name=name,
-            size=len(job.clients[name]),
-            records=job.clients[name],
-            tasks=plan.tasks,
-            guard=ClientBooks(books, name, promise),
-            folder=job.folder / CLIENTS,
-        )
-        for name, books in own.items()
-    ]
-    shown: dict[str, Any] = {} if seen is None else {"progress": seen}
-    return Rounds(
-        Threads([Node(client) for client in clients], at_once=at_once),
-        plan.facts.sizes,
-        log=ServerBooks(server, promise),
-        checkpoints=job.folder / _CHECKPOINTS,
-        **shown,
-    )
 
 
 def _check_run(trained: PrivateExplainer, promise: Promise) -> None:
@@ -223,7 +188,7 @@ def _leave_workspace(artefact: Artefact) -> None:
         ExplanationSpec(model=str(artefact.folder)),
         name=release_name(artefact),
         folder=folder,
-        origin=server_origin(artefact.name),
+        origin=origin_of(artefact.name, SERVER),
         storage=DATABASE,
     )
     replace_file(folder / WORKSPACE, text.encode())

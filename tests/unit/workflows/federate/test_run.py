@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +16,16 @@ from tests.protecting import row_of
 
 from voile.attribution import FastShap
 from voile.audit_log import ParticipationRecord, decode_record
-from voile.core.errors import InvalidInput, Refused, UnreadableFile, VerificationFailed
+from voile.core.errors import (
+    InvalidInput,
+    Refused,
+    UnreadableFile,
+    VerificationFailed,
+    VoileError,
+)
 from voile.core.guarantee import Relation
 from voile.datasets import Dataset, clinic_federation
-from voile.federation import Outcome
+from voile.federation import Closed, Outcome, Threads
 from voile.ledger.event_text import event_for_log, event_text
 from voile.models import RowWise, row_wise
 from voile.privacy.accounting import PrivacyLoss
@@ -27,17 +35,18 @@ from voile.workflows.artefact import Artefact, load_artefact
 from voile.workflows.artefact_manifest import MANIFEST
 from voile.workflows.budget.verification import Evidence, verify
 from voile.workflows.custody import open_custody
-from voile.workflows.federate import Job, federate
+from voile.workflows.federate import Job, Party, federate, open_node, origin_of, read_job
 from voile.workflows.federate import run as workflow
 from voile.workflows.federate.books import ClientBooks
-from voile.workflows.federate.config import read_config
-from voile.workflows.federate.files import job_from
+from voile.workflows.federate.logs import checked_log
+from voile.workflows.federate.run import run_server
+from voile.workflows.federate.starting import split
 from voile.workflows.public_example import EXAMPLE
 from voile.workflows.report import check_log, report_html, write_report
 
 CLINIC = clinic_federation(60, seed=4)
 CHOSEN = ("city", "coast", "harbour")
-BOOKS = ("log.db", "audit.key", "audit.checkpoint", "replay.key", "audit-policy.toml")
+BOOKS = ("log.db", "audit.checkpoint", "replay.key")
 
 
 def write_csv(data: Dataset, path: Path) -> None:
@@ -51,7 +60,7 @@ def write_csv(data: Dataset, path: Path) -> None:
 
 
 def write_files(folder: Path) -> Path:
-    """Three hospitals, a held-out one, a schema and a config."""
+    """Three hospitals, a held-out one, a schema, and the files of their federation."""
     (folder / "schema.toml").write_text(CLINIC.schema.dumps())
     clients = []
     for name in CHOSEN:
@@ -59,20 +68,29 @@ def write_files(folder: Path) -> Path:
         write_csv(data, folder / f"{name}.csv")
         clients.append(f'[[clients]]\nname = "{name}"\ndata = "{name}.csv"\nrows = {len(data)}\n')
     write_csv(CLINIC.hospitals["mountain"], folder / "held-out.csv")
-    config = folder / "federation.toml"
-    config.write_text(
+    single = folder / "single.toml"
+    single.write_text(
         'name = "study v1"\nschema = "schema.toml"\n'
         "[privacy]\nepsilon = 3\ndelta = 1e-4\n"
         "[training]\nrounds = 3\nhidden = [16]\ndistillation_steps = 20\n"
         + "".join(clients)
         + '[[held_out]]\nname = "mountain"\ndata = "held-out.csv"\n'
     )
-    return config
+    return split(single, folder)
+
+
+def party(job: Job, name: str) -> Party:
+    return next(each for each in job.parties if each.name == name)
+
+
+def agreed(job: Job, **changes: Any) -> Job:
+    """The same with another agreement."""
+    return replace(job, agreement=replace(job.agreement, **changes))
 
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
-    return job_from(read_config(write_files(tmp_path_factory.mktemp("study"))))
+    return read_job(write_files(tmp_path_factory.mktemp("study")))
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +147,8 @@ def test_every_log_is_signed_and_a_changed_one_is_noticed(
 def test_each_clients_ledger_agrees_with_its_own_log(job: Job, artefact: Artefact) -> None:
     assert artefact.guarantees
     for client in CHOSEN:
-        folder = job.folder / "clients" / client
-        with open_custody(folder, f"voile.invalid/study-20-v1/{client}") as books:
+        folder = party(job, client).folder
+        with open_custody(folder, origin_of("study v1", client)) as books:
             report = verify(books.storage, books.ledger, books.log, Evidence())
             assert report.failed is None
 
@@ -273,7 +291,7 @@ def test_a_complete_run_changes_nobodys_explanations(artefact: Artefact) -> None
     """Not even if the reference rows were drawn from the schema, which a new job draws anew."""
     kept = [artefact.folder, artefact.folder.parent / EXAMPLE]
     before = {path: path.read_bytes() for path in _files(kept)}
-    again = job_from(read_config(artefact.folder.parents[1] / "federation.toml"))
+    again = read_job(artefact.folder.parents[1] / "federation.toml")
     assert federate(again).artefact.folder == artefact.folder
     assert {path: path.read_bytes() for path in _files(kept)} == before
 
@@ -286,55 +304,58 @@ def _files(kept: list[Path]) -> list[Path]:
 def test_arrays_of_one_promise_are_never_shown_under_another(job: Job, artefact: Artefact) -> None:
     """Not with another epsilon, not if the client's books are gone, nor from stored updates."""
     assert artefact.guarantees[0].epsilon > 2
-    stricter = replace(job, epsilon=0.5)
+    stricter, folder = agreed(job, epsilon=0.5), job.server.folder
     with pytest.raises(Refused, match=r"has opened its account .* another plan"):
         federate(stricter)
     for client in CHOSEN:
         for part in BOOKS:
-            (job.folder / "clients" / client / part).rename(job.folder / f"{client}.{part}")
+            (party(job, client).folder / part).rename(folder / f"{client}.{part}")
     try:
         with pytest.raises(Refused, match="another promise"):
             federate(stricter)
-        shutil.move(job.folder / "checkpoints", job.folder / "moved")
+        shutil.move(folder / "checkpoints", folder / "moved")
         with pytest.raises(
             Refused, match=r"no client contributed .* charged under another promise"
         ):
             federate(stricter)
     finally:
-        shutil.rmtree(job.folder / "checkpoints", ignore_errors=True)
-        shutil.move(job.folder / "moved", job.folder / "checkpoints")
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+        shutil.move(folder / "moved", folder / "checkpoints")
         for client in CHOSEN:
             for part in BOOKS:
-                (job.folder / f"{client}.{part}").replace(job.folder / "clients" / client / part)
+                (folder / f"{client}.{part}").replace(party(job, client).folder / part)
     assert load_artefact(artefact.folder).guarantees == artefact.guarantees
 
 
 def test_protected_files_can_be_neither_public_nor_at_two_clients(tmp_path: Path) -> None:
     config = write_files(tmp_path)
-    text = config.read_text()
     (tmp_path / "link.csv").symlink_to(tmp_path / "city.csv")
-    for before, after in (
-        ('data = "held-out.csv"', 'data = "city.csv"'),
-        ('data = "coast.csv"', 'data = "link.csv"'),
-        ('name = "study v1"', 'name = "study v1"\nreference = "city.csv"'),
+    for file, before, after in (
+        ("server.toml", 'data = "held-out.csv"', 'data = "city.csv"'),
+        ("nodes/coast/node.toml", "coast.csv", "link.csv"),
+        ("server.toml", "# reference = ", 'reference = "city.csv" # '),
     ):
-        config.write_text(text.replace(before, after))
+        path = tmp_path / file
+        text = path.read_text()
+        assert before in text
+        path.write_text(text.replace(before, after))
         with pytest.raises(Refused, match="name the same file"):
-            job_from(read_config(config))
+            read_job(config)
+        path.write_text(text)
 
 
 def test_sizes_are_public_so_add_or_remove_is_refused(job: Job) -> None:
     with pytest.raises(Refused, match="add or remove"):
-        _ = replace(job, protected=row_of(job.name, Relation.ADD_OR_REMOVE_ONE)).plan
+        _ = agreed(job, protected=row_of("study v1", Relation.ADD_OR_REMOVE_ONE)).agreement.plan
 
 
 def test_nobody_is_called_server(job: Job) -> None:
     with pytest.raises(InvalidInput, match="server"):
-        federate(replace(job, clients={"server": job.clients["city"]}))
+        agreed(job, sizes={"server": 60}, keys={"server": job.agreement.keys["city"]})
 
 
 def test_a_broken_run_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = job_from(read_config(write_files(tmp_path)))
+    job = read_job(write_files(tmp_path))
 
     def broken(*_: object) -> None:
         raise KeyboardInterrupt
@@ -343,7 +364,7 @@ def test_a_broken_run_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         patch.setattr(workflow, "contents_of", broken)
         with pytest.raises(KeyboardInterrupt):
             federate(job)
-    assert not (job.folder / "artefact").exists()
+    assert not (job.server.folder / "artefact").exists()
     done = federate(job)
     lines = (done.artefact.log_folder("city") / "records.jsonl").read_bytes().splitlines()
     assert len(lines) == 7  # the opening and six participations: nothing was trained twice
@@ -352,7 +373,7 @@ def test_a_broken_run_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_federation_in_which_nobody_can_take_part_shows_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = job_from(read_config(write_files(tmp_path)))
+    job = read_job(write_files(tmp_path))
 
     def refuse(*_: object) -> None:
         raise Refused("not today")
@@ -360,7 +381,7 @@ def test_a_federation_in_which_nobody_can_take_part_shows_nothing(
     monkeypatch.setattr(ClientBooks, "before_participation", refuse)
     with pytest.raises(Refused, match=r"no client contributed .* not today"):
         federate(job)
-    assert not (job.folder / "artefact").exists()
+    assert not (job.server.folder / "artefact").exists()
 
 
 def test_only_public_facts_about_files_can_be_wrong(tmp_path: Path) -> None:
@@ -370,18 +391,18 @@ def test_only_public_facts_about_files_can_be_wrong(tmp_path: Path) -> None:
     lines = text.splitlines()
     broken = ["nan"] * (lines[0].count(",") + 1)
     city.write_text("\n".join([lines[0], ",".join(broken), *lines[2:]]) + "\n")
-    assert len(job_from(read_config(config)).clients["city"]) == len(CLINIC.hospitals["city"])
-    whole = job_from(read_config(config)).clients["city"].rows
+    whole = party(read_job(config), "city").records.rows
+    assert len(whole) == len(CLINIC.hospitals["city"])
     for damage in (b"", b"\xff", b'"', lines[1].encode() + b",1"):  # of one record, not of the file
         others = [line.encode() for line in lines[2:]]
         city.write_bytes(b"\n".join([lines[0].encode(), damage, *others]) + b"\n")
-        assert np.array_equal(job_from(read_config(config)).clients["city"].rows[1:], whole[1:])
+        assert np.array_equal(party(read_job(config), "city").records.rows[1:], whole[1:])
     city.write_text("\n".join(lines[:-1]) + "\n")
-    with pytest.raises(InvalidInput, match="declares 102 rows, the file has 101"):
-        job_from(read_config(config))
+    with pytest.raises(Refused, match="has declared 102 rows and has 101: it takes no part"):
+        federate(read_job(config))
     city.write_text(text.replace("age,", "years,", 1))
     with pytest.raises(InvalidInput, match="columns that are not there: 'age'"):
-        job_from(read_config(config))
+        read_job(config)
 
 
 def with_numbers(schema: str) -> str:
@@ -395,40 +416,154 @@ def test_a_schema_that_slipped_is_found_before_anything_is_charged(tmp_path: Pat
     text = schema.read_text()
     schema.write_text(with_numbers(text))
     with pytest.raises(InvalidInput, match=r"held-out\.csv: does not fit .*'readmitted' has"):
-        job_from(read_config(config))
+        read_job(config)
     assert not (tmp_path / "output").exists()
     schema.write_text(text)
     held_out = tmp_path / "held-out.csv"
     lines = held_out.read_text().splitlines()
     held_out.write_text("\n".join([*lines, "," * lines[0].count(",")]) + "\n")
-    job, said = job_from(read_config(config)), list[str]()
-    (remark,) = job.remarks
+    job, said = read_job(config), list[str]()
+    (remark,) = job.server.remarks
     assert "'readmitted' is empty in 1 of" in remark
-    with pytest.raises(InvalidInput):
-        federate(replace(job, delta=2.0), say=said.append)
+    with pytest.raises(Refused, match="accepts at most"):
+        federate(agreed(job, delta=2.0), say=said.append)
     assert said[0] == remark
     (tmp_path / "city.csv").write_text((tmp_path / "city.csv").read_text().replace("yes", "1"))
-    job_from(read_config(config))
+    read_job(config)
 
 
 def test_numbers_written_as_floats_are_the_categories_that_were_meant(tmp_path: Path) -> None:
     """Whole numbers become 1.0 in many programs as soon as one of them is missing."""
     config = write_files(tmp_path)
-    before = job_from(read_config(config)).clients["city"]
+    before = party(read_job(config), "city").records
     schema = tmp_path / "schema.toml"
     schema.write_text(with_numbers(schema.read_text()))
     for name in (*CHOSEN, "held-out"):
         path = tmp_path / f"{name}.csv"
         path.write_text(path.read_text().replace(",no", ",0.0").replace(",yes", ",1.0"))
-    job = job_from(read_config(config))
-    assert job.remarks == ()
-    assert np.array_equal(job.clients["city"].labels, before.labels)
-    assert np.array_equal(job.clients["city"].rows, before.rows)
+    job = read_job(config)
+    assert job.server.remarks == ()
+    assert np.array_equal(party(job, "city").records.labels, before.labels)
+    assert np.array_equal(party(job, "city").records.rows, before.rows)
 
 
 def test_reference_rows_come_from_a_file_or_from_the_schema(tmp_path: Path) -> None:
     config = write_files(tmp_path)
-    drawn = job_from(read_config(config)).reference
+    drawn = read_job(config).server.reference
     assert np.array_equal(CLINIC.schema.clamp(drawn), drawn)
-    config.write_text('reference = "held-out.csv"\n' + config.read_text())
-    assert len(job_from(read_config(config)).reference) == len(CLINIC.hospitals["mountain"])
+    server = tmp_path / "server.toml"
+    server.write_text('reference = "held-out.csv"\n' + server.read_text())
+    assert len(read_job(config).server.reference) == len(CLINIC.hospitals["mountain"])
+
+
+# --- what is whose --------------------------------------------------------------------------------
+
+
+def test_a_node_takes_no_part_in_what_it_did_not_agree_to(job: Job) -> None:
+    city = party(job, "city")
+    assert city.accepts is not None
+    other_key = {**job.agreement.keys, "city": job.agreement.keys["coast"]}
+    for changed, accepts, message in (
+        (agreed(job, epsilon=9.0), city.accepts, r"accepts at most \(ε = 3, δ = 0\.0001\)"),
+        (agreed(job, delta=1e-3), city.accepts, "accepts at most"),
+        (job, replace(city.accepts, agreement="0" * 64), "has accepted the agreement 0000"),
+        (agreed(job, keys=other_key), city.accepts, "these are the books of"),
+    ):
+        with (
+            pytest.raises(VoileError, match=message),
+            open_node(replace(city, accepts=accepts), changed.agreement),
+        ):
+            raise AssertionError("it takes part")
+    stranger = replace(city, name="stranger")
+    with pytest.raises(Refused, match="is no party"), open_node(stranger, job.agreement):
+        raise AssertionError("it takes part")
+
+
+def test_every_fact_is_part_of_the_agreement(job: Job) -> None:
+    keys = dict(zip(CHOSEN, (job.agreement.keys[n] for n in CHOSEN[::-1]), strict=True))
+    changes: list[dict[str, Any]] = [
+        {"epsilon": 2.5},
+        {"delta": 2e-4},
+        {"sizes": {**job.agreement.sizes, "city": 103}},
+        {"keys": keys},
+        {"rounds": 4},
+        {"participations": 2},
+        {"hidden": (8,)},
+        {"protected": row_of("study v1", Relation.REPLACE_ONE)},
+        {"protected": row_of("study v2")},
+        {"schema": replace(job.agreement.schema, name="another")},
+    ]
+    digests = {agreed(job, **change).agreement.digest for change in changes}
+    assert len(digests | {job.agreement.digest}) == 1 + len(changes)
+    assert replace(job.agreement).digest == job.agreement.digest
+
+
+def test_messages_and_records_name_the_agreement(job: Job, artefact: Artefact) -> None:
+    assert artefact.settings["agreement"] == job.agreement.digest
+    for name in ("server", *CHOSEN):
+        lines = (artefact.log_folder(name) / "records.jsonl").read_bytes().splitlines()
+        named = [getattr(record, "agreement", None) for record in map(decode_record, lines)]
+        assert named.count(job.agreement.digest) == 6
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda files: {**files, "more.txt": b""}, "other files"),
+        (lambda files: {n: c for n, c in files.items() if n != "checkpoint.txt"}, "other files"),
+        (lambda files: {**files, "records.jsonl": files["records.jsonl"][:-1] + b"x"}, "verify"),
+        (lambda files: {**files, "records.jsonl": b"{}\n"}, "verify"),
+        (lambda files: {**files, "audit-policy.toml": b"\xff"}, "policy of"),
+    ],
+)
+def test_a_log_that_does_not_hold_is_not_shown(
+    job: Job, artefact: Artefact, spoil: Any, message: str
+) -> None:
+    folder = artefact.log_folder("city")
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    rows = [row for row in artefact.history if row.client == "city"]
+    closed = Closed("city", job.agreement.digest, files)
+    assert checked_log("city", closed, job.agreement, rows) == files
+    with pytest.raises(Refused, match=message):
+        checked_log("city", replace(closed, files=spoil(files)), job.agreement, rows)
+
+
+def test_a_log_of_another_or_without_a_charge_is_not_shown(job: Job, artefact: Artefact) -> None:
+    def files_of(name: str) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in artefact.log_folder(name).iterdir()}
+
+    rows = [row for row in artefact.history if row.client == "city"]
+    foreign = Closed("city", job.agreement.digest, files_of("coast"))
+    with pytest.raises(Refused, match="another key than was agreed on"):
+        checked_log("city", foreign, job.agreement, rows)
+    own = Closed("city", job.agreement.digest, files_of("city"))
+    with pytest.raises(Refused, match="holds no charge for it"):
+        checked_log("city", own, job.agreement, [replace(rows[0], round=4)])
+    with pytest.raises(Refused, match="something else than its log"):
+        checked_log("city", replace(own, client="coast"), job.agreement, rows)
+
+
+def test_the_server_opens_nobodys_books(job: Job, tmp_path: Path) -> None:
+    """It is given messages alone: a transport, an agreement, and its own side."""
+    said: list[str] = []
+    server = replace(job.server, folder=tmp_path / "elsewhere")
+    with ExitStack() as stack:
+        nodes = [stack.enter_context(open_node(each, job.agreement)) for each in job.parties]
+        silent = [replace(node, signed_log=refusing) for node in nodes]
+        with pytest.raises(Refused, match=r"has not handed over its log: refused .*not today"):
+            run_server(job.agreement, server, Threads(silent), say=said.append)
+        done = run_server(job.agreement, server, Threads(nodes), say=said.append)
+    assert check_log(done.artefact, "city").failed is None
+    assert {row.outcome for row in done.artefact.history} == {Outcome.RESENT}
+
+
+def refusing() -> dict[str, bytes]:
+    raise Refused("not today")
+
+
+def test_a_single_file_of_the_earlier_form_names_the_command_that_splits_it(
+    tmp_path: Path,
+) -> None:
+    write_files(tmp_path)
+    with pytest.raises(InvalidInput, match=r"voile init .*single\.toml --output FOLDER"):
+        read_job(tmp_path / "single.toml")

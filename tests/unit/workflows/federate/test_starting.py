@@ -10,8 +10,9 @@ import pytest
 
 from voile.core.errors import InvalidInput, SchemaError, UnreadableFile
 from voile.core.schema import Schema
-from voile.workflows.federate.config import read_config
-from voile.workflows.starting import header, start
+from voile.workflows.federate import read_agreement, read_job
+from voile.workflows.federate.starting import start
+from voile.workflows.starting import header
 
 HEADER = "age,blood pressure,readmitted"
 
@@ -21,21 +22,60 @@ def csv(path: Path, *lines: str) -> Path:
     return path
 
 
-def test_two_files_become_a_config_and_a_schema_to_fill_in(tmp_path: Path) -> None:
+def test_two_files_become_the_files_of_a_federation(tmp_path: Path) -> None:
     files = [csv(tmp_path / "north.csv", "1,2,yes"), csv(tmp_path / "south.csv")]
     started = start(files, tmp_path)
     assert started.columns == ("age", "blood pressure", "readmitted")
     assert started.label == "readmitted"
     with pytest.raises(SchemaError, match="categories"):
         Schema.load(started.schema)
-    with pytest.raises(InvalidInput, match=r"clients\.0\.rows"):
-        read_config(started.config)
+    with pytest.raises(InvalidInput, match=r"parties\.0\.rows"):
+        read_agreement(started.config)
     filled = started.config.read_text().replace("rows = 0", "rows = 7")
     started.config.write_text(filled)
-    config = read_config(started.config)
-    assert [client.name for client in config.clients] == ["north", "south"]
-    assert [client.data for client in config.clients] == files
-    assert config.schema_file == started.schema
+    fill(started.schema)
+    agreement = read_agreement(started.config)
+    assert agreement.sizes == {"north": 7, "south": 7}
+    assert {key.name for key in agreement.keys.values()} == {
+        "voile.invalid/north-20-v1/north",
+        "voile.invalid/north-20-v1/south",
+    }
+    for name in ("north", "south"):
+        own = tmp_path / "nodes" / name
+        assert f"../../{name}.csv" in (own / "node.toml").read_text()
+        assert (own / "audit.key").stat().st_mode & 0o777 == 0o600
+        assert str(agreement.keys[name]) in (own / "audit-policy.toml").read_text()
+
+
+def fill(schema: Path) -> None:
+    text = schema.read_text().replace("categories = []", 'categories = ["no", "yes"]')
+    text = text.replace('kind = ""', 'kind = "continuous"')
+    schema.write_text(text.replace("bounds = []", "bounds = [0, 9]"))
+
+
+def test_the_files_are_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    csv(home / "north.csv", "1,2,yes", "2,3,no")
+    csv(home / "held-out.csv", "1,2,yes", "2,3,no")
+    monkeypatch.chdir(home)
+    started = start([Path("north.csv")], Path())
+    started.config.write_text(started.config.read_text().replace("rows = 0", "rows = 2"))
+    fill(started.schema)
+    monkeypatch.chdir(tmp_path)
+    job = read_job(Path("home/federation.toml"))
+    assert len(job.parties[0].records) == 2
+    assert len(job.server.held_out) == 2
+
+
+def test_parties_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    files = [csv(tmp_path / "a.csv"), csv(tmp_path / "other" / "a.csv")]
+    with pytest.raises(InvalidInput, match="need other names"):
+        start(files, tmp_path)
+    assert not (tmp_path / "nodes").exists()
 
 
 def test_the_schema_loads_once_it_is_filled_in(tmp_path: Path) -> None:
@@ -54,7 +94,11 @@ def test_what_stands_below_the_header_changes_nothing(tmp_path: Path) -> None:
     csv(tmp_path / "a.csv", "nan,1e308,no", "3,", "\x00")
     two = start([tmp_path / "a.csv"], tmp_path / "two")
     assert one.schema.read_bytes() == two.schema.read_bytes()
-    assert one.config.read_bytes() == two.config.read_bytes()
+    without_keys = [
+        [line for line in each.config.read_text().splitlines() if not line.startswith("key = ")]
+        for each in (one, two)
+    ]
+    assert without_keys[0] == without_keys[1]
 
 
 def test_parquet_has_a_header_too(tmp_path: Path) -> None:

@@ -1,0 +1,128 @@
+"""One party of a federation: its rows, ledger, log and keys, and the node that speaks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from voile.audit_log.notes import VerifierKey
+from voile.audit_log.publishing import exported_log
+from voile.core.errors import Refused
+from voile.federation import Client, Node
+from voile.pipelines.tables import TableRecords
+from voile.workflows.custody import POLICY, Custody, open_custody
+from voile.workflows.federate.agreement import FederationAgreement
+from voile.workflows.federate.books import ClientBooks, Promise, open_account
+
+UPDATES: Final = "updates"
+Say = Callable[[str], None]
+"""Told in words what is being done."""
+
+
+@dataclass(frozen=True)
+class Accepts:
+    """The most that a party promises away, whatever is agreed on.
+
+    Args:
+        agreement: the digest of the one agreement that it takes part in; any, if None.
+    """
+
+    epsilon: float
+    delta: float
+    agreement: str | None = None
+
+    def check(self, name: str, agreement: FederationAgreement) -> None:
+        if self.agreement is not None and self.agreement != agreement.digest:
+            raise Refused(
+                f"{name!r} has accepted the agreement {self.agreement:.16}…, and this one is "
+                f"{agreement.digest:.16}…; nothing was trained or charged"
+            )
+        if agreement.epsilon > self.epsilon or agreement.delta > self.delta:
+            raise Refused(
+                f"{name!r} accepts at most (ε = {self.epsilon:g}, δ = {self.delta:g}), and "
+                f"(ε = {agreement.epsilon:g}, δ = {agreement.delta:g}) was agreed on; nothing was "
+                "trained or charged"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Party:
+    """What stays with one party.
+
+    Args:
+        name: as the agreement calls it.
+        records: its rows.
+        folder: its ledger, log, keys and stored updates.
+        accepts: what it agrees to; whatever is agreed on, if None.
+    """
+
+    name: str
+    records: TableRecords = field(repr=False)
+    folder: Path
+    accepts: Accepts | None = None
+
+
+@contextmanager
+def open_node(
+    party: Party, agreement: FederationAgreement, say: Say = lambda _: None
+) -> Iterator[Node]:
+    """The node of a party that takes part: its account is open for exactly this plan.
+
+    Refused if the agreement does not name the party with this key and this number of rows, or
+    promises more than it accepts.
+    """
+    _check_size(party, agreement)
+    if party.accepts is not None:
+        party.accepts.check(party.name, agreement)
+    key = agreement.keys[party.name]
+    promise = Promise(agreement.protected, agreement.epsilon, agreement.delta)
+    with open_custody(party.folder, key.name, signing=None) as custody:
+        if key not in custody.policy.log_keys:
+            raise Refused(
+                f"{party.folder}: {party.name!r} signs with another key than the agreement says"
+            )
+        open_account(custody, party.name, promise, agreement.plan.participation_events)
+        client = Client(
+            name=party.name,
+            size=agreement.sizes[party.name],
+            records=party.records,
+            tasks=agreement.plan.tasks,
+            guard=ClientBooks(custody, party.name, promise, agreement.digest),
+            folder=party.folder / UPDATES,
+            agreement=agreement.digest,
+        )
+        yield Node(client, partial(signed_log, custody, party.name, say))
+
+
+def _check_size(party: Party, agreement: FederationAgreement) -> None:
+    """The number of rows is public, so that it may be told."""
+    declared, found = agreement.sizes.get(party.name), len(party.records)
+    if declared is None:
+        raise Refused(f"{party.name!r} is no party of {agreement.name!r}")
+    if declared != found:
+        raise Refused(
+            f"{party.name!r} has declared {declared} rows and has {found}: it takes no part. The "
+            "number is public, so correct the agreement"
+        )
+
+
+def party_key(folder: Path, origin: str) -> VerifierKey:
+    """The key of a party that keeps its books in this folder; made, if there is none."""
+    with open_custody(folder, origin, signing=None) as custody:
+        return custody.policy.log_keys[0]
+
+
+def signed_log(custody: Custody, party: str, say: Say) -> dict[str, bytes]:
+    """A whole log, signed now, as files by name."""
+    missing = custody.publish().missing
+    if missing:
+        say(
+            f"the log of {party} lacks {missing} cosignature(s) that its policy asks for; the "
+            "same command asks its witnesses again"
+        )
+    log = exported_log(custody.storage, custody.log)
+    return {**log, POLICY: str(custody.policy).encode()}

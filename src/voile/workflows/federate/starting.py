@@ -1,0 +1,220 @@
+"""`voile init` for tables: all files of a new federation, each where it belongs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from voile.core.atomic_file import replace_file
+from voile.core.errors import InvalidInput
+from voile.core.guarantee import Relation
+from voile.core.schema.locate import quoted
+from voile.federation.files import file_stem
+from voile.workflows.federate.agreement import origin_of
+from voile.workflows.federate.config import SingleFile
+from voile.workflows.federate.files import FEDERATION_FILE, NODE_FILE, NODES, SERVER_FILE
+from voile.workflows.federate.party import party_key
+from voile.workflows.starting import SCHEMA_FILE, header, schema_text
+from voile.workflows.toml_file import TomlFile
+
+_FEDERATION: Final = """\
+# A federation: black box and surrogate are trained across parties whose rows stay where they are.
+# This file is public, and the same for everybody: it is what all parties agree on. Change it, and
+# it is another agreement. Run it with: voile federate {file}
+name = {name}  # label of the federation and of the version of its data
+schema = {schema}
+
+[privacy]  # promised to each row of each party, for everything that leaves
+epsilon = {epsilon}
+delta = {delta}  # well below one over the number of rows of a party
+relation = {relation}  # "blank one", or "replace one" at about twice the cost
+
+[training]
+rounds = {rounds}  # of each of the two stages
+{training}{parties}"""
+_TRAINING: Final = """\
+# participations = 10  # in how many of them a party takes part at most
+# hidden = [64, 64]  # widths of the hidden layers
+"""
+_PARTY: Final = """
+[[parties]]
+name = {name}
+rows = {rows}  # how many rows it has; public
+key = {key}  # that its log is signed with
+"""
+_SERVER: Final = """\
+# What belongs to the server of a federation.
+output = "output"  # folder of the run; what may be shown lies in its folder `artefact`
+{reference}{steps}
+# Rows that are not protected, for the figures of the report: at least one file.
+{held_out}"""
+_REFERENCE: Final = (
+    '# reference = "reference.csv"  # public rows to compare with; left out: drawn from the schema'
+)
+_STEPS: Final = "# distillation_steps = 3000  # of the fast explainer, which touches no data"
+_HELD_OUT: Final = """\
+[[held_out]]
+name = {name}
+data = {data}
+"""
+_NODE: Final = """\
+# What stays with this party: nobody else needs to see it. Its ledger, its log and its keys lie
+# beside this file; whoever has `audit.key` can sign in its name.
+name = {name}
+data = {data}  # CSV or Parquet
+
+[accepts]  # the most that it promises to each of its rows, whatever the others agree on
+epsilon = {epsilon}
+delta = {delta}
+# agreement = "..."  # the digest of the one agreement that it takes part in
+"""
+
+
+@dataclass(frozen=True)
+class Started:
+    """What was written, and what the header holds."""
+
+    schema: Path
+    config: Path
+    columns: tuple[str, ...]
+    label: str
+
+
+@dataclass(frozen=True)
+class Founder:
+    """A party of a new federation, and how many rows it has, if that is known."""
+
+    name: str
+    data: Path
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the files of a new federation say besides its parties."""
+
+    epsilon: float = 2.0
+    delta: float = 1e-5
+    relation: Relation = Relation.BLANK_ONE
+    training: Mapping[str, Any] = field(default_factory=dict)
+    held_out: tuple[tuple[str, Path], ...] = ()
+    reference: Path | None = None
+
+
+def start(files: Sequence[Path], folder: Path, *, label: str | None = None) -> Started:
+    """Write a schema and all files of a federation; never over existing ones.
+
+    Every party gets a folder with its own books and keys; the public halves of the keys stand in
+    what all agree on.
+
+    Args:
+        files: CSV or Parquet files with equal columns, one of each party.
+        folder: where to write.
+        label: the column to predict; the last one if not given.
+    """
+    if not files:
+        raise InvalidInput("at least one data file is needed")
+    columns = header(files[0])
+    for file in files[1:]:
+        if header(file) != columns:
+            raise InvalidInput(f"{file}: its columns differ from those of {files[0]}")
+    chosen = columns[-1] if label is None else label
+    if chosen not in columns:
+        raise InvalidInput(f"{files[0]} has no column {chosen!r}; it has {', '.join(columns)}")
+    founders = [Founder(file.stem, file) for file in files]
+    schema, name = folder / SCHEMA_FILE, f"{files[0].stem} v1"
+    _check_new(folder, founders, schema)
+    folder.mkdir(parents=True, exist_ok=True)
+    replace_file(schema, schema_text(name, columns, chosen).encode())
+    settings = Settings(held_out=(("held out", folder / "held-out.csv"),))
+    return Started(schema, _write(folder, name, schema, founders, settings), columns, chosen)
+
+
+def split(file: Path, folder: Path) -> Path:
+    """Split a federation that stands in one file, as an earlier version had it.
+
+    The schema stays where it is. Parties begin new books: a run that was begun from that file is
+    not continued by the new ones.
+    """
+    old, home = TomlFile.read(file).checked(SingleFile), file.parent
+    founders = [Founder(each.name, home / each.data, each.rows) for each in old.clients]
+    _check_new(folder, founders)
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = Settings(
+        epsilon=old.privacy.epsilon,
+        delta=old.privacy.delta,
+        relation=old.privacy.relation,
+        training=old.training,
+        held_out=tuple((each.name, home / each.data) for each in old.held_out),
+        reference=None if old.reference is None else home / old.reference,
+    )
+    return _write(folder, old.name, home / old.schema_file, founders, settings)
+
+
+def _check_new(folder: Path, founders: Sequence[Founder], *others: Path) -> None:
+    names = [founder.name for founder in founders]
+    if len(set(names)) < len(names):
+        raise InvalidInput(f"parties are called after their files, which need other names: {names}")
+    for path in (*others, *(folder / name for name in (FEDERATION_FILE, SERVER_FILE, NODES))):
+        if path.exists() or path.is_symlink():
+            raise InvalidInput(f"{path}: exists already; move it away or choose another folder")
+
+
+def _write(
+    folder: Path, name: str, schema: Path, founders: Sequence[Founder], settings: Settings
+) -> Path:
+    parties = ""
+    for founder in founders:
+        own = folder / NODES / file_stem(founder.name)
+        key = party_key(own, origin_of(name, founder.name))
+        replace_file(own / NODE_FILE, _node_text(founder, own, settings).encode())
+        named = {"name": quoted(founder.name), "key": quoted(str(key))}
+        parties += _PARTY.format(rows=founder.rows, **named)
+    replace_file(folder / SERVER_FILE, _server_text(folder, settings).encode())
+    agreed = _FEDERATION.format(
+        file=FEDERATION_FILE,
+        name=quoted(name),
+        schema=_from(folder, schema),
+        epsilon=settings.epsilon,
+        delta=settings.delta,
+        relation=quoted(settings.relation.value),
+        rounds=settings.training.get("rounds", 10),
+        training=_training(settings.training),
+        parties=parties,
+    )
+    return replace_file(folder / FEDERATION_FILE, agreed.encode())
+
+
+def _training(stated: Mapping[str, Any]) -> str:
+    lines = [f"{key} = {stated[key]}\n" for key in ("participations", "hidden") if key in stated]
+    return "".join(lines) or _TRAINING
+
+
+def _node_text(founder: Founder, folder: Path, settings: Settings) -> str:
+    return _NODE.format(
+        name=quoted(founder.name),
+        data=_from(folder, founder.data),
+        epsilon=settings.epsilon,
+        delta=settings.delta,
+    )
+
+
+def _server_text(folder: Path, settings: Settings) -> str:
+    steps, reference = settings.training.get("distillation_steps"), settings.reference
+    held_out = (
+        _HELD_OUT.format(name=quoted(name), data=_from(folder, data))
+        for name, data in settings.held_out
+    )
+    return _SERVER.format(
+        reference=_REFERENCE if reference is None else f"reference = {_from(folder, reference)}",
+        steps="\n" + (_STEPS if steps is None else f"distillation_steps = {steps}"),
+        held_out="\n".join(held_out),
+    )
+
+
+def _from(folder: Path, file: Path) -> str:
+    """As a file in this folder will look for it."""
+    return quoted(os.path.relpath(file, folder))
