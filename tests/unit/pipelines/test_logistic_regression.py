@@ -348,7 +348,7 @@ def test_what_is_made_with_seeded_noise_says_so(
 
 
 def test_the_twin_has_no_noise_and_promises_nothing(
-    plan: LogisticPlan, records: dict[str, TableRecords]
+    plan: LogisticPlan, records: dict[str, TableRecords], clinic: ClinicFederation
 ) -> None:
     twin = plan.twin()
     assert twin.participation_events == ()
@@ -357,6 +357,8 @@ def test_the_twin_has_no_noise_and_promises_nothing(
     found = run(twin, records, NoGuard())
     assert found.promise() == ((), (KnownNote.NOT_PRIVATE,))
     assert found.results[STAGE].rows[0].event == ""
+    with pytest.raises(Refused, match="nothing can be promised about"):  # before they are used
+        found.explain(clinic.reference, clinic.reference, origin=trained_on("clinic v2"))
 
 
 def with_little_noise(plan: LogisticPlan) -> LogisticPlan:
