@@ -21,7 +21,7 @@ Compatibility promise: an artefact of version n is read by every later voile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -68,9 +68,8 @@ GUARANTEES: Final = "guarantees.json"
 FIGURES: Final = "figures.json"
 HISTORY: Final = "history.parquet"
 REPORT: Final = "report.html"
-_ALWAYS: Final = frozenset(
-    {SCHEMA, SURROGATE, EXPLAINER, EXPLAINER_ONNX, REFERENCE, GUARANTEES, FIGURES, HISTORY}
-)
+_ALWAYS: Final = frozenset({SCHEMA, REFERENCE, GUARANTEES, FIGURES, HISTORY})
+_OF_A_SURROGATE: Final = frozenset({SURROGATE, EXPLAINER, EXPLAINER_ONNX})
 _BLACK_BOX_FILE: Final = "voile black box"
 
 
@@ -82,7 +81,7 @@ class Contents:
         name: of the federation, and label of the version of its data.
         schema, reference: public.
         black_box: the private model; None where somebody brought a trained one.
-        surrogate, explainer: of it.
+        surrogate, explainer: of it, where the pipeline has them: both or none.
         guarantees: what is promised about everything here; one that covers all.
         statement: other readings of the same noise, and what is not covered; plain values.
         figures: measured on unprotected rows; plain values.
@@ -94,8 +93,8 @@ class Contents:
     schema: Schema
     reference: Rows
     black_box: NetworkModel | None
-    surrogate: Surrogate
-    explainer: FastShap
+    surrogate: Surrogate | None
+    explainer: FastShap | None
     guarantees: tuple[Guarantee, ...]
     statement: Mapping[str, Any]
     figures: Mapping[str, Any]
@@ -109,19 +108,23 @@ def check_place(folder: Path) -> None:
         optional(package, extra="explain")
     check_output_folder(folder)
     check_output_folder(folder / LOGS)
-    for name in (*_ALWAYS, BLACK_BOX, MANIFEST, REPORT) if folder.exists() else ():
+    files = (*_ALWAYS, *_OF_A_SURROGATE, BLACK_BOX, MANIFEST, REPORT)
+    for name in files if folder.exists() else ():
         check_output(folder / name)
 
 
 def write_artefact(contents: Contents, folder: Path) -> Path:
     """Write everything but the logs and the manifest; `finish` makes it an artefact."""
     folder.mkdir(parents=True, exist_ok=True)
+    for name in (MANIFEST, BLACK_BOX, *_OF_A_SURROGATE):  # of an earlier run, which had others
+        (folder / name).unlink(missing_ok=True)
     replace_file(folder / SCHEMA, contents.schema.dumps().encode())
     if contents.black_box is not None:
         write_arrays(folder / BLACK_BOX, _BLACK_BOX_FILE, arrays_of(contents.black_box.network), {})
-    save(contents.surrogate, folder / SURROGATE)
-    save(contents.explainer, folder / EXPLAINER)
-    export_onnx(contents.explainer, folder / EXPLAINER_ONNX, example=contents.reference[:16])
+    if contents.surrogate is not None and contents.explainer is not None:
+        save(contents.surrogate, folder / SURROGATE)
+        save(contents.explainer, folder / EXPLAINER)
+        export_onnx(contents.explainer, folder / EXPLAINER_ONNX, example=contents.reference[:16])
     _write_rows(contents.schema, contents.reference, folder / REFERENCE)
     promised = {"guarantees": [guarantee.to_dict() for guarantee in contents.guarantees]}
     write_json(folder / GUARANTEES, {**promised, **contents.statement})
@@ -132,7 +135,8 @@ def write_artefact(contents: Contents, folder: Path) -> Path:
 
 def finish(folder: Path, name: str, settings: Mapping[str, Any]) -> Artefact:
     """Write the manifest over the files of the format; the report may be written anew any time."""
-    listed = _expected(settings["logs"], has_model=(folder / BLACK_BOX).exists())
+    found = {name for name in (BLACK_BOX, SURROGATE) if (folder / name).exists()}
+    listed = _expected(settings["logs"], found)
     write_manifest(folder, name, settings, listed)
     return load_artefact(folder)
 
@@ -146,6 +150,8 @@ class Artefact:
     settings: Mapping[str, Any]
     has_model: bool
     """Whether the black box was trained by the federation, and is here."""
+    has_surrogate: bool = True
+    """Whether there are a surrogate and a fast explainer."""
 
     @cached_property
     def schema(self) -> Schema:
@@ -177,12 +183,19 @@ class Artefact:
 
     @cached_property
     def surrogate(self) -> Surrogate:
+        """Refused where the pipeline has none."""
+        self._check_surrogate()
         return load_surrogate(self.folder / SURROGATE)
 
     @cached_property
     def explainer(self) -> FastShap:
-        """The distilled explainer."""
+        """The distilled explainer; refused where the pipeline has none."""
+        self._check_surrogate()
         return load_explainer(self.folder / EXPLAINER)
+
+    def _check_surrogate(self) -> None:
+        if not self.has_surrogate:
+            raise Refused("this artefact holds its model alone, without surrogate or explainer")
 
     @cached_property
     def reference(self) -> Rows:
@@ -233,14 +246,16 @@ def load_artefact(folder: Path) -> Artefact:
     """
     head = read_manifest(folder)
     files, settings = head["files"], head["settings"]
-    has_model = BLACK_BOX in files
-    check_files(folder, files, _expected(settings["logs"], has_model=has_model))
-    return Artefact(folder, head["name"], settings, has_model)
+    check_files(folder, files, _expected(settings["logs"], files))
+    return Artefact(folder, head["name"], settings, BLACK_BOX in files, SURROGATE in files)
 
 
-def _expected(logs: Mapping[str, str], *, has_model: bool) -> frozenset[str]:
-    """All files of an artefact but the manifest and the report."""
-    return _ALWAYS | files_of_logs(logs) | ({BLACK_BOX} if has_model else frozenset())
+def _expected(logs: Mapping[str, str], files: Collection[str]) -> frozenset[str]:
+    """All files of an artefact with these networks, but the manifest and the report."""
+    networks = frozenset({BLACK_BOX} & set(files))
+    if SURROGATE in files or not networks:
+        networks |= _OF_A_SURROGATE
+    return _ALWAYS | files_of_logs(logs) | networks
 
 
 def _write_rows(schema: Schema, rows: Rows, path: Path) -> None:

@@ -78,7 +78,7 @@ class Figures(_Form):
 
     measured_on: str
     rounds: dict[str, dict[str, list[_Figure]]]
-    distilled_explainer: _Distilled
+    distilled_explainer: _Distilled | None = None
 
 
 def read_form(path: Path, form: type[BaseModel]) -> dict[str, Any]:

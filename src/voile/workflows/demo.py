@@ -132,12 +132,14 @@ def run(
     done = federate(job, rounds_seen=rounds_seen, steps_seen=steps_seen, say=say)
     judged = elsewhere.rows[:: len(elsewhere) // _JUDGED_ROWS][:_JUDGED_ROWS]
     say("the same without privacy, to compare with: possible because these data are invented")
-    figures = _judge(job, clinic, done.trained, judged)
+    plan = job.agreement.plan
+    assert isinstance(plan, PipelinePlan)
+    figures = _judge(job, clinic, PrivateExplainer(plan, done.results), judged)
     say("one patient's explanation, on record, with a receipt")
     explanation, picture, receipt = _one_patient(done.artefact, output, judged)
     records = _check_logs(done.artefact)
     _write_twins(output, figures)
-    readings = done.trained.plan.figures
+    readings = plan.figures
     return Demo(
         folder=output,
         report=write_report(done.artefact),

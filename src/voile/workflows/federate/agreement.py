@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -13,8 +13,10 @@ from voile.audit_log.notes import VerifierKey
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected
 from voile.core.schema import Schema
+from voile.federation import Pipeline
 from voile.federation.files import file_stem
-from voile.pipelines.private_explainer.plan import Facts, PipelinePlan, split_total
+from voile.pipelines.facts import FederationFacts
+from voile.workflows.federate.kinds import DEFAULT, KINDS
 
 SERVER: Final = "server"
 
@@ -32,7 +34,8 @@ class FederationAgreement:
         sizes: how many rows each party declares.
         epsilon, delta: promised to each row of each party, for all that leaves.
         keys: the key that each party signs its log with, whose name is the origin of that log.
-        rounds, participations: see `Facts`.
+        pipeline: what is trained, one of `voile.workflows.federate.kinds.KINDS`.
+        rounds, participations: see `FederationFacts`.
         hidden: widths of hidden layers; the default of each stage if None.
     """
 
@@ -42,6 +45,7 @@ class FederationAgreement:
     epsilon: float
     delta: float
     keys: Mapping[str, VerifierKey] = field(repr=False)
+    pipeline: str = DEFAULT
     rounds: int = 10
     participations: int | None = None
     hidden: tuple[int, ...] | None = None
@@ -51,18 +55,20 @@ class FederationAgreement:
             raise InvalidInput(f"no party may be called {SERVER!r}: that is the server")
         if set(self.keys) != set(self.sizes):
             raise InvalidInput("every party has a declared size and a key")
+        if self.pipeline not in KINDS:
+            raise InvalidInput(f"there is no pipeline {self.pipeline!r}; there are {list(KINDS)}")
 
     @property
     def name(self) -> str:
         return self.protected.dataset
 
     @cached_property
-    def plan(self) -> PipelinePlan:
+    def plan(self) -> Pipeline:
         """Stages and noise, from these facts alone."""
         each = None
         if self.participations is not None and self.participations < self.rounds:
             each = max(1, len(self.sizes) * self.participations // self.rounds)
-        facts = Facts(
+        facts = FederationFacts(
             schema=self.schema,
             sizes=self.sizes,
             protected=self.protected,
@@ -70,18 +76,16 @@ class FederationAgreement:
             clients_per_round=each,
             participations=self.participations,
         )
-        plan = split_total(facts, epsilon=self.epsilon, delta=self.delta)
-        if self.hidden is None:
-            return plan
-        wide = {name: replace(each, hidden=self.hidden) for name, each in plan.training.items()}
-        return replace(plan, training=wide)
+        return KINDS[self.pipeline].plan(
+            facts, epsilon=self.epsilon, delta=self.delta, hidden=self.hidden
+        )
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) of all of it. The form never changes: it stands in logs."""
         facts = {
             "form": "voile agreement 1",
-            "pipeline": "private explainer",
+            "pipeline": self.pipeline,
             "protected": self.protected.texts,
             "schema": self.schema.digest,
             "parties": {

@@ -11,9 +11,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from voile.core.guarantee import Relation
+from voile.workflows.federate.kinds import DEFAULT, KINDS
 
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^/\\\x00-\x1f]+$")]
@@ -97,10 +98,12 @@ class FederationFile(_ConfigSection):
 
     Args:
         name: label of the federation and of the version of its data.
+        pipeline: what is trained.
         schema_file: the public schema, TOML.
     """
 
     name: Name
+    pipeline: str = DEFAULT
     schema_file: Annotated[Path, Field(alias="schema")]
     privacy: Privacy
     training: TrainingSection = TrainingSection()
@@ -110,6 +113,13 @@ class FederationFile(_ConfigSection):
     def _names_differ(self) -> Self:
         _check_names([party.name for party in self.parties])
         return self
+
+    @field_validator("pipeline")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name not in KINDS:
+            raise ValueError(f"expected one of {', '.join(map(repr, KINDS))}")
+        return name
 
 
 class ServerFile(_ConfigSection):

@@ -80,6 +80,7 @@ def read_agreement(path: Path) -> FederationAgreement:
         epsilon=agreed.privacy.epsilon,
         delta=agreed.privacy.delta,
         keys={party.name: _key(file, place, party) for place, party in enumerate(agreed.parties)},
+        pipeline=agreed.pipeline,
         rounds=agreed.training.rounds,
         participations=agreed.training.participations,
         hidden=agreed.training.hidden,

@@ -90,7 +90,7 @@ def open_node(
             name=party.name,
             size=agreement.sizes[party.name],
             records=party.records,
-            tasks=agreement.plan.tasks,
+            tasks={stage.name: stage.task for stage in agreement.plan.stages},
             guard=ClientBooks(custody, party.name, promise, agreement.digest),
             folder=party.folder / UPDATES,
             agreement=agreement.digest,

@@ -2,66 +2,86 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
-
-from voile.attribution.fastshap import exact_values
-from voile.evaluation import cosine_similarity
-from voile.federation import charged
-from voile.pipelines.objectives import BLACK_BOX, SURROGATE
-from voile.pipelines.private_explainer import PrivateExplainer
-from voile.pipelines.tables import NetworkModel, TableRecords
+from voile.federation import HistoryRow, StageResult, Task, charged, digest_of_arrays
+from voile.pipelines.network_task import NetworkTask
 from voile.privacy.accounting import PrivacyLoss
 from voile.workflows.artefact import Contents
 from voile.workflows.federate.agreement import FederationAgreement
 from voile.workflows.federate.job import ServerSide
-
-_EXPLAINED: Final = 200
+from voile.workflows.federate.kinds import Made
 
 
 def contents_of(
-    agreement: FederationAgreement, server: ServerSide, trained: PrivateExplainer, explainer: Any
+    agreement: FederationAgreement,
+    server: ServerSide,
+    made: Made,
+    results: Mapping[str, StageResult],
 ) -> Contents:
     """What the artefact holds, its logs aside."""
-    plan, box = trained.plan, trained.black_box
-    guarantees, notes = trained.promise(BLACK_BOX, SURROGATE)
+    rows = tuple(row for result in results.values() for row in result.rows)
     return Contents(
         name=agreement.name,
         schema=agreement.schema,
         reference=server.reference,
-        black_box=box if isinstance(box, NetworkModel) else None,
-        surrogate=trained.surrogate,
-        explainer=explainer,
-        guarantees=guarantees,
-        statement=_statement(trained, notes),
-        figures=_figures(server.held_out, trained, explainer),
-        settings={
-            "clients": dict(agreement.sizes),
-            "agreement": agreement.digest,
-            "promised": {"epsilon": agreement.epsilon, "delta": agreement.delta},
-            "relation": agreement.protected.relation.value,
-            "rounds": plan.facts.rounds,
-            "participations": plan.facts.participations,
-            "training": {
-                name: {
-                    "hidden": list(each.hidden),
-                    "clipping_norm": str(each.clipping_norm),
-                    "sampling_rate": each.sampling_rate,
-                    "steps_of_a_participation": each.steps,
-                    "noise_multiplier": plan.noise.get(name),
-                }
-                for name, each in plan.training.items()
-                if name in plan.noise
-            },
+        black_box=made.black_box,
+        surrogate=made.surrogate,
+        explainer=made.explainer,
+        guarantees=made.promised.guarantees,
+        statement=_statement(made, rows),
+        figures={
+            "measured_on": f"{len(server.held_out)} rows listed as unprotected",
+            "rounds": {stage: _by_name(result) for stage, result in results.items()},
+            **made.figures,
         },
-        history=tuple(row for result in trained.results.values() for row in result.rows),
+        settings=_settings(agreement, results),
+        history=rows,
     )
 
 
-def _statement(trained: PrivateExplainer, notes: tuple[str, ...]) -> dict[str, Any]:
-    figures = trained.plan.figures
-    rows = [row for result in trained.results.values() for row in result.rows]
+def digests_of(results: Mapping[str, StageResult]) -> dict[str, str]:
+    """By stage: what an artefact was made from."""
+    return {stage: digest_of_arrays(result.arrays) for stage, result in results.items()}
+
+
+def _settings(agreement: FederationAgreement, results: Mapping[str, StageResult]) -> dict[str, Any]:
+    stages = agreement.plan.stages
+    return {
+        "pipeline": agreement.pipeline,
+        "agreement": agreement.digest,
+        "clients": dict(agreement.sizes),
+        "promised": {"epsilon": agreement.epsilon, "delta": agreement.delta},
+        "relation": agreement.protected.relation.value,
+        "rounds": agreement.rounds,
+        "participations": stages[0].participations,
+        "training": {stage.name: _training(stage.task) for stage in stages},
+        "arrays": digests_of(results),
+    }
+
+
+def _training(task: Task) -> dict[str, Any]:
+    """Public settings of a stage, as far as it is a network that is trained."""
+    if not isinstance(task, NetworkTask):
+        return {}
+    return {
+        "hidden": list(task.training.hidden),
+        "clipping_norm": str(task.training.clipping_norm),
+        "sampling_rate": task.training.sampling_rate,
+        "steps_of_a_participation": task.training.steps,
+        "noise_multiplier": task.noise_multiplier,
+    }
+
+
+def _by_name(result: StageResult) -> dict[str, list[float]]:
+    """What was measured on unprotected rows after each round."""
+    names = sorted({name for figures in result.figures for name in figures})
+    return {n: [figures[n] for figures in result.figures if n in figures] for n in names}
+
+
+def _statement(made: Made, rows: Sequence[HistoryRow]) -> dict[str, Any]:
+    figures = made.readings
     delta = figures.published.delta
     spent = charged(rows)
     reading = {event: PrivacyLoss().compose(event).epsilon(delta) for event in set(spent.values())}
@@ -80,27 +100,6 @@ def _statement(trained: PrivateExplainer, notes: tuple[str, ...]) -> dict[str, A
             "rows that are explained: whoever asks knows them",
             "rows listed as held out, and reference rows, which are public",
             "whether a client took part in a round",
-            *notes,
+            *made.promised.notes,
         ],
-    }
-
-
-def _figures(held_out: TableRecords, trained: PrivateExplainer, explainer: Any) -> dict[str, Any]:
-    """Exact figures; all rows behind them are listed as unprotected."""
-    rows = held_out.readable().rows[:_EXPLAINED]
-    exact, quick = exact_values(trained.surrogate, rows), explainer(rows)
-    agreement = float(np.mean(cosine_similarity(quick.values[..., -1], exact.values[..., -1])))
-    return {
-        "measured_on": f"{len(held_out)} rows listed as unprotected",
-        "rounds": {
-            stage: {
-                name: [figures[name] for figures in result.figures if name in figures]
-                for name in sorted({name for figures in result.figures for name in figures})
-            }
-            for stage, result in trained.results.items()
-        },
-        "distilled_explainer": {
-            "cosine_to_exact_values_of_the_surrogate": agreement,
-            "rows": len(rows),
-        },
     }

@@ -3,9 +3,9 @@
 1. A plan from public facts: how much noise each step needs so that all of it together meets the
    promise.
 2. Each party opens an account for exactly this plan in its own ledger.
-3. Rounds of the black box, then of the surrogate; a party charges its account before it trains.
+3. Rounds of each stage; a party charges its account before it trains.
 4. Every party hands over its signed log, which is compared with what the server saw.
-5. A fast explainer is distilled from the surrogate and the schema alone.
+5. What follows for free, such as a fast explainer that is distilled from a surrogate alone.
 6. Figures on unprotected rows; the artefact is written.
 
 In the server's folder `artefact/` may be shown; the server's books lie beside it, and so do
@@ -15,6 +15,7 @@ In the server's folder `artefact/` may be shown; the server's books lie beside i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +23,17 @@ from typing import Final
 
 from voile.core.atomic_file import replace_file
 from voile.core.errors import Refused
-from voile.core.randomness import StreamCipher
-from voile.federation import Progress, Rounds, Threads, Transport, Unprotected
+from voile.federation import (
+    Progress,
+    Rounds,
+    StageResult,
+    Threads,
+    Transport,
+    Unprotected,
+    run_pipeline,
+)
 from voile.federation.history import event_as_text
 from voile.federation.progress import NoProgress
-from voile.models import digest_of
-from voile.pipelines.private_explainer import PrivateExplainer, train_private_explainer
-from voile.pipelines.tables import NetworkModel
 from voile.training import Progress as Steps
 from voile.workflows.artefact import (
     Artefact,
@@ -43,9 +48,10 @@ from voile.workflows.explain import ExplanationSpec
 from voile.workflows.federate.agreement import SERVER, FederationAgreement, origin_of
 from voile.workflows.federate.books import Promise, ServerBooks, account_name
 from voile.workflows.federate.job import Job, ServerSide
+from voile.workflows.federate.kinds import KINDS, Aside
 from voile.workflows.federate.logs import collected_logs, write_logs
 from voile.workflows.federate.party import Say, open_node, signed_log
-from voile.workflows.federate.results import contents_of
+from voile.workflows.federate.results import contents_of, digests_of
 from voile.workflows.federate.rounds import PART as ROUNDS_PART
 from voile.workflows.public_example import EXAMPLE, write_example
 from voile.workflows.workspace import release_name, workspace_text
@@ -58,10 +64,10 @@ _CHECKPOINTS: Final = "checkpoints"
 
 @dataclass(frozen=True, eq=False)
 class Federated:
-    """A finished run."""
+    """A finished run, and what was trained in each stage."""
 
     artefact: Artefact
-    trained: PrivateExplainer
+    results: Mapping[str, StageResult]
 
 
 def federate(
@@ -119,34 +125,36 @@ def run_server(
             agreement=agreement.digest,
         )
         unprotected = Unprotected(server.held_out, "rows listed as unprotected")
-        trained = train_private_explainer(agreement.plan, rounds, unprotected=unprotected)
-        _check_run(trained, promise)
-        written = _finished(server.folder / ARTEFACT, trained)
+        results = run_pipeline(agreement.plan, rounds, unprotected=unprotected)
+        _check_run(agreement, results, promise)
+        written = _finished(server.folder / ARTEFACT, results)
         if written is not None:
             say(f"the run is complete: {written.folder} is left as it is")
             _leave_workspace(written)
-            return Federated(written, trained)
+            return Federated(written, results)
         say("asking every party for its signed log")
-        history = [row for result in trained.results.values() for row in result.rows]
+        history = [row for result in results.values() for row in result.rows]
         logs = collected_logs(transport, agreement, history)
-        say("distilling a fast explainer from the surrogate and the schema; no data is touched")
-        distilled = trained.distilled(StreamCipher(), plan=server.distillation, progress=steps_seen)
+        aside = Aside(server.held_out, server.distillation, steps_seen, say)
+        made = KINDS[agreement.pipeline].made(agreement.plan, results, aside)
         say("measuring on unprotected rows, signing the log, writing the artefact")
-        contents = contents_of(agreement, server, trained, distilled.explainer)
+        contents = contents_of(agreement, server, made, results)
         folder = write_artefact(contents, server.folder / ARTEFACT)
         logs = {SERVER: signed_log(custody, SERVER, say), **logs}
         settings = {**contents.settings, "logs": write_logs(logs, folder)}
     write_example(agreement.schema, server.reference[:_EXAMPLES], server.folder / EXAMPLE)
     done = finish(folder, agreement.name, settings)
     _leave_workspace(done)
-    return Federated(done, trained)
+    return Federated(done, results)
 
 
-def _check_run(trained: PrivateExplainer, promise: Promise) -> None:
+def _check_run(
+    agreement: FederationAgreement, results: Mapping[str, StageResult], promise: Promise
+) -> None:
     """A federation in which nobody could take part has nothing to show, nor has one whose rounds
     were charged under another plan than the one that would be promised, or to other accounts."""
-    planned = {event_as_text(event) for event in trained.plan.participation_events}
-    for stage, result in trained.results.items():
+    planned = {event_as_text(event) for event in agreement.plan.participation_events}
+    for stage, result in results.items():
         if not any(row.outcome.counts for row in result.rows):
             # Only refusals are told in words: any other message may quote a protected row.
             errors = [each.error for each in result.errors]
@@ -166,17 +174,12 @@ def _check_run(trained: PrivateExplainer, promise: Promise) -> None:
                 )
 
 
-def _finished(folder: Path, trained: PrivateExplainer) -> Artefact | None:
-    """The artefact of these very networks, if it was written."""
+def _finished(folder: Path, results: Mapping[str, StageResult]) -> Artefact | None:
+    """The artefact of these very arrays, if it was written."""
     if not is_artefact(folder):
         return None
-    found, box = load_artefact(folder), trained.black_box
-    if found.has_model and (
-        not isinstance(box, NetworkModel) or found.network.digest != box.digest
-    ):
-        return None
-    same = digest_of(found.surrogate.network) == digest_of(trained.surrogate.network)
-    return found if same else None
+    found = load_artefact(folder)
+    return found if found.settings.get("arrays") == digests_of(results) else None
 
 
 def _leave_workspace(artefact: Artefact) -> None:

@@ -21,10 +21,11 @@ from voile.workflows.starting import SCHEMA_FILE, header, schema_text
 from voile.workflows.toml_file import TomlFile
 
 _FEDERATION: Final = """\
-# A federation: black box and surrogate are trained across parties whose rows stay where they are.
+# A federation: a model is trained across parties whose rows stay where they are.
 # This file is public, and the same for everybody: it is what all parties agree on. Change it, and
 # it is another agreement. Run it with: voile federate {file}
 name = {name}  # label of the federation and of the version of its data
+pipeline = "private explainer"  # or "logistic regression": one linear model, no hidden layers
 schema = {schema}
 
 [privacy]  # promised to each row of each party, for everything that leaves
@@ -33,7 +34,7 @@ delta = {delta}  # well below one over the number of rows of a party
 relation = {relation}  # "blank one", or "replace one" at about twice the cost
 
 [training]
-rounds = {rounds}  # of each of the two stages
+rounds = {rounds}  # of each stage
 {training}{parties}"""
 _TRAINING: Final = """\
 # participations = 10  # in how many of them a party takes part at most

@@ -15,16 +15,18 @@ SHOWN_ROWS: Final = 20
 
 
 def quality(artefact: Artefact) -> list[tuple[str, float]]:
-    """The last figure of each stage, and how well the fast explainer does."""
-    names = {"accuracy": "accuracy of the black box", "fidelity": "fidelity of the surrogate"}
+    """The last figure of each stage, and how well the fast explainer does, where there is one."""
     found = [
-        (names.get(name, f"{stage}: {name}"), values[-1])
+        (f"{name} of the {stage}", values[-1])
         for stage, figures in artefact.figures["rounds"].items()
         for name, values in figures.items()
         if values
     ]
-    quick = artefact.figures["distilled_explainer"]["cosine_to_exact_values_of_the_surrogate"]
-    return [*found, ("cosine of the fast explainer to exact values of the surrogate", quick)]
+    quick = artefact.figures.get("distilled_explainer")
+    if quick is None:
+        return found
+    cosine = quick["cosine_to_exact_values_of_the_surrogate"]
+    return [*found, ("cosine of the fast explainer to exact values of the surrogate", cosine)]
 
 
 def importance(artefact: Artefact) -> Any:

@@ -62,9 +62,9 @@ pre { background: #f3f4f6; padding: .8rem; overflow-x: auto } .bad { color: #a82
 </head>
 <body>
 <h1>{{ name }}</h1>
-<p>{{ clients | length }} clients, {{ "{:,}".format(total) }} rows that stayed where they are. A
-black box and a surrogate were trained with differential privacy; every explanation made from them
-is covered by the promise below, at no further cost.</p>
+<p>{{ clients | length }} clients, {{ "{:,}".format(total) }} rows that stayed where they are.
+Trained with differential privacy: {{ stages | join(", ") }}. Every explanation made from it is
+covered by the promise below, at no further cost.</p>
 
 <h2>What is promised</h2>
 {% for g in guarantees %}
@@ -141,6 +141,7 @@ def report_html(artefact: Artefact) -> str:
         name=artefact.name,
         clients=clients,
         total=sum(clients.values()),
+        stages=list(artefact.settings["training"]),
         guarantees=artefact.guarantees,
         readings=readings(artefact),
         not_covered=artefact.statement["not_covered"],

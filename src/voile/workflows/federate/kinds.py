@@ -1,0 +1,175 @@
+"""The pipelines that `voile federate` runs: how each is planned, and what comes of it.
+
+A kind is all that a new pipeline needs here; rounds, books, logs, artefact and report are the same
+for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from voile.attribution import FastShap, Surrogate
+from voile.attribution.fastshap import exact_values
+from voile.core.errors import InvalidInput
+from voile.core.randomness import StreamCipher
+from voile.evaluation import cosine_similarity
+from voile.federation import Pipeline, StageResult
+from voile.pipelines.facts import FederationFacts
+from voile.pipelines.logistic_regression import (
+    STAGE,
+    LogisticPlan,
+    LogisticRegression,
+    plan_logistic_regression,
+)
+from voile.pipelines.objectives import BLACK_BOX, SURROGATE
+from voile.pipelines.private_explainer import PrivateExplainer
+from voile.pipelines.private_explainer.plan import (
+    BudgetReadings,
+    Facts,
+    PipelinePlan,
+    Spent,
+    split_total,
+)
+from voile.pipelines.promises import Promised
+from voile.pipelines.tables import NetworkModel, TableRecords
+from voile.training import Progress as Steps
+from voile.training import TrainingPlan
+
+_EXPLAINED: Final = 200
+Say = Callable[[str], None]
+"""Told in words what is being done."""
+
+
+@dataclass(frozen=True, eq=False)
+class Aside:
+    """What belongs to the server, for whatever is made after the last round.
+
+    Args:
+        held_out: rows listed as unprotected.
+        distillation: how a fast explainer is trained, where there is one.
+    """
+
+    held_out: TableRecords
+    distillation: TrainingPlan
+    steps_seen: Steps | None
+    say: Say
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """What a finished pipeline shows.
+
+    Args:
+        promised: guarantees and notes of all of it.
+        readings: the same noise in other readings.
+        figures: exact ones, measured on unprotected rows, besides those of the rounds.
+    """
+
+    black_box: NetworkModel | None
+    promised: Promised
+    readings: BudgetReadings
+    surrogate: Surrogate | None = None
+    explainer: FastShap | None = None
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+class PipelineKind(Protocol):
+    """One kind of pipeline."""
+
+    def plan(
+        self,
+        facts: FederationFacts,
+        *,
+        epsilon: float,
+        delta: float,
+        hidden: tuple[int, ...] | None,
+    ) -> Pipeline:
+        """Stages and noise, from what is public.
+
+        Args:
+            hidden: widths of hidden layers; a default if None.
+        """
+
+    def made(self, plan: Any, results: Mapping[str, StageResult], aside: Aside) -> Made:
+        """What comes of the trained arrays; nothing here touches protected rows."""
+
+
+class PrivateExplainerKind:
+    """FastSHAP++: black box, surrogate, and a fast explainer that is distilled from them."""
+
+    def plan(
+        self,
+        facts: FederationFacts,
+        *,
+        epsilon: float,
+        delta: float,
+        hidden: tuple[int, ...] | None,
+    ) -> PipelinePlan:
+        plan = split_total(Facts(**vars(facts)), epsilon=epsilon, delta=delta)
+        if hidden is None:
+            return plan
+        wide = {name: replace(each, hidden=hidden) for name, each in plan.training.items()}
+        return replace(plan, training=wide)
+
+    def made(self, plan: PipelinePlan, results: Mapping[str, StageResult], aside: Aside) -> Made:
+        trained = PrivateExplainer(plan, results)
+        box = trained.black_box
+        aside.say(
+            "distilling a fast explainer from the surrogate and the schema; no data is touched"
+        )
+        explainer = trained.distilled(
+            StreamCipher(), plan=aside.distillation, progress=aside.steps_seen
+        ).explainer
+        rows = aside.held_out.readable().rows[:_EXPLAINED]
+        exact, quick = exact_values(trained.surrogate, rows), explainer(rows)
+        agreement = np.mean(cosine_similarity(quick.values[..., -1], exact.values[..., -1]))
+        figures = {
+            "cosine_to_exact_values_of_the_surrogate": float(agreement),
+            "rows": len(rows),
+        }
+        return Made(
+            black_box=box if isinstance(box, NetworkModel) else None,
+            promised=trained.promise(BLACK_BOX, SURROGATE),
+            readings=plan.figures,
+            surrogate=trained.surrogate,
+            explainer=explainer,
+            figures={"distilled_explainer": figures},
+        )
+
+
+class LogisticRegressionKind:
+    """One private linear model; it is explained interventionally, and needs no surrogate."""
+
+    def plan(
+        self,
+        facts: FederationFacts,
+        *,
+        epsilon: float,
+        delta: float,
+        hidden: tuple[int, ...] | None,
+    ) -> LogisticPlan:
+        if hidden is not None:
+            raise InvalidInput("a logistic regression has no hidden layers; leave `hidden` out")
+        return plan_logistic_regression(facts, epsilon=epsilon, delta=delta)
+
+    def made(
+        self,
+        plan: LogisticPlan,
+        results: Mapping[str, StageResult],
+        aside: Aside,  # noqa: ARG002
+    ) -> Made:
+        trained = LogisticRegression(plan, results)
+        spent = Spent(plan.epsilon(plan.delta), plan.delta)
+        readings = BudgetReadings({STAGE: spent}, spent, spent)
+        return Made(trained.model, trained.promise(), readings)
+
+
+KINDS: Final[Mapping[str, PipelineKind]] = {
+    "private explainer": PrivateExplainerKind(),
+    "logistic regression": LogisticRegressionKind(),
+}
+DEFAULT: Final = "private explainer"
