@@ -160,7 +160,7 @@ def _gathering(aggregator: Aggregator, call: RoundCall) -> _Gathering:
 
 
 class _Summed:
-    """Adds each update up and forgets it: the memory of two, however many there are."""
+    """Adds each update up and forgets it: the same memory, however many there are."""
 
     def __init__(self, aggregator: SumAggregator, call: RoundCall) -> None:
         self._aggregator = aggregator

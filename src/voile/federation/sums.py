@@ -4,7 +4,7 @@ Floating-point sums depend on their order, because every addition rounds. Here n
 each term is cut into a multiple of a coarse unit, a multiple of a fine unit, and a rest that is
 dropped. Multiples of one unit are added exactly in double precision as long as their sum stays
 below 2^52 units, and a public bound on all terms says how coarse the unit must be for that. So the
-sum needs the memory of two updates, however many there are.
+sum needs two arrays in double precision, however many updates there are.
 
 What is dropped is below n²·2⁻¹⁰³ of the bound for n terms: no float32 result could show it.
 (Pre-rounding as in reproducible summation, Demmel and Nguyen 2013.)
