@@ -563,8 +563,9 @@ def test_interrupting_a_loaded_witness_is_clean(tmp_path: Path) -> None:
         with ExitStack() as stack:
             stack.callback(process.kill)  # whatever fails here, nothing is left behind
             idle = [stack.enter_context(connected(url)) for _ in range(20)]
-            stop = stack.enter_context(asking_for_ever(url, small))
-            time.sleep(0.2 + 0.1 * number)
+            stop, answered = stack.enter_context(asking_for_ever(url, small))
+            assert answered.wait(60)  # however busy this machine is
+            time.sleep(0.1 * number)
             process.send_signal(signal.SIGINT)
             out, errors = process.communicate(timeout=30)
             stop.set()
@@ -581,21 +582,25 @@ def asking(small: SmallLog, old: int, new: int = 30) -> bytes:
 
 
 @contextmanager
-def asking_for_ever(url: str, small: SmallLog) -> Iterator[threading.Event]:
-    bodies, stop = [asking(small, old, old + 1) for old in range(29)], threading.Event()
+def asking_for_ever(url: str, small: SmallLog) -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Set the first to stop; the second says that the witness knows the log and answers."""
+    bodies = [asking(small, old, old + 1) for old in range(29)]
+    stop, answered = threading.Event(), threading.Event()
 
     def ask() -> None:
         number = 0
         while not stop.is_set():
-            number += 1
             with suppress(OSError, http.client.HTTPException):
-                RemoteWitness(url).post(bodies[number % len(bodies)], 5)
+                status, _ = RemoteWitness(url).post(bodies[number % len(bodies)], 5)
+                if status in (200, 409):
+                    answered.set()
+            number += 1
 
     threads = [threading.Thread(target=ask) for _ in range(6)]
     for thread in threads:
         thread.start()
     try:
-        yield stop
+        yield stop, answered
     finally:
         stop.set()
         for thread in threads:
