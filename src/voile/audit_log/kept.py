@@ -11,12 +11,6 @@ a process that is killed leaves its lock to the next.
 
 from __future__ import annotations
 
-import fcntl
-import os
-import stat
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -25,8 +19,9 @@ from typing import Final
 from voile.audit_log.canonical import Malformed
 from voile.audit_log.notes import LARGEST_NOTE, BadSignature, Checkpoint, Note
 from voile.audit_log.policy import Policy
-from voile.core.atomic_file import disk_fault, replace_file
-from voile.core.errors import StorageBusy, UnreadableFile, VerificationFailed
+from voile.core.atomic_file import replace_file
+from voile.core.errors import UnreadableFile, VerificationFailed
+from voile.core.file_lock import locked
 from voile.core.input_file import open_regular
 
 PATIENCE: Final = 10.0
@@ -62,7 +57,7 @@ class KeptCheckpoint:
     def advance(self, note: bytes) -> None:
         """Keep this checkpoint, unless a larger one is kept already."""
         new = signed_checkpoint(note, self.policy)
-        with _locked(self.path):
+        with locked(lock_of(self.path), patience=PATIENCE, busy="another process holds it"):
             kept = self.read()
             if kept is None or kept.size <= new.size:
                 replace_file(self.path, note)
@@ -96,32 +91,6 @@ def signed_checkpoint(content: bytes, policy: Policy) -> Checkpoint:
     return checkpoint
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """One process or thread at a time; the lock ends with whoever held it."""
-    lock = path.with_name(f".{path.name}.lock")
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        descriptor = os.open(lock, flags, 0o600)
-    except OSError as error:
-        raise disk_fault(lock, error) from error
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise UnreadableFile(f"{lock}: expected a plain file to lock; remove what is there")
-        _lock(descriptor, lock)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, lock: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise StorageBusy(f"{lock}: another process holds it") from None
-            time.sleep(0.01)
-        except OSError as error:
-            raise disk_fault(lock, error) from error
+def lock_of(copy: Path) -> Path:
+    """The file that is locked while a kept checkpoint is replaced."""
+    return copy.with_name(f".{copy.name}.lock")

@@ -91,9 +91,9 @@ class Checkpoints:
             raise UnreadableFile(f"{path}: holds another round than its name says")
         if label.get("agreement") != self.agreement:
             raise Refused(
-                f"{path}: was made by a federation with other clients, sizes, rounds, caps or "
-                "another promise than this one; continue with the old settings. A run in another "
-                "folder adds to what was spent on the same rows"
+                f"{path}: was made under another agreement (other clients, sizes, keys, schema, "
+                "rounds, caps or promise) or by another version; continue with the old settings. A "
+                "run in another folder adds to what was spent on the same rows"
             )
         return arrays, label
 

@@ -119,6 +119,11 @@ class Client:
             return None
         arrays, label = read_arrays(path, STORED)
         stated = event_as_text(participation.event)
+        if label.get("agreement", "") != self.agreement:
+            raise Refused(
+                f"{self.name!r} has an update for {stage!r}, round {number}, that was made under "
+                "another agreement; it is not sent under this one"
+            )
         if label.get("event") != stated:
             raise Refused(
                 f"{self.name!r} has an update for {stage!r}, round {number}, that was charged "
@@ -150,6 +155,7 @@ class Client:
                 "booking": booking.name,
                 "account": booking.account,
                 "note": update.note,
+                "agreement": update.agreement,
             }
             write_arrays(path, STORED, update.arrays, label)
 

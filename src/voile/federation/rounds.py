@@ -141,7 +141,7 @@ class Rounds:
             )
         if self.checkpoints is None:
             return self._first(stage, start), None
-        agreement = stage.agreement(self.sizes, start, given)
+        agreement = stage.agreement(self.sizes, start, given, self.agreement)
         kept = Checkpoints(self.checkpoints, stage.name, agreement)
         place = kept.load()
         if place is None:

@@ -55,11 +55,14 @@ class Stage:
                 f"largest_change must lie above 0 and up to 1e30, found {self.largest_change}"
             )
 
-    def agreement(self, sizes: Mapping[str, int], start: Arrays, given: Arrays) -> str:
+    def agreement(
+        self, sizes: Mapping[str, int], start: Arrays, given: Arrays, federation: str = ""
+    ) -> str:
         """SHA-256 (hex) of everything a checkpoint must agree with to be continued.
 
         What a participation costs is part of it: arrays made under one promise must never be
-        continued, or shown, under another.
+        continued, or shown, under another. So is `federation`, the digest of what all parties have
+        agreed on: charges name it, and rounds of two agreements could never be shown together.
         """
         facts = {
             "stage": self.name,
@@ -73,6 +76,7 @@ class Stage:
             "costs": [event_as_text(self.task.cost(size)) for _, size in sorted(sizes.items())],
             "start": digest_of_arrays(start),
             "given": digest_of_arrays(given),
+            "federation": federation,
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 

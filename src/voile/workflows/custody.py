@@ -274,8 +274,12 @@ def _known_log(t: Transaction, place: Place, keeper: Keeper | None) -> AuditLog:
 
 
 def _other_copies(place: Place, keeper: Keeper) -> Iterator[KeptCheckpoint]:
-    """Copies under the usual name beside database and policy, where the key is from elsewhere."""
-    for folder in {_folder_of(place.database), place.policy.parent}:
+    """Copies under the usual name beside database and policy, where the key is from elsewhere.
+
+    Beside the files themselves, too, where their names are links: it is the file that was set back.
+    """
+    files = [place.policy, *filter(None, [file_of(place.database)])]
+    for folder in {each.parent for path in files for each in (path, path.resolve())}:
         copy = KeptCheckpoint(kept_checkpoint(folder / LOG_KEY), keeper.policy)
         if copy.path != keeper.copy and not copy.is_of_another_log():
             yield copy

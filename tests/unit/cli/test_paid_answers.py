@@ -166,6 +166,33 @@ def test_a_database_that_was_set_back_is_refused_before_anything_is_charged(
     assert not run("budget", "verify", "log.db", code=4)["verified"]
 
 
+@pytest.mark.parametrize("command", ["charged", "open"])
+@pytest.mark.parametrize("key", ["here", "elsewhere"])
+def test_so_is_one_that_is_reached_by_a_link(
+    run: Any,  # noqa: F811
+    command: str,
+    key: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The copy beside the file itself is asked, whatever folder its name lies in."""
+    shutil.copy("log.db", "backup.db")
+    run(*asked("applicants.csv", *BACKGROUND), "--epsilon", "0.1")
+    shutil.copy("backup.db", "log.db")
+    before, sums = records(run), spent(run)
+    elsewhere = Path("elsewhere")
+    elsewhere.mkdir()
+    (elsewhere / "log.db").symlink_to(Path("log.db").absolute())
+    for path in [*Path().glob("*.*")]:
+        if path.name not in ("log.db", "backup.db", "audit.checkpoint") and path.is_file():
+            shutil.copy(path, elsewhere)
+    if key == "elsewhere":
+        (elsewhere / "audit.key").unlink()
+    with monkeypatch.context() as there:
+        there.chdir(elsewhere)
+        assert "set back" in run(*COMMANDS[command], code=4)["error"]["message"]
+    assert (records(run), spent(run)) == (before, sums)
+
+
 def test_a_machine_without_the_key_keeps_what_was_signed_elsewhere(run: Any) -> None:  # noqa: F811
     Path("signer").mkdir()
     for name in ("audit.key", "audit.checkpoint"):

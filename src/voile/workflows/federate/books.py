@@ -45,12 +45,17 @@ class Promise:
 
 
 def open_account(
-    books: Custody, client: str, promise: Promise, planned: Sequence[PrivacyEvent]
+    books: Custody,
+    client: str,
+    promise: Promise,
+    planned: Sequence[PrivacyEvent],
+    agreement: str | None = None,
 ) -> None:
     """Open a client's account for a plan of participations, unless it is open already.
 
     A federation that is resumed finds its account; one that was opened for another promise or
-    another plan is refused: arrays made under one promise are never shown under another.
+    another plan, or charged under another agreement, is refused: arrays made under one promise are
+    never shown under another, and rounds of two agreements never together.
     """
     name = account_name(client, promise)
     found = books.storage.submit(
@@ -64,6 +69,7 @@ def open_account(
                 f"δ = {found.delta:g}), {found.protected}, and another plan of training; go on "
                 "with the old settings, or give the new federation a name and rows of its own"
             )
+        _check_agreement(books, client, promise, agreement)
         return
     opening = Opening(
         name=name,
@@ -78,6 +84,25 @@ def open_account(
         books.log.append(t, replace(opened_record(done), time=_hour(done.time)))
 
     books.storage.submit(command)
+
+
+def _check_agreement(books: Custody, client: str, promise: Promise, agreement: str | None) -> None:
+    """Before anything is trained: what was charged so far was charged under this agreement."""
+    name, caller = account_name(client, promise), _caller(promise, agreement)
+    charges = books.storage.read_snapshot(
+        lambda t: recent_charges(books.ledger, t, name, since=-math.inf)
+    )
+    if any(each.caller != caller for each in charges):
+        raise Refused(
+            f"{client!r} has taken part in {promise.federation!r} under another agreement: go on "
+            "with that one (schema, sizes, keys, promise and rounds as they were), or give the new "
+            "federation a name of its own"
+        )
+
+
+def _caller(promise: Promise, agreement: str | None) -> str:
+    """In whose name a participation is charged."""
+    return promise.federation if agreement is None else f"{promise.federation}, {agreement}"
 
 
 def account_name(client: str, promise: Promise) -> str:
@@ -146,7 +171,7 @@ class ClientBooks:
             event=event,
             protected=self.promise.protected,
             purpose=_where(participation),
-            caller=self.promise.federation,
+            caller=_caller(self.promise, self.agreement),
             query=bytes.fromhex(booking.name),
             part=RowPart.TRAINING,
         )

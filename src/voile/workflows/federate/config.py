@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -93,6 +93,12 @@ class TrainingSection(_ConfigSection):
         return self
 
 
+class SingleTraining(TrainingSection):
+    """The same with the server's part, where all of a federation stood in one file."""
+
+    distillation_steps: Count | None = None
+
+
 class FederationFile(_ConfigSection):
     """What all parties have agreed on.
 
@@ -167,7 +173,7 @@ class SingleFile(_ConfigSection):
     schema_file: Annotated[Path, Field(alias="schema")]
     output: Path = Path("output")
     privacy: Privacy
-    training: dict[str, Any] = {}
+    training: SingleTraining = SingleTraining()
     clients: Annotated[tuple[SingleClient, ...], Field(min_length=1)]
     held_out: Annotated[tuple[HeldOut, ...], Field(min_length=1)]
     reference: Path | None = None

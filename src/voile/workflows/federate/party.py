@@ -12,6 +12,7 @@ from typing import Final
 from voile.audit_log.notes import VerifierKey
 from voile.audit_log.publishing import exported_log
 from voile.core.errors import Refused
+from voile.core.file_lock import locked
 from voile.federation import Client, Node
 from voile.pipelines.tables import TableRecords
 from voile.workflows.custody import POLICY, Custody, open_custody
@@ -19,13 +20,14 @@ from voile.workflows.federate.agreement import FederationAgreement
 from voile.workflows.federate.books import ClientBooks, Promise, open_account
 
 UPDATES: Final = "updates"
+LOCK: Final = ".federation.lock"
 Say = Callable[[str], None]
 """Told in words what is being done."""
 
 
 @dataclass(frozen=True)
 class Accepts:
-    """The most that a party promises away, whatever is agreed on.
+    """The most that a party promises away, whatever is agreed on, in all that its ledger knows of.
 
     Args:
         agreement: the digest of the one agreement that it takes part in; any, if None.
@@ -46,6 +48,23 @@ class Accepts:
                 f"{name!r} accepts at most (ε = {self.epsilon:g}, δ = {self.delta:g}), and "
                 f"(ε = {agreement.epsilon:g}, δ = {agreement.delta:g}) was agreed on; nothing was "
                 "trained or charged"
+            )
+
+    def check_others(self, name: str, agreement: FederationAgreement, custody: Custody) -> None:
+        """Whatever else this ledger has promised is about the same rows: it adds up."""
+        accounts = [node.account for node in custody.storage.submit(custody.ledger.nodes)]
+        others = [
+            each
+            for each in accounts
+            if each.parent is None and each.protected.dataset != agreement.name
+        ]
+        epsilon = agreement.epsilon + sum(each.epsilon for each in others)
+        delta = agreement.delta + sum(each.delta for each in others)
+        if epsilon > self.epsilon or delta > self.delta:
+            raise Refused(
+                f"{name!r} accepts at most (ε = {self.epsilon:g}, δ = {self.delta:g}) for all that "
+                f"its ledger knows of; with {', '.join(repr(each.name) for each in others)} this "
+                f"would be (ε = {epsilon:g}, δ = {delta:g}); nothing was trained or charged"
             )
 
 
@@ -80,12 +99,16 @@ def open_node(
         party.accepts.check(party.name, agreement)
     key = agreement.keys[party.name]
     promise = Promise(agreement.protected, agreement.epsilon, agreement.delta)
-    with open_custody(party.folder, key.name, signing=None) as custody:
-        if key not in custody.policy.log_keys:
+    with held(party.folder), open_custody(party.folder, key.name, signing=None) as custody:
+        if custody.policy.log_keys != (key,):
             raise Refused(
-                f"{party.folder}: {party.name!r} signs with another key than the agreement says"
+                f"{party.folder}: {party.name!r} signs with other keys than the agreement says: "
+                "put its one key there before the first round, and rotate after the last"
             )
-        open_account(custody, party.name, promise, agreement.plan.participation_events)
+        if party.accepts is not None:
+            party.accepts.check_others(party.name, agreement, custody)
+        planned = agreement.plan.participation_events
+        open_account(custody, party.name, promise, planned, agreement.digest)
         client = Client(
             name=party.name,
             size=agreement.sizes[party.name],
@@ -96,6 +119,14 @@ def open_node(
             agreement=agreement.digest,
         )
         yield Node(client, partial(signed_log, custody, party.name, say))
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """One run at a time in a folder: two would train, store and write over each other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / LOCK, patience=0, busy="another run of a federation is using this folder"):
+        yield
 
 
 def _check_size(party: Party, agreement: FederationAgreement) -> None:

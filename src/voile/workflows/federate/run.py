@@ -50,7 +50,7 @@ from voile.workflows.federate.books import Promise, ServerBooks, account_name
 from voile.workflows.federate.job import Job, ServerSide
 from voile.workflows.federate.kinds import KINDS, Aside
 from voile.workflows.federate.logs import collected_logs, write_logs
-from voile.workflows.federate.party import Say, open_node, signed_log
+from voile.workflows.federate.party import Say, held, open_node, signed_log
 from voile.workflows.federate.results import contents_of, digests_of
 from voile.workflows.federate.rounds import PART as ROUNDS_PART
 from voile.workflows.public_example import EXAMPLE, write_example
@@ -115,7 +115,10 @@ def run_server(
     check_place(server.folder / ARTEFACT)
     promise = Promise(agreement.protected, agreement.epsilon, agreement.delta)
     origin = origin_of(agreement.name, SERVER)
-    with open_custody(server.folder, origin, signing=None, extra_parts=(ROUNDS_PART,)) as custody:
+    with (
+        held(server.folder),
+        open_custody(server.folder, origin, signing=None, extra_parts=(ROUNDS_PART,)) as custody,
+    ):
         rounds = Rounds(
             transport,
             agreement.sizes,

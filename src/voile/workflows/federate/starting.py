@@ -48,7 +48,7 @@ key = {key}  # that its log is signed with
 """
 _SERVER: Final = """\
 # What belongs to the server of a federation.
-output = "output"  # folder of the run; what may be shown lies in its folder `artefact`
+output = {output}  # folder of the run; what may be shown lies in its folder `artefact`
 {reference}{steps}
 # Rows that are not protected, for the figures of the report: at least one file.
 {held_out}"""
@@ -101,6 +101,7 @@ class Settings:
     delta: float = 1e-5
     relation: Relation = Relation.BLANK_ONE
     training: Mapping[str, Any] = field(default_factory=dict)
+    output: Path | None = None
     held_out: tuple[tuple[str, Path], ...] = ()
     reference: Path | None = None
 
@@ -148,7 +149,8 @@ def split(file: Path, folder: Path) -> Path:
         epsilon=old.privacy.epsilon,
         delta=old.privacy.delta,
         relation=old.privacy.relation,
-        training=old.training,
+        training=old.training.model_dump(exclude_none=True),
+        output=home / old.output,
         held_out=tuple((each.name, home / each.data) for each in old.held_out),
         reference=None if old.reference is None else home / old.reference,
     )
@@ -190,7 +192,9 @@ def _write(
 
 
 def _training(stated: Mapping[str, Any]) -> str:
-    lines = [f"{key} = {stated[key]}\n" for key in ("participations", "hidden") if key in stated]
+    shown = {key: stated[key] for key in ("participations", "hidden") if key in stated}
+    shown = {key: list(each) if isinstance(each, tuple) else each for key, each in shown.items()}
+    lines = [f"{key} = {each}\n" for key, each in shown.items()]
     return "".join(lines) or _TRAINING
 
 
@@ -209,7 +213,9 @@ def _server_text(folder: Path, settings: Settings) -> str:
         _HELD_OUT.format(name=quoted(name), data=_from(folder, data))
         for name, data in settings.held_out
     )
+    output = folder / "output" if settings.output is None else settings.output
     return _SERVER.format(
+        output=_from(folder, output),
         reference=_REFERENCE if reference is None else f"reference = {_from(folder, reference)}",
         steps="\n" + (_STEPS if steps is None else f"distillation_steps = {steps}"),
         held_out="\n".join(held_out),

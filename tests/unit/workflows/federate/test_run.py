@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sqlite3
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ import pytest
 from tests.protecting import row_of
 
 from voile.attribution import FastShap
-from voile.audit_log import ParticipationRecord, decode_record
+from voile.audit_log import ParticipationRecord, Policy, SigningKey, decode_record
 from voile.core.errors import (
     InvalidInput,
     Refused,
+    StorageBusy,
     UnreadableFile,
     VerificationFailed,
     VoileError,
@@ -37,8 +39,9 @@ from voile.workflows.budget.verification import Evidence, verify
 from voile.workflows.custody import open_custody
 from voile.workflows.federate import Job, Party, federate, open_node, origin_of, read_job
 from voile.workflows.federate import run as workflow
-from voile.workflows.federate.books import ClientBooks
+from voile.workflows.federate.books import ClientBooks, ServerBooks
 from voile.workflows.federate.logs import checked_log
+from voile.workflows.federate.party import held
 from voile.workflows.federate.run import run_server
 from voile.workflows.federate.starting import split
 from voile.workflows.public_example import EXAMPLE
@@ -311,12 +314,10 @@ def test_arrays_of_one_promise_are_never_shown_under_another(job: Job, artefact:
         for part in BOOKS:
             (party(job, client).folder / part).rename(folder / f"{client}.{part}")
     try:
-        with pytest.raises(Refused, match="another promise"):
+        with pytest.raises(Refused, match=r"checkpoints.* under another agreement"):
             federate(stricter)
         shutil.move(folder / "checkpoints", folder / "moved")
-        with pytest.raises(
-            Refused, match=r"no client contributed .* charged under another promise"
-        ):
+        with pytest.raises(Refused, match=r"no client contributed .* made under another agreement"):
             federate(stricter)
     finally:
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
@@ -567,3 +568,139 @@ def test_a_single_file_of_the_earlier_form_names_the_command_that_splits_it(
     write_files(tmp_path)
     with pytest.raises(InvalidInput, match=r"voile init .*single\.toml --output FOLDER"):
         read_job(tmp_path / "single.toml")
+
+
+# --- one agreement, one run, one ledger -----------------------------------------------------------
+
+
+def broken_off(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends after the second round."""
+    told: list[object] = []
+
+    def after_round(books: Any, report: Any) -> None:
+        written(books, report)
+        told.append(report)
+        if len(told) == 2:
+            raise KeyboardInterrupt
+
+    written = ServerBooks.after_round
+    with monkeypatch.context() as patch:
+        patch.setattr(ServerBooks, "after_round", after_round)
+        with pytest.raises(KeyboardInterrupt):
+            federate(job)
+
+
+def charges(job: Job) -> dict[str, int]:
+    """How many records each party's log holds."""
+    found = {}
+    for each in job.parties:
+        with sqlite3.connect(each.folder / "log.db") as database:
+            (found[each.name],) = database.execute("select count(*) from audit_leaves").fetchone()
+    return found
+
+
+def test_an_agreement_that_changed_after_the_run_began_is_refused_before_anything_is_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its charges would name two agreements, and no artefact could ever be made of them."""
+    config = write_files(tmp_path)
+    job = read_job(config)
+    broken_off(job, monkeypatch)
+    before = charges(job)
+    schema = tmp_path / "schema.toml"
+    text = schema.read_text()
+    schema.write_text(text.replace('name = "clinic', 'name = "another clinic', 1))
+    assert schema.read_text() != text
+    with pytest.raises(Refused, match=r"has taken part in .* under another agreement"):
+        federate(read_job(config))
+    assert charges(job) == before
+    schema.write_text(text)
+    assert len(federate(read_job(config)).artefact.history) == 18
+    assert set(charges(job).values()) == {7}
+
+
+def test_a_server_does_not_continue_rounds_of_another_agreement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = read_job(write_files(tmp_path))
+    broken_off(job, monkeypatch)
+    other = agreed(job, schema=replace(job.agreement.schema, name="another"))
+    with pytest.raises(Refused, match="under another agreement"):
+        run_server(other.agreement, job.server, Threads([Silent(name) for name in CHOSEN]))
+
+
+@dataclass
+class Silent:
+    """A node that must not be asked."""
+
+    name: str
+
+    def handle(self, message: object) -> object:
+        raise AssertionError(message)
+
+
+def test_a_party_with_a_second_key_takes_no_part(tmp_path: Path) -> None:
+    """The server would refuse its log in the end, when everything is spent."""
+    job = read_job(write_files(tmp_path))
+    city = party(job, "city")
+    path = city.folder / "audit-policy.toml"
+    second = SigningKey.generate(job.agreement.keys["city"].name).verifier
+    both = Policy(second.name, (job.agreement.keys["city"], second))
+    path.write_text(str(both))
+    with pytest.raises(Refused, match="signs with other keys than the agreement says"):
+        federate(job)
+    assert not (city.folder / "updates").exists()
+
+
+def test_what_a_party_accepts_counts_for_all_that_its_ledger_knows(tmp_path: Path) -> None:
+    """A new name in the public file is no new budget."""
+    job = read_job(write_files(tmp_path))
+    with open_node(party(job, "city"), job.agreement):
+        pass
+    renamed = agreed(job, protected=row_of("study v2"), epsilon=0.5)
+    with (
+        pytest.raises(Refused, match=r"for all that its ledger knows of; with 'study v1: city'"),
+        open_node(party(job, "city"), renamed.agreement),
+    ):
+        raise AssertionError("it takes part")
+
+
+def test_two_runs_at_once_do_not_share_a_folder(tmp_path: Path) -> None:
+    job = read_job(write_files(tmp_path))
+    busy = "another run of a federation is using this folder"
+    with open_node(party(job, "city"), job.agreement), pytest.raises(StorageBusy, match=busy):
+        federate(job)
+    with held(job.server.folder), pytest.raises(StorageBusy, match=busy):
+        federate(job)
+    assert set(charges(job).values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("rounds = 3", "rounds = 3\nparticipatons = 1", "did you mean 'participations'"),
+        ("rounds = 3", "rounds = 2\nparticipations = 5", "cannot exceed rounds"),
+        ("hidden = [16]", "hidden = {a = 1}", r"training\.hidden"),
+    ],
+)
+def test_what_is_wrong_in_a_single_file_is_told_before_it_is_split(
+    tmp_path: Path, before: str, after: str, message: str
+) -> None:
+    write_files(tmp_path)
+    single = tmp_path / "single.toml"
+    single.write_text(single.read_text().replace(before, after))
+    with pytest.raises(InvalidInput, match=message):
+        split(single, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_all_settings_of_a_single_file_are_kept(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    single = tmp_path / "single.toml"
+    text = 'output = "results"\n' + single.read_text()
+    single.write_text(text.replace("rounds = 3", "rounds = 3\nparticipations = 2"))
+    job = read_job(split(single, tmp_path / "new"))
+    assert job.server.folder.resolve() == tmp_path / "results"
+    assert job.server.distillation.steps == 20
+    found = job.agreement
+    assert (found.rounds, found.participations, found.hidden) == (3, 2, (16,))
