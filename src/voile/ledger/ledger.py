@@ -18,6 +18,7 @@ from voile.ledger.tables import ANSWERS, CHILDREN, ENTRIES, AnswerRow
 from voile.ledger.tree import AccountNode, Tree
 
 NOT_RECORDED: Final = -1
+_FOUND_AT_ONCE: Final = 8
 
 
 class Settled(NamedTuple):
@@ -132,13 +133,20 @@ class Ledger:
     def answered(self, t: Reader, asked: Asked) -> Settled | None:
         """The latest stored answer to this question, if it may be given again."""
         found = t.scan(ANSWERS, asked.digest, limit=1, descending=True) if asked.replayable else []
+        return self._given_again(t, found[0]) if found else None
+
+    def first_answer(self, t: Reader) -> Settled | None:
+        """One stored answer, if there is any: the oldest of a tree, if that is found at once."""
+        found = t.scan(ANSWERS, limit=1)
         if not found:
             return None
-        return Settled(found[0], self._tree.node(t, found[0].account).balance.terms, None)
-
-    def holds_answers(self, t: Reader) -> bool:
-        """Whether any question was answered, under whatever key."""
-        return bool(t.scan(ANSWERS, limit=1))
+        root = found[0].root
+        early = (
+            t.get(ANSWERS, entry.query, entry.number)
+            for entry in t.scan(ENTRIES, root, limit=_FOUND_AT_ONCE)
+        )
+        oldest = next((kept for kept in early if kept is not None and kept.root == root), found[0])
+        return self._given_again(t, oldest)
 
     def account(self, t: Reader, name: str) -> Account:
         """What an account promises."""
@@ -161,7 +169,7 @@ class Ledger:
         found = None if entry is None else t.get(ANSWERS, entry.query, entry.number)
         if entry is None or found is None or found.root != root:
             raise InvalidInput(f"there is no charge {charge!r} with a stored answer")
-        return Settled(found, self._tree.node(t, found.account).balance.terms, None)
+        return self._given_again(t, found)
 
     def node(self, t: Reader, name: str) -> AccountNode:
         """An account with its running sums."""
@@ -178,6 +186,9 @@ class Ledger:
     def nodes(self, t: Reader) -> list[AccountNode]:
         """All accounts, each tree from its root down."""
         return self._tree.all(t)
+
+    def _given_again(self, t: Reader, kept: AnswerRow) -> Settled:
+        return Settled(kept, self._tree.node(t, kept.account).balance.terms, None)
 
     def now(self) -> float:
         """The clock, refused if it is out of order."""

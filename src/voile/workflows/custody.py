@@ -21,7 +21,7 @@ from voile.audit_log import AuditLog, KeptCheckpoint, Policy, SigningKey
 from voile.audit_log.notes import LARGEST_NOTE
 from voile.audit_log.publishing import Published
 from voile.core.atomic_file import replace_file
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.core.input_file import read_file
 from voile.core.storage import Part, Storage, Transaction, open_storage
 from voile.core.storage.opening import file_of, open_existing
@@ -29,6 +29,7 @@ from voile.ledger import PART as LEDGER_PART
 from voile.ledger import Account, Ledger, ReplayKey
 from voile.workflows.checkpoints import Keeper, Kept, kept_checkpoint
 from voile.workflows.signing import ScheduledSigning, SigningSchedule
+from voile.workflows.stored_answers import KeySample
 
 PARTS: Final[tuple[Part, ...]] = (LEDGER_PART, LOG_PART)
 """Open the storage with these: ledger and log in one database commit together."""
@@ -106,7 +107,8 @@ class Custody:
         log: best one that knows its kept checkpoint (`AuditLog.known_by`, `open_custody`); without
             it a database that was set back is not noticed.
         keeper: None where nothing is known of who signs the log.
-        answers_stored: there are answers under the key of questions, so it is never made anew.
+        key_sample: one of the answers under the key of questions: it is never made anew, and
+            another one is noticed. None while there are no answers.
     """
 
     place: Place
@@ -114,13 +116,25 @@ class Custody:
     ledger: Ledger
     log: AuditLog
     keeper: Keeper | None = None
-    answers_stored: bool = False
+    key_sample: KeySample | None = None
 
     @cached_property
     def key(self) -> ReplayKey:
-        """The key of questions; made if there is none and none was used."""
+        """The key of questions; `Refused` if it is not that of the stored answers."""
+        key = self.key_as_found
+        if self.key_sample is not None and not self.key_sample.fits(key):
+            raise Refused(
+                f"{self.place.replay_key}: does not open the stored answers of this ledger; under "
+                "another replay key everything that was asked before would be charged again: name "
+                "the right one with --replay-key, and if this is it, run `voile budget verify`"
+            )
+        return key
+
+    @property
+    def key_as_found(self) -> ReplayKey:
+        """The key that lies here, whosever it is; made if there is none and none was used."""
         path = self.place.replay_key
-        if self.answers_stored and not path.exists():
+        if self.key_sample is not None and not path.exists():
             raise InvalidInput(
                 f"{path}: the replay key of this ledger is not here; under a new one everything "
                 "that was asked before would be charged again: put it there, or name it with "
@@ -251,11 +265,12 @@ def _opened(storage: Storage, place: Place) -> Custody:
     """Keys and policy are read, and the log is compared with the copy, before anything is done."""
     keeper, ledger = Keeper.of(place.signing_key, place.policy), Ledger()
 
-    def known(t: Transaction) -> tuple[AuditLog, bool]:
-        return _known_log(t, place, keeper), ledger.holds_answers(t)
+    def known(t: Transaction) -> tuple[AuditLog, KeySample | None]:
+        log = _known_log(t, place, keeper)
+        return log, KeySample.of(t, ledger, log)
 
-    log, answers_stored = storage.submit(known)
-    return Custody(place, storage, ledger, log, keeper, answers_stored)
+    log, key_sample = storage.submit(known)
+    return Custody(place, storage, ledger, log, keeper, key_sample)
 
 
 def _known_log(t: Transaction, place: Place, keeper: Keeper | None) -> AuditLog:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from voile.audit_log import Receipt, decode_record
+from voile.audit_log.commitments import digest as commitment
+from voile.core.errors import VerificationFailed
 from voile.ledger import ReplayKey
 
 
@@ -32,3 +36,15 @@ class Committing(NamedTuple):
     def nonces(self, key: ReplayKey) -> dict[str, bytes]:
         origin, terms, number, query, answer = self
         return key.nonces(json.dumps([origin, terms.hex(), number, query.hex(), answer.hex()]))
+
+
+def opened_by_nonces(receipt: Receipt, contents: Mapping[str, bytes]) -> Receipt:
+    """The receipt, if its nonces open its record to these; nobody is handed one that fails."""
+    record = decode_record(receipt.record)
+    for name, content in contents.items():
+        if commitment(name, receipt.nonces[name], content) != getattr(record, name, None):
+            raise VerificationFailed(
+                f"record {receipt.index} does not commit to this {name}: the answer was exchanged, "
+                "or the replay key; no receipt is written, `voile budget verify` says more"
+            )
+    return receipt

@@ -18,6 +18,7 @@ from voile import Explanation, cli
 from voile.audit_log import AuditLog
 from voile.cli import explain_output
 from voile.core.storage import open_storage
+from voile.ledger import ReplayKey
 from voile.workflows.custody import PARTS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -221,6 +222,28 @@ def test_a_replay_key_is_never_made_anew(run: Any) -> None:
     assert said.startswith("replay.key: the replay key of this ledger is not here")
     assert not Path("replay.key").exists()
     assert run(*asked("applicants.csv", *BACKGROUND), "--replay-key", "kept.key")["replayed"]
+
+
+def test_the_replay_key_of_another_ledger_is_refused(run: Any) -> None:
+    """Under it the same question would be charged again, and receipts would open nothing."""
+    charge = run(*asked("applicants.csv", *BACKGROUND), "--output", "x.voile")["charges"][0]
+    Path("replay.key").rename("kept.key")
+    ReplayKey.generate().save(Path("replay.key"))
+    before = run("budget", "show", "log.db", "customers")
+    for command in (
+        asked("applicants.csv", *BACKGROUND),
+        asked("applicants.csv", *BACKGROUND, "--fresh"),
+        ("audit", "receipt", "log.db", charge, "--out", "proof"),
+    ):
+        said = run(*command, code=3)["error"]["message"]
+        assert said.startswith("replay.key: does not open the stored answers of this ledger")
+        assert "\n" not in said
+    assert run("budget", "show", "log.db", "customers") == before
+    assert not Path("proof").exists()
+    own = ("--replay-key", "kept.key")
+    assert run(*asked("applicants.csv", *BACKGROUND), *own)["replayed"]
+    run("audit", "receipt", "log.db", charge, "--out", "proof", *own)
+    run("audit", "verify", "proof", "--answer", "x.voile")
 
 
 KEPT = ("log.db", "log.db-wal", "audit.key", "audit-policy.toml", "audit.checkpoint", "replay.key")

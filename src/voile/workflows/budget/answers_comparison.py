@@ -12,14 +12,12 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from voile.audit_log import ReleaseRecord, explanation_bytes
-from voile.audit_log.commitments import digest as commitment
+from voile.audit_log import ReleaseRecord
 from voile.core.errors import InvalidInput
-from voile.core.explanation import Explanation
 from voile.core.storage import Reader
 from voile.ledger import ReplayKey
 from voile.ledger.journal import Act, AnswerRow, Entry, all_answers, answer_of, entry_at
-from voile.workflows.nonces import Committing
+from voile.workflows.stored_answers import StoredAnswer
 
 FOREIGN_KEY: Final = (
     "none of {count} stored answers opens with this replay key: it is the key of another ledger "
@@ -91,13 +89,8 @@ class AnswersCheck:
             return False
         if self._key is None:
             return True
-        content = kept.answer
-        if kept.digest != kept.committed:
-            content = explanation_bytes(Explanation.from_bytes(kept.answer))
-        terms = self._terms.get(kept.account, b"")
-        committing = Committing(self._origin, terms, kept.number, kept.query, kept.committed)
-        nonce = committing.nonces(self._key)["answer"]
-        return commitment("answer", nonce, content) == record.answer
+        answer = StoredAnswer(self._origin, self._terms.get(kept.account, b""), kept)
+        return answer.opens(record.answer, self._key)
 
 
 def _is_of(kept: AnswerRow, entry: Entry) -> bool:

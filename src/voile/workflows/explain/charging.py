@@ -44,6 +44,7 @@ from voile.workflows.budget import opened_record
 from voile.workflows.custody import Custody
 from voile.workflows.explain.per_record import check_key_of_records
 from voile.workflows.nonces import Committing
+from voile.workflows.stored_answers import StoredAnswer
 
 Refusing: TypeAlias = Refused | InvalidInput
 """Why one caller is not answered; a fault of the database is everybody's, and is raised."""
@@ -258,11 +259,8 @@ def leaving(custody: Custody, settled: Settled) -> Answer:
 
     Nonces come from what is kept and the key outside the database: a receipt can be issued again.
     """
-    kept = settled.kept
-    committing = Committing(
-        custody.log.origin, settled.terms, kept.number, kept.query, kept.committed
-    )
-    nonces = committing.nonces(custody.key)
+    stored = StoredAnswer(custody.log.origin, settled.terms, settled.kept)
+    nonces = stored.nonces(custody.key)
     return Answer(settled.answer, settled.charge, settled.record, settled.replayed, nonces)
 
 

@@ -49,7 +49,6 @@ from voile.workflows.explain.charging import (
     Answer,
     Drawn,
     Request,
-    leaving,
     prepare,
 )
 from voile.workflows.explain.free import FreeCall, free_call, nonces_of_call
@@ -57,6 +56,8 @@ from voile.workflows.explain.questions import RowsToExplain, about_public, chose
 from voile.workflows.explain.released import Explained, OnRecord, joined, settled_notes
 from voile.workflows.explain.requests import ExplanationRequest, PublicFacts
 from voile.workflows.explain.walk import Draws, Missing, answer_callers
+from voile.workflows.nonces import opened_by_nonces
+from voile.workflows.stored_answers import StoredAnswer
 
 _MOST_KNOWN: Final = 256
 _log = logging.getLogger(__name__)
@@ -188,9 +189,11 @@ class ReleaseService:
 
         A checkpoint is signed first if none covers its record yet; that needs the signing key.
         """
-        ledger = self.custody.ledger
-        settled = self.custody.storage.read_snapshot(lambda t: ledger.paid(t, charge))
-        return self._proof(settled.record, leaving(self.custody, settled).nonces)
+        custody = self.custody
+        settled = custody.storage.read_snapshot(lambda t: custody.ledger.paid(t, charge))
+        stored = StoredAnswer(custody.log.origin, settled.terms, settled.kept)
+        proof = self._proof(settled.record, stored.nonces(custody.key))
+        return opened_by_nonces(proof, {"answer": stored.content})
 
     def receipt_of_call(self, record: int) -> Receipt:
         """The same for a call that cost nothing, which is known by the number of its record."""
@@ -205,7 +208,13 @@ class ReleaseService:
 
     def receipts(self, explained: Explained) -> tuple[Receipt, ...]:
         """A proof for each entry; signed first, if need be."""
-        return tuple(self._proof(entry.record, entry.nonces) for entry in explained.entries)
+        return tuple(
+            opened_by_nonces(
+                self._proof(entry.record, entry.nonces),
+                {"query": entry.question, "answer": entry.answer},
+            )
+            for entry in explained.entries
+        )
 
     def row_receipt(self, explained: Explained, row: int) -> RowReceipt:
         """A proof for one row of a call that cost nothing; it says nothing about other rows."""
@@ -227,7 +236,7 @@ class ReleaseService:
     def verify(self) -> Report:
         """Recompute every account from the log, and compare; changes nothing."""
         custody = self.custody
-        evidence = Evidence(custody.policy, custody.kept_copies, replay_key=custody.key)
+        evidence = Evidence(custody.policy, custody.kept_copies, replay_key=custody.key_as_found)
         return verify(custody.storage, custody.ledger, custody.log, evidence)
 
     # --- the ways -------------------------------------------------------------------------------
