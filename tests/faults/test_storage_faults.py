@@ -202,6 +202,27 @@ def test_a_file_that_was_open_before_a_fork_is_not_opened_again_in_the_child(
         assert lines(pipe) == ["1"]
 
 
+def test_a_file_that_was_closed_while_it_was_read_is_not_opened_in_a_child(tmp_path: Path) -> None:
+    """The reader's connection is open until it is given back."""
+    path = tmp_path / "test.db"
+
+    def use(pipe: int) -> None:
+        with pytest.raises(StorageFault, match="was open when this process was forked"):
+            open_storage(path, [PART])
+        os.write(pipe, b"refused\n")
+
+    storage = open_storage(path, [PART])
+
+    def close_and_fork(_: Reader) -> None:
+        storage.close()
+        with child(use) as (_, pipe):
+            assert lines(pipe) == ["refused"]
+
+    storage.read_snapshot(close_and_fork)
+    with child(append_times(str(path), 1)) as (_, pipe):
+        assert lines(pipe) == ["0"]
+
+
 FORKED = """
 import os, sys
 from tests.faults.test_storage_faults import PART, append, open_storage

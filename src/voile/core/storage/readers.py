@@ -43,19 +43,23 @@ class Readers(Generic[Connected]):
         self._idle: list[Connected] = []
         self._gate = threading.Lock()
         self._closed = False
+        self._lent = 0
         self.open: weakref.WeakSet[Connected] = weakref.WeakSet()
 
     @contextmanager
     def one(self) -> Iterator[Connected]:
         """A reader that looks at this moment; closed if anything goes wrong with it."""
-        reader = self._started()
+        self._count(1)
         try:
-            yield reader
-            reader.stop()
-        except BaseException:
-            reader.close()
-            raise
-        self._keep(reader)
+            with self._lending() as reader:
+                yield reader
+        finally:
+            self._count(-1)
+
+    @property
+    def in_use(self) -> bool:
+        """Whether anybody looks through one of them, or is about to."""
+        return self._lent > 0
 
     def close(self) -> None:
         """Close those that nobody uses; the others, when they are given back."""
@@ -64,6 +68,21 @@ class Readers(Generic[Connected]):
             idle, self._idle = self._idle, []
         for reader in idle:
             reader.close()
+
+    def _count(self, change: int) -> None:
+        with self._gate:
+            self._lent += change
+
+    @contextmanager
+    def _lending(self) -> Iterator[Connected]:
+        reader = self._started()
+        try:
+            yield reader
+            reader.stop()
+        except BaseException:
+            reader.close()
+            raise
+        self._keep(reader)
 
     def _started(self) -> Connected:
         """One that was kept, if its connection still works (a server may have been restarted)."""

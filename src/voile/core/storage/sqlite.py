@@ -138,6 +138,7 @@ class SqliteSession(_Connected):
         self._patience = patience
         self._readers = Readers(lambda: _SqliteReader(real, patience))
         self._data_version: list[Row] = []
+        self._closed = False
         try:
             super().__init__(real, patience, mode="rw")
         except StorageFault:
@@ -242,9 +243,12 @@ class SqliteSession(_Connected):
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
         self._check_linked()
-        with self._readers.one() as reader:
-            self._check_linked()  # it is our files that were opened
-            yield reader
+        try:
+            with self._readers.one() as reader:
+                self._check_linked()  # it is our files that were opened
+                yield reader
+        finally:
+            self._forget_if_unused()
 
     def is_blank(self) -> bool:
         return self._application() == 0 and not self._ask("SELECT 1 FROM sqlite_master")
@@ -256,11 +260,17 @@ class SqliteSession(_Connected):
         self._define(f"PRAGMA application_id = {APPLICATION}")
 
     def close(self) -> None:
-        _OPEN.discard(self)
         self._readers.close()
         self.rollback()
         self._connection.close()
         self._turns.close()
+        self._closed = True
+        self._forget_if_unused()
+
+    def _forget_if_unused(self) -> None:
+        """A fork concerns a file until its last connection is closed, and that may be a reader."""
+        if self._closed and not self._readers.in_use:
+            _OPEN.discard(self)
 
     def _application(self) -> object:
         return self._ask("PRAGMA application_id")[0][0]
