@@ -213,7 +213,7 @@ def test_a_file_that_was_closed_while_it_was_read_is_not_opened_in_a_child(tmp_p
 
     storage = open_storage(path, [PART])
 
-    def close_and_fork(_: Reader) -> None:
+    def close_and_fork(_reader: Reader) -> None:
         storage.close()
         with child(use) as (_, pipe):
             assert lines(pipe) == ["refused"]

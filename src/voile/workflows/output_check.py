@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from voile.audit_log import SigningKey
+from voile.audit_log.kept import lock_of
 from voile.core.atomic_file import check_output, check_output_folder
 from voile.core.errors import InvalidInput
 from voile.core.input_file import open_regular
@@ -50,13 +51,15 @@ def check_outputs(
 
 
 def files_of(place: Place) -> list[Path]:
-    """Everything that a party keeps: database, keys, policy and the copy of the checkpoint."""
+    """Everything that a party keeps: database, keys, policy, the copy of the checkpoint, locks."""
+    copy = kept_checkpoint(place.signing_key)
     return [
         *files_of_database(place.database),
         place.signing_key,
         place.replay_key,
         place.policy,
-        kept_checkpoint(place.signing_key),
+        copy,
+        lock_of(copy),
     ]
 
 

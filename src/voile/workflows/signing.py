@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, VoileError
 from voile.workflows.checkpoints import Kept
 
 CLOSING: Final = 30.0
@@ -153,6 +153,9 @@ class ScheduledSigning:
     def _signed(self) -> bool:
         try:
             kept = self._sign()
+        except VoileError as error:
+            _log.warning("the log was not signed: %s", error)
+            return False
         except Exception:
             _log.exception("the log was not signed; it is tried again")
             return False

@@ -32,7 +32,8 @@ def test_what_will_be_kept_is_not_overwritten_either(tmp_path: Path) -> None:
     (tmp_path / "log.db").symlink_to(tmp_path / "real" / "store")
     place = Place.within(tmp_path)
     names = ("real/store", "real/store-wal", "real/store-shm", "real/store.turn", "log.db-wal")
-    for name in (*names, "audit.key", "replay.key", "audit-policy.toml", "audit.checkpoint"):
+    copy = ("audit.checkpoint", ".audit.checkpoint.lock")
+    for name in (*names, "audit.key", "replay.key", "audit-policy.toml", *copy):
         with pytest.raises(InvalidInput, match="would overwrite"):
             check_outputs([tmp_path / name], files_of(place))
     assert not any(path.name.startswith("postgres") for path in files_of(place))

@@ -18,7 +18,7 @@ from tests.unit.workflows.explain.examples import ROWS, clipped, free
 
 from voile.audit_log import KeptCheckpoint, Policy, Unsigned, verify_receipt
 from voile.audit_log.publishing import latest_checkpoint
-from voile.core.errors import InvalidInput, StorageFull
+from voile.core.errors import InvalidInput, StorageFault, StorageFull
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.storage import Transaction
 from voile.ledger import Children
@@ -135,7 +135,9 @@ class TestSchedule:
         signing.grew(20)
         assert signer.count == 1
 
-    @pytest.mark.parametrize("error", [StorageFull("no room"), RuntimeError("unexpected")])
+    @pytest.mark.parametrize(
+        "error", [StorageFull("no room"), StorageFault("replaced"), RuntimeError("unexpected")]
+    )
     def test_what_failed_is_told_and_tried_again(
         self,
         signing: ScheduledSigning,
@@ -148,7 +150,9 @@ class TestSchedule:
         signing.grew(8)
         signer.wait()
         eventually(lambda: signing.due_in() == 60)  # not at once: the disk is still full
-        assert [each.levelno >= logging.WARNING for each in caplog.records] == [True]
+        (told,) = caplog.records
+        assert told.levelno >= logging.WARNING
+        assert bool(told.exc_info) == isinstance(error, RuntimeError)  # a fault has its own words
         clock.time += 61
         signer.error = None
         signing.grew(9)
