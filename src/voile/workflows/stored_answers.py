@@ -10,7 +10,7 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.storage import Reader
 from voile.ledger import Ledger, ReplayKey
-from voile.ledger.tables import AnswerRow
+from voile.ledger.journal import AnswerRow
 from voile.workflows.nonces import Committing
 
 
