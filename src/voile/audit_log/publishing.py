@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -237,6 +238,8 @@ def export_log(storage: Storage, log: AuditLog, folder: Path) -> int:
     """
     note, lines = _covered(storage, log)
     size = 0
+    if os.path.lexists(folder):
+        raise InvalidInput(f"{folder}: exists already; move it away or choose another folder")
     try:
         folder.mkdir()
         with (folder / RECORDS_FILE).open("wb") as stream:

@@ -50,6 +50,7 @@ def federate(
     if as_json:
         print_json(
             {
+                "agreement": job.agreement.digest,
                 "artefact": str(done.artefact.folder),
                 "report": str(report),
                 "guarantee": promised.to_dict(),

@@ -84,7 +84,10 @@ def _imported(module: str, name: str, folder: Path) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
-        raise InvalidInput(f"there is no module {error.name!r} to import {name!r} from") from error
+        raise InvalidInput(
+            f"there is no module {error.name!r} to import {name!r} from, neither installed nor in "
+            f"{folder}"
+        ) from error
     _check_from(folder, module.partition(".")[0])
     for part in name.split("."):
         if not hasattr(found, part):

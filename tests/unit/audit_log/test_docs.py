@@ -79,7 +79,7 @@ def witness_of(section: str, folder: Path) -> Iterator[list[str]]:
             said = json.loads(printed)
             key, url = (
                 re.search(rf"^{name}: +(.*)$", section, re.MULTILINE)
-                for name in ("witness_key", "url")
+                for name in ("witness key", "url")
             )
             assert key
             assert url

@@ -215,3 +215,16 @@ def test_tables_start_a_federation_as_before(run: Any) -> None:
     assert (said["schema"], said["config"]) == ("schema.toml", "federation.toml")
     Path("rows.txt").write_text("a,b\n1,2\n")
     assert run("init", "rows.txt", "--output", "other")["columns"] == ["a", "b"]
+
+
+def test_a_module_is_looked_for_where_the_workspace_will_lie(run: Any) -> None:
+    """Found here, it would not be found from there, and the account would be open by then."""
+    Path("lone_scoring.py").write_text("def risk(rows):\n    return rows[:, 0] * 0\n")
+    files = (*PRIVATE, *PROMISE, "--between", "0", "1")
+    said = run("init", "lone_scoring:risk", *files, "--output", "elsewhere", code=2)
+    assert "no module 'lone_scoring'" in said
+    assert not Path("elsewhere").exists()
+    shutil.copytree(".", "there", ignore=shutil.ignore_patterns("there"))
+    Path("lone_scoring.py").unlink()
+    made = run("init", "lone_scoring:risk", *files, "--output", "there")
+    assert Path(made["workspace"]).exists()

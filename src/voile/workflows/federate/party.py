@@ -40,8 +40,8 @@ class Accepts:
     def check(self, name: str, agreement: FederationAgreement) -> None:
         if self.agreement is not None and self.agreement != agreement.digest:
             raise Refused(
-                f"{name!r} has accepted the agreement {self.agreement:.16}…, and this one is "
-                f"{agreement.digest:.16}…; nothing was trained or charged"
+                f"{name!r} has accepted the agreement {self.agreement}, and this one is "
+                f"{agreement.digest}; nothing was trained or charged"
             )
         if agreement.epsilon > self.epsilon or agreement.delta > self.delta:
             raise Refused(

@@ -88,6 +88,7 @@ def federate(
     check_place(job.server.folder / ARTEFACT)
     for remark in job.server.remarks:
         say(remark)
+    say(f"agreement {job.agreement.digest}")
     say("calibrating noise for the whole plan")
     with ExitStack() as stack:
         nodes = [stack.enter_context(open_node(party, job.agreement, say)) for party in job.parties]

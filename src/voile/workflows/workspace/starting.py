@@ -87,7 +87,7 @@ def start_workspace(
     if promised is not None and spec.account is None:
         spec = spec.model_copy(update={"account": promised.dataset})
     opening = None if promised is None else _opening(spec, promised)
-    schema = _tried(spec, artefact, opening)
+    schema = _tried(spec, artefact, opening, home)
     chosen = name or _name_of(spec, artefact)
     found = _origin(place_of(storage, KeyFiles(), home), origin, chosen)
     text = workspace_text(spec, promised, name=chosen, folder=home, origin=found, storage=storage)
@@ -139,9 +139,14 @@ def _opening(spec: ExplanationSpec, promised: AccountTable) -> Opening:
     )
 
 
-def _tried(spec: ExplanationSpec, artefact: Artefact | None, opening: Opening | None) -> Schema:
-    """Read everything and build the release, for an account in a ledger that nobody keeps."""
-    inputs = load_inputs(spec, artefact)
+def _tried(
+    spec: ExplanationSpec, artefact: Artefact | None, opening: Opening | None, home: Path
+) -> Schema:
+    """Read everything and build the release, for an account in a ledger that nobody keeps.
+
+    Modules are looked for where the workspace will look for them.
+    """
+    inputs = load_inputs(spec, artefact, modules=home)
     account: Account | None = None
     if opening is not None:
         with open_storage("memory:", [LEDGER_PART]) as storage:
