@@ -24,6 +24,7 @@ from voile.core.errors import InvalidInput
 MOST_CELLS = 1 << 28
 CELLS_AT_ONCE = 1 << 20
 PAIRS_A_PLAYER = 16
+_GRID = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -93,14 +94,15 @@ class BackgroundRowDesigns:
     def stretch(self) -> float:
         """No game that is at most 1 in size becomes longer than this, for any background row.
 
-        ‖Σ w_T·a_T/n‖ ≤ ‖A‖₂·‖w‖₂ ≤ ‖A‖₂·√n.
+        ‖Σ w_T·a_T/n‖ ≤ ‖A‖₂·‖w‖₂ ≤ ‖A‖₂·√n. Rounded up to a multiple of 2⁻³⁰, because the last
+        digits of an eigenvalue differ from processor to processor, and what is promised must not.
         """
         largest = 0.0
         for part in self.parts():
             weights = self.weights(part)
             squares = weights.swapaxes(1, 2) @ weights
             largest = max(largest, float(np.linalg.eigvalsh(squares).max()))
-        return math.sqrt(largest * self.pairs) * (1 + 1e-9)
+        return math.ceil(math.sqrt(largest * self.pairs) * (1 + 1e-9) * _GRID) / _GRID
 
 
 def harmonic(players: int) -> float:

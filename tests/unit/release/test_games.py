@@ -193,6 +193,17 @@ def test_more_coalitions_come_down_to_all_of_them() -> None:
     assert full_stretch(12) < stretches[-1] < 1.05 * full_stretch(12)
 
 
+@pytest.mark.parametrize("last_digits", [-2e-15, 2e-15])
+def test_the_certificate_is_the_same_on_every_processor(
+    monkeypatch: pytest.MonkeyPatch, last_digits: float
+) -> None:
+    here, eigenvalues = BackgroundRowDesigns(18, 3, 36, seed=0).stretch, np.linalg.eigvalsh
+    monkeypatch.setattr(
+        np.linalg, "eigvalsh", lambda matrices: eigenvalues(matrices) * (1 + last_digits)
+    )
+    assert BackgroundRowDesigns(18, 3, 36, seed=0).stretch == here
+
+
 def test_one_background_row_moves_sampled_values_by_no_more_than_the_bound() -> None:
     """Worst games for drawn coalitions, through the whole computation."""
     from voile.core.guarantee import Relation
