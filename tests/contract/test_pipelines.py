@@ -17,7 +17,6 @@ from voile.pipelines.logistic_regression import plan_logistic_regression
 from voile.pipelines.private_explainer import Facts, split_total
 from voile.privacy.accounting import Plan
 
-pytest.importorskip("torch")
 EPSILON, DELTA, ROUNDS, CAP = 1.5, 1e-5, 4, 2
 SIZES = {"north": 300, "south": 500, "west": 90, "east": 2_000}
 SCHEMA = Schema(

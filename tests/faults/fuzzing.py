@@ -54,8 +54,7 @@ from voile.models.row_wise import row_wise
 from voile.pipelines.tables import NetworkModel, OutputHead
 from voile.privacy.events import Composed, Gaussian, Repeated
 from voile.release import PrivateHistograms
-from voile.training import Softmax
-from voile.training.networks import perceptron
+from voile.training import Softmax, perceptron
 from voile.workflows.artefact import Contents, finish, load_artefact, write_artefact
 from voile.workflows.artefact_manifest import FILES_OF_A_LOG, MANIFEST, log_place
 from voile.workflows.explain.files import origin_from

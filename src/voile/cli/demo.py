@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from voile.cli.output import JsonOption, console, print_json
-from voile.cli.rounds import calmly, rounds_line, say, steps_line
+from voile.cli.rounds import rounds_line, say, steps_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,7 +36,6 @@ def demo(
     """
     from voile.workflows.demo import DELTA, run
 
-    calmly()
     result = run(
         output,
         rows_per_hospital=rows,

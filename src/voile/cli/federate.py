@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from voile.cli.output import JsonOption, console, explain_by_name, print_json
-from voile.cli.rounds import calmly, rounds_line, say, steps_line
+from voile.cli.rounds import rounds_line, say, steps_line
 
 FEDERATE_EPILOG = """\
 Examples:
@@ -43,7 +43,6 @@ def federate(
     from voile.workflows.workspace import release_name
 
     job = read_job(config)
-    calmly()
     done = run(job, rounds_seen=rounds_line(job.agreement.delta), steps_seen=steps_line, say=say)
     report, found = write_report(done.artefact), quality(done.artefact)
     promised = done.artefact.guarantees[0]

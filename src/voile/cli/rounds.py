@@ -35,13 +35,6 @@ def rounds_line(delta: float) -> Progress:
     return show
 
 
-def calmly() -> None:
-    """One torch thread for each client: networks are small, and threads would wait for another."""
-    from voile.core.optional import optional
-
-    optional("torch", extra="torch").set_num_threads(1)
-
-
 def say(text: str) -> None:
     """What is being done, in words; to stderr, beside the results."""
     sys.stderr.write(f"{text}\n")

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from safetensors import numpy as safetensors
 
 from voile.core.atomic_file import replace_file
 from voile.core.errors import UnreadableFile
 from voile.core.input_file import damaged, read_file
-from voile.core.optional import optional
 from voile.federation.arrays import Array, Arrays
 
 VERSION: Final = 1
@@ -23,7 +23,6 @@ VERSION: Final = 1
 
 def write_arrays(path: Path, kind: str, arrays: Arrays, label: Mapping[str, Any]) -> Path:
     """Durable when this returns; a crash leaves the old file or the new one, never half of it."""
-    safetensors = optional("safetensors.numpy", extra="torch")
     text = json.dumps({**label, "format": kind, "version": VERSION}, sort_keys=True)
     content: bytes = safetensors.save(
         {name: np.ascontiguousarray(array) for name, array in arrays.items()},
@@ -35,7 +34,6 @@ def write_arrays(path: Path, kind: str, arrays: Arrays, label: Mapping[str, Any]
 
 def read_arrays(path: Path, kind: str) -> tuple[dict[str, Array], dict[str, Any]]:
     """The inverse of `write_arrays`; anything else is an `UnreadableFile`."""
-    safetensors = optional("safetensors.numpy", extra="torch")
     content = read_file(path)
     with damaged(path):
         arrays: dict[str, Array] = safetensors.load(content)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import ProtectedUnit, Relation
-from voile.core.optional import optional
 from voile.core.randomness import GeneratorSource
 from voile.federation.arrays import Arrays, Shapes, shapes_of
 from voile.federation.messages import Instruction
@@ -21,18 +18,17 @@ from voile.federation.task import Fitted, Unprotected
 from voile.pipelines.objectives import TrainingBatches, TrainingObjective, start_of
 from voile.pipelines.tables import TableRecords
 from voile.privacy.events import PrivacyEvent
-from voile.training import arrays_of, with_arrays
-from voile.training.private import (
+from voile.training import (
     Adam,
-    AdaptedNorm,
-    PrivateSteps,
+    Optimiser,
+    Perceptron,
+    PlainSteps,
     Proximal,
-    blank_records,
-    fit_privately,
+    arrays_of,
+    one_thread,
+    with_arrays,
 )
-
-if TYPE_CHECKING:
-    from torch import nn
+from voile.training.private import AdaptedNorm, PrivateSteps, blank_records, fit_privately
 
 
 @dataclass(frozen=True)
@@ -71,6 +67,11 @@ class Training:
     def rate_in(self, number: int) -> float:
         """The learning rate of a round, counted from 1."""
         return self.rate * self.cooling ** (number - 1)
+
+    def optimiser(self, number: int) -> Optimiser:
+        """That of a round, counted from 1."""
+        follow = Adam(self.rate_in(number))
+        return Proximal(follow, self.proximal) if self.proximal > 0 else follow
 
     @property
     def steps(self) -> int:
@@ -135,17 +136,18 @@ class NetworkTask:
     ) -> Fitted:
         network = with_arrays(instruction.arrays)
         batches = self.objective.batches(records, instruction.given, source.generator())
-        private = self.steps(size)
+        private, optimiser = self.steps(size), self.training.optimiser(instruction.round)
         if private is None:
-            _fit_plainly(network, batches, self.training, instruction.round, size, source)
+            batch = max(1, round(self.training.sampling_rate * size))
+            steps = PlainSteps(network, batches.loss, optimiser)
+            _fit_plainly(steps, batches, self.training.steps, batch, source)
             return Fitted(_change(network, instruction.arrays), None)
-        follow, strength = Adam(self.training.rate_in(instruction.round)), self.training.proximal
         run = fit_privately(
             network,
             batches.records,
             batches.loss,
             private,
-            optimiser=Proximal(follow, strength) if strength > 0 else follow,
+            optimiser=optimiser,
             source=source,
             prepare=batches.prepare,
         )
@@ -159,61 +161,17 @@ class NetworkTask:
             return self.objective.evaluate(with_arrays(arrays), given, records.readable())
 
 
-_LOCK = threading.Lock()
-_inside, _outside = 0, 1
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One torch thread: sums have one order on every machine, and small networks are faster.
-
-    Clients may train side by side; the last one to leave puts the number of threads back.
-    """
-    global _inside, _outside
-    torch: Any = optional("torch", extra="torch")
-    with _LOCK:
-        if _inside == 0:
-            _outside = torch.get_num_threads()
-            torch.set_num_threads(1)
-        _inside += 1
-    try:
-        yield
-    finally:
-        with _LOCK:
-            _inside -= 1
-            if _inside == 0:
-                torch.set_num_threads(_outside)
-
-
-def _change(network: nn.Sequential, before: Arrays) -> dict[str, Any]:
+def _change(network: Perceptron, before: Arrays) -> dict[str, Any]:
     after = arrays_of(network)
     return {name: after[name] - array for name, array in before.items()}
 
 
 def _fit_plainly(
-    network: nn.Sequential,
-    batches: TrainingBatches,
-    training: Training,
-    number: int,
-    size: int,
-    source: GeneratorSource,
+    steps: PlainSteps, batches: TrainingBatches, count: int, batch: int, source: GeneratorSource
 ) -> None:
     """As many steps, of as many records, without clipping or noise: the twin of a private run."""
-    torch: Any = optional("torch", extra="torch")
     draw = source.generator()
-    optimiser = torch.optim.Adam(network.parameters(), lr=training.rate_in(number))
-    start = [value.detach().clone() for value in network.parameters()]
-    values: list[Any] = list(network.parameters())
-    batch = max(1, round(training.sampling_rate * size))
     readable = np.flatnonzero(~blank_records(batches.records))
-    network.train()
-    for _ in range(training.steps if len(readable) else 0):
-        places = torch.from_numpy(draw.choice(readable, batch))
-        drawn = batches.prepare(tuple(part[places] for part in batches.records))
-        optimiser.zero_grad(set_to_none=True)
-        batches.loss(network, drawn).mean().backward()  # type: ignore[no-untyped-call]
-        if training.proximal > 0:
-            for value, anchor in zip(values, start, strict=True):
-                value.grad += training.proximal * (value.detach() - anchor)
-        optimiser.step()
-    network.eval()
+    for _ in range(count if len(readable) else 0):
+        places = draw.choice(readable, batch)
+        steps.step(batches.prepared(tuple(part[places] for part in batches.records)))

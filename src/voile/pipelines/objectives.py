@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voile.attribution.fastshap import FastShap, KernelRegression, Surrogate
 from voile.attribution.fastshap.encoding import Encoding
-from voile.attribution.fastshap.objectives import answers
+from voile.attribution.fastshap.imitation import CoalitionLoss
+from voile.attribution.fastshap.objectives import ShapleyLoss, total
 from voile.attribution.players import Groups, Players
 from voile.core.errors import InvalidInput
-from voile.core.optional import optional
 from voile.core.schema import Rows, Schema
 from voile.federation.arrays import Arrays
 from voile.federation.pipeline import under
@@ -27,21 +28,31 @@ from voile.models import Model, Outputs, known_model
 from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
 from voile.release.output_sets import predicted_or_nan
 from voile.release.silence import silenced
-from voile.training import Batch, Loss, divergence, perceptron, uniform_sizes, with_arrays
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+from voile.training import (
+    Array,
+    Batch,
+    Loss,
+    Perceptron,
+    TargetLoss,
+    mean_loss,
+    perceptron,
+    uniform_sizes,
+    with_arrays,
+)
 
 BLACK_BOX, SURROGATE, EXPLAINER = "black box", "surrogate", "explainer"
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingBatches:
-    """What is trained on: tensors of records, what is made of a drawn batch, and the loss."""
+    """What is trained on: arrays of records, what is made of a drawn batch, and the loss."""
 
     records: Batch
-    prepare: Callable[[Batch], Batch]
+    prepare: Callable[[Batch], Batch] | None
     loss: Loss
+
+    def prepared(self, batch: Batch) -> Batch:
+        return batch if self.prepare is None else self.prepare(batch)
 
 
 class TrainingObjective(Protocol):
@@ -60,11 +71,11 @@ class TrainingObjective(Protocol):
     ) -> TrainingBatches: ...
 
     def evaluate(
-        self, network: nn.Sequential, given: Arrays, records: TableRecords
+        self, network: Perceptron, given: Arrays, records: TableRecords
     ) -> Mapping[str, float]: ...
 
 
-def start_of(objective: TrainingObjective, hidden: tuple[int, ...], seed: int) -> nn.Sequential:
+def start_of(objective: TrainingObjective, hidden: tuple[int, ...], seed: int) -> Perceptron:
     """A network before the first round. Its parameters are public: anybody can make them again."""
     draw = np.random.default_rng([seed, objective.width, objective.answers])
     return perceptron(objective.width, hidden, objective.answers, draw)
@@ -94,14 +105,12 @@ class LearnLabels:
         given: Arrays,  # noqa: ARG002
         draw: np.random.Generator,  # noqa: ARG002
     ) -> TrainingBatches:
-        def loss(network: nn.Module, batch: Batch) -> Tensor:
-            return divergence(self.output_head.head, network(batch[0]), batch[1])
-
-        return TrainingBatches((records.columns, records.targets), lambda batch: batch, loss)
+        given_and_wanted = (records.columns, records.targets)
+        return TrainingBatches(given_and_wanted, None, TargetLoss(self.output_head.head))
 
     def evaluate(
         self,
-        network: nn.Sequential,
+        network: Perceptron,
         given: Arrays,  # noqa: ARG002
         records: TableRecords,
     ) -> Mapping[str, float]:
@@ -143,7 +152,7 @@ class Imitate:
     def answers(self) -> int:
         return len(self.output_head.names)
 
-    def surrogate(self, network: nn.Sequential) -> Surrogate:
+    def surrogate(self, network: Perceptron) -> Surrogate:
         return Surrogate(
             encoding=Encoding.around_defaults(self.schema),
             players=self.players,
@@ -154,14 +163,12 @@ class Imitate:
             schema=self.schema,
         )
 
-    def targets(self, records: TableRecords, given: Arrays) -> Tensor:
+    def targets(self, records: TableRecords, given: Arrays) -> Array:
         """What the black box says of each record: of this one alone, if the box is fixed."""
-        torch: Any = optional("torch", extra="torch")
         if self.model is None:
             box = NetworkModel.of(self.schema, self.output_head, under(BLACK_BOX, given))
             return box.of_columns(records.columns)
-        found: Tensor = torch.from_numpy(self._said(records.rows).astype(np.float32))
-        return found
+        return self._said(records.rows).astype(np.float32)
 
     def _said(self, rows: Rows) -> Outputs:
         """Of rows that a foreign box cannot answer for, NaN: they teach nothing, and nobody hears.
@@ -181,26 +188,19 @@ class Imitate:
     def batches(
         self, records: TableRecords, given: Arrays, draw: np.random.Generator
     ) -> TrainingBatches:
-        torch: Any = optional("torch", extra="torch")
-        blank = self.surrogate(start_of(self, (), 0))
         players = self.players.count
 
         def prepare(batch: Batch) -> Batch:
-            shape = (len(batch[0]), self.coalitions)
-            return *batch, torch.from_numpy(uniform_sizes(draw, shape, players))
+            return *batch, uniform_sizes(draw, (len(batch[0]), self.coalitions), players)
 
-        def loss(network: nn.Module, batch: Batch) -> Tensor:
-            columns, targets, coalitions = batch
-            logits = blank.logits(columns, coalitions, network)
-            return divergence(blank.head, logits, targets[:, None, :].expand_as(logits)).mean(1)
-
-        return TrainingBatches((records.columns, self.targets(records, given)), prepare, loss)
+        given_and_wanted = (records.columns, self.targets(records, given))
+        blank = self.surrogate(start_of(self, (), 0))
+        return TrainingBatches(given_and_wanted, prepare, CoalitionLoss(blank))
 
     def evaluate(
-        self, network: nn.Sequential, given: Arrays, records: TableRecords
+        self, network: Perceptron, given: Arrays, records: TableRecords
     ) -> Mapping[str, float]:
-        torch: Any = optional("torch", extra="torch")
-        mine = torch.from_numpy(self.surrogate(network).predict(records.rows).astype(np.float32))
+        mine = self.surrogate(network).predict(records.rows)
         return _alike(mine, self.targets(records, given), "fidelity")
 
 
@@ -219,44 +219,39 @@ class LearnShapley:
     def answers(self) -> int:
         return self.imitation.players.count * self.imitation.answers
 
-    def explainer(self, network: nn.Sequential, surrogate: Surrogate) -> FastShap:
+    def explainer(self, network: Perceptron, surrogate: Surrogate) -> FastShap:
         return FastShap(surrogate, network)
 
     def batches(
         self, records: TableRecords, given: Arrays, draw: np.random.Generator
     ) -> TrainingBatches:
         surrogate = self.imitation.surrogate(with_arrays(under(SURROGATE, given)))
-        players = self.imitation.players.count
 
         def prepare(batch: Batch) -> Batch:
-            return self.objective.batch(surrogate, batch[0], draw)
+            gap = total(surrogate, batch[0])
+            return batch[0], gap, *self.objective.asked(surrogate, batch[0], gap, draw)
 
-        def loss(network: nn.Module, batch: Batch) -> Tensor:
-            return self.objective.loss(answers(network, batch[0], batch[1], players), batch)
-
+        loss = ShapleyLoss(self.objective, self.imitation.players.count)
         return TrainingBatches((records.columns,), prepare, loss)
 
     def evaluate(
-        self, network: nn.Sequential, given: Arrays, records: TableRecords
+        self, network: Perceptron, given: Arrays, records: TableRecords
     ) -> Mapping[str, float]:
-        torch: Any = optional("torch", extra="torch")
         made = self.batches(records, given, np.random.default_rng(0))
-        with torch.no_grad():
-            loss = made.loss(network, made.prepare(made.records)).mean()
-        return {"loss": float(loss)}
+        return {"loss": mean_loss(network, made.loss, made.prepared(made.records))}
 
 
-def _alike(found: Tensor, wanted: Tensor, name: str) -> dict[str, float]:
+def _alike(found: NDArray[Any], wanted: Array, name: str) -> dict[str, float]:
     """The share of rows with the same class; of single outputs, the share of variance met.
 
     Rows of which it is not known what is wanted are left out.
     """
-    known = ~wanted.isnan().any(1)
+    known = ~np.isnan(wanted).any(axis=1)
     if not known.any():
         raise InvalidInput(f"no row to measure {name} on has anything to compare with")
     found, wanted = found[known], wanted[known]
     if found.shape[1] > 1:
-        return {name: float((found.argmax(1) == wanted.argmax(1)).double().mean())}
-    missed = (found - wanted).double().square().sum()
-    spread = (wanted - wanted.mean(0)).double().square().sum()
-    return {"r_squared": float(1 - missed / spread) if float(spread) > 0 else 0.0}
+        return {name: float((found.argmax(axis=1) == wanted.argmax(axis=1)).mean())}
+    missed = float(np.square(found.astype(np.float64) - wanted).sum())
+    spread = float(np.square(wanted.astype(np.float64) - wanted.mean(axis=0)).sum())
+    return {"r_squared": 1 - missed / spread if spread > 0 else 0.0}

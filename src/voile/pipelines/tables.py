@@ -9,26 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voile.attribution.fastshap.encoding import Encoding
 from voile.core.errors import InvalidInput
-from voile.core.optional import optional
 from voile.core.schema import Categories, ColumnTable, FeatureValues, Numbers, Rows, Schema
 from voile.datasets import Dataset
 from voile.federation.arrays import Arrays
 from voile.models import Box, DeclaredOutputs, Model, Outputs, Simplex, digest_of
-from voile.models.inspection import layers
 from voile.models.wrapped import Forward, InspectedForward
-from voile.training import Head, Sigmoid, Softmax, arrays_of, with_arrays
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-CHUNK = 4096
+from voile.training import Array, Head, Perceptron, Sigmoid, Softmax, arrays_of, with_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,28 +73,22 @@ class TableRecords:
         return TableRecords(self.schema, self.rows[kept], self.labels[kept], self.null[kept])
 
     @cached_property
-    def columns(self) -> Tensor:
+    def columns(self) -> Array:
         """Encoded rows, (n, columns)."""
         found = Encoding.around_defaults(self.schema).columns(self.rows)
         found[self.null] = np.nan
-        return _tensor(found)
+        return found
 
     @cached_property
-    def targets(self) -> Tensor:
+    def targets(self) -> Array:
         """Labels as a network's outputs: one-hot, or the number itself, (n, outputs)."""
         label = OutputHead.of_label(self.schema)
-        given = np.asarray(self.labels, dtype=np.float32)[:, np.newaxis]
+        given: Array = np.asarray(self.labels, dtype=np.float32)[:, np.newaxis]
         if not isinstance(label.head, Softmax):
-            return _tensor(given.copy())
-        wanted = (given == np.arange(len(label.names))).astype(np.float32)
+            return given
+        wanted: Array = (given == np.arange(len(label.names))).astype(np.float32)
         wanted[np.isnan(given[:, 0])] = np.nan
-        return _tensor(wanted)
-
-
-def _tensor(array: NDArray[np.float32]) -> Tensor:
-    torch: Any = optional("torch", extra="torch")
-    found: Tensor = torch.from_numpy(array)
-    return found
+        return wanted
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,12 +143,12 @@ class NetworkModel:
 
     schema: Schema
     output_head: OutputHead
-    network: nn.Sequential
+    network: Perceptron
 
     @classmethod
     def of(cls, schema: Schema, output_head: OutputHead, arrays: Arrays) -> NetworkModel:
-        network: Any = with_arrays(arrays)
-        widths = network[0].in_features, network[-1].out_features
+        network = with_arrays(arrays)
+        widths = network.inputs, network.outputs
         if widths != (len(schema.column_names), len(output_head.names)):
             raise InvalidInput(
                 f"the network takes {widths[0]} columns and has {widths[1]} outputs, the schema "
@@ -186,29 +173,23 @@ class NetworkModel:
         """SHA-256 (hex) of schema and parameters."""
         return digest_of([self.schema.digest, arrays_of(self.network)])
 
-    def of_columns(self, columns: Tensor) -> Tensor:
+    def of_columns(self, columns: Array) -> NDArray[Any]:
         """Outputs of encoded rows, (n, outputs)."""
-        torch: Any = optional("torch", extra="torch")
-        with torch.inference_mode():
-            parts = [
-                self.output_head.head.outputs(self.network(columns[start : start + CHUNK]))
-                for start in range(0, len(columns), CHUNK)
-            ]
-            found: Tensor = torch.cat(parts)
-        return found.clone()
+        return self.output_head.head.outputs(self.network(columns))
 
     def predict(self, rows: Rows) -> Outputs:
         """Outputs of rows, (n, outputs)."""
-        encoded = Encoding.around_defaults(self.schema).tensor(rows)
-        columns = encoded.to(next(self.network.parameters()).dtype)
-        return self.output_head.outputs.clamp(self.of_columns(columns).numpy().astype(np.float64))[
-            0
-        ]
+        found = self.of_columns(self._encoding.columns(rows)).astype(np.float64)
+        return self.output_head.outputs.clamp(found)[0]
+
+    @cached_property
+    def _encoding(self) -> Encoding:
+        return Encoding.around_defaults(self.schema)
 
 
 @dataclass(frozen=True, eq=False)
 class OfNetworkModel(InspectedForward):
-    """What a `NetworkModel` says, for `WrappedModel`: its encoding and its head are row-wise."""
+    """What a `NetworkModel` says, for `WrappedModel`: all that it is made of is row-wise."""
 
     model: NetworkModel
 
@@ -217,6 +198,6 @@ class OfNetworkModel(InspectedForward):
 
     def steady(self) -> Forward | None:
         """In double precision, behind the same encoding."""
-        if not layers.is_row_wise(self.model.network):
+        if type(self.model) is not NetworkModel or type(self.model.network) is not Perceptron:
             return None
-        return OfNetworkModel(replace(self.model, network=layers.doubled(self.model.network)))
+        return OfNetworkModel(replace(self.model, network=self.model.network.doubled()))

@@ -1,36 +1,60 @@
 """Small networks and how they are trained; with privacy: `voile.training.private`.
 
-Make one: `perceptron`; its answers are read through a head: `Softmax` (probabilities of classes),
-`Sigmoid` (numbers between bounds), `Identity` (any numbers), all a `Head`.
+Make one: `perceptron` (a `Perceptron`, in numpy); its answers are read through a head: `Softmax`
+(probabilities of classes), `Sigmoid` (numbers between bounds), `Identity` (any numbers), all a
+`Head`. Parameters by name: `arrays_of`, and back: `with_arrays`.
 
 Train one: `fit` takes a network, a source of batches and a per-record `Loss`, follows a
-`TrainingPlan` (steps, batch, one-cycle rate) and returns a `TrainingHistory`. Losses of surrogates:
-`divergence`, `squared_distance`.
+`TrainingPlan` (steps, batch, one-cycle rate) and returns a `TrainingHistory`. `TargetLoss` compares
+outputs with targets by a `Distance`: `divergence` or `squared_distance`. Single steps:
+`PlainSteps`, with `Sgd` or `Adam` (an `Optimiser`), perhaps within `Proximal`. `one_thread` keeps
+sums in one order.
 
 Draw coalitions: `uniform_sizes` (surrogates), `kernel_pairs` (Shapley regressions),
 `CoalitionChains` (unbiased Shapley estimates from permutations).
 
-Randomness always comes in as a numpy generator of a `voile.core.randomness` source; torch's global
-generator is neither read nor changed. torch is imported when a network is made, not before.
+Randomness always comes in as a numpy generator of a `voile.core.randomness` source. Nothing here
+needs torch; whoever trains a network of their own with privacy finds the way in
+`voile.training.private`.
 """
 
 from voile.training.coalitions import CoalitionChains, kernel_pairs, uniform_sizes
-from voile.training.heads import Head, Identity, Sigmoid, Softmax, divergence, squared_distance
-from voile.training.loop import Batch, Batches, Loss, fit
-from voile.training.networks import arrays_of, perceptron, with_arrays
+from voile.training.heads import (
+    Distance,
+    Head,
+    Identity,
+    Sigmoid,
+    Softmax,
+    divergence,
+    squared_distance,
+)
+from voile.training.loop import PlainSteps, fit, mean_loss
+from voile.training.losses import Batch, Batches, Loss, TargetLoss
+from voile.training.one_thread import one_thread
+from voile.training.optimisers import Adam, Optimiser, Proximal, Sgd
+from voile.training.perceptron import Array, Perceptron, arrays_of, perceptron, with_arrays
 from voile.training.plan import Progress, TrainingHistory, TrainingPlan, TrainingPoint
 from voile.training.schedule import one_cycle
 
 __all__ = [
+    "Adam",
+    "Array",
     "Batch",
     "Batches",
     "CoalitionChains",
+    "Distance",
     "Head",
     "Identity",
     "Loss",
+    "Optimiser",
+    "Perceptron",
+    "PlainSteps",
     "Progress",
+    "Proximal",
+    "Sgd",
     "Sigmoid",
     "Softmax",
+    "TargetLoss",
     "TrainingHistory",
     "TrainingPlan",
     "TrainingPoint",
@@ -38,7 +62,9 @@ __all__ = [
     "divergence",
     "fit",
     "kernel_pairs",
+    "mean_loss",
     "one_cycle",
+    "one_thread",
     "perceptron",
     "squared_distance",
     "uniform_sizes",

@@ -1,10 +1,13 @@
 """How the last layer of a network becomes outputs, and how far those are from a target.
 
-A head knows where outputs lie. Both losses are smallest at the conditional mean of the target given
-what the network sees, so a surrogate trained with either estimates v(S) = E[f(x) | x_S]; a robust
-loss (absolute, Huber) would estimate something else. They differ in how hard one record can pull:
+A head knows where outputs lie. It reads logits as *means*, the natural parameters of a law as its
+expectation, and targets in the same units. Both distances are smallest at the conditional mean of
+the target given what the network sees, so a surrogate trained with either estimates
+v(S) = E[f(x) | x_S]; a robust one (absolute, Huber) would estimate something else. They differ in
+how hard one record can pull:
 
-- `divergence` (Kullback-Leibler): its derivative in each logit is p − q, at most 1 in size;
+- `divergence` (Kullback-Leibler): its derivative in the logits is means − targets, for every head,
+  and at most 1 in size for probabilities;
 - `squared_distance`: its derivative vanishes where the network is certain; with two classes it is
   at most 16/27 in size, and with any number of classes its norm is at most that of p − q.
 """
@@ -12,104 +15,163 @@ loss (absolute, Huber) would estimate something else. They differ in how hard on
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.core.optional import optional
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from voile.training.perceptron import Array
 
 
 class Head(Protocol):
-    """From logits (n, outputs) to outputs, and the distances of outputs from targets, (n,)."""
+    """All arrays have the outputs on their last axis."""
 
-    def outputs(self, logits: Tensor) -> Tensor: ...
+    def means(self, logits: NDArray[Any]) -> NDArray[Any]:
+        """What the logits stand for: probabilities, shares, standardised numbers."""
 
-    def divergence(self, logits: Tensor, targets: Tensor) -> Tensor: ...
+    def wanted(self, targets: Array) -> Array:
+        """Targets in the units of `means`."""
 
-    def squared_distance(self, logits: Tensor, targets: Tensor) -> Tensor: ...
+    def outputs(self, logits: NDArray[Any]) -> NDArray[Any]: ...
+
+    def divergence(self, logits: Array, wanted: Array) -> Array:
+        """Of the law with the means `wanted` from that of the logits, summed over the outputs."""
+
+    def back(self, means: Array, slopes: Array) -> Array:
+        """From derivatives in the means to derivatives in the logits."""
 
 
 @dataclass(frozen=True)
 class Softmax:
     """Probabilities of exclusive classes."""
 
-    def outputs(self, logits: Tensor) -> Tensor:
-        return logits.softmax(-1)
+    @np.errstate(all="ignore")  # as in `Perceptron.seen`
+    def means(self, logits: NDArray[Any]) -> NDArray[Any]:
+        # The classes come first while computing: numpy is slow along a short last axis.
+        first = np.ascontiguousarray(np.moveaxis(logits, -1, 0))
+        first = np.exp(np.subtract(first, first.max(axis=0), out=first), out=first)
+        first /= first.sum(axis=0)
+        return np.moveaxis(first, 0, -1)
 
-    def divergence(self, logits: Tensor, targets: Tensor) -> Tensor:
+    def wanted(self, targets: Array) -> Array:
+        """Probabilities: they add up to 1."""
+        return targets
+
+    def outputs(self, logits: NDArray[Any]) -> NDArray[Any]:
+        return self.means(logits)
+
+    def divergence(self, logits: Array, wanted: Array) -> Array:
         """KL(target ‖ outputs)."""
-        torch = optional("torch", extra="torch")
-        found: Tensor = torch.special.xlogy(targets, targets) - targets * logits.log_softmax(-1)
-        return found.sum(-1)
+        shifted = logits - logits.max(axis=-1, keepdims=True)
+        logs = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+        found: Array = (_entropy(wanted) - wanted * logs).sum(axis=-1)
+        return found
 
-    def squared_distance(self, logits: Tensor, targets: Tensor) -> Tensor:
-        return (self.outputs(logits) - targets).square().sum(-1)
+    def back(self, means: Array, slopes: Array) -> Array:
+        found: Array = means * (slopes - (means * slopes).sum(axis=-1, keepdims=True))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
 class Sigmoid:
     """Numbers between two bounds, given for each output, shape (outputs,)."""
 
-    lower: NDArray[np.float32]
-    upper: NDArray[np.float32]
+    lower: Array
+    upper: Array
 
-    def outputs(self, logits: Tensor) -> Tensor:
-        lower, width = _tensors(self.lower, self.upper - self.lower)
-        return lower + width * logits.sigmoid()
+    def means(self, logits: NDArray[Any]) -> NDArray[Any]:
+        """The share of the way between the bounds."""
+        found: NDArray[Any] = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
+        return found
 
-    def divergence(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """The divergence of Bernoulli laws whose means are the shares of the way between bounds."""
-        torch = optional("torch", extra="torch")
-        share = self._share(targets)
-        sure = torch.special.xlogy(share, share) + torch.special.xlogy(1 - share, 1 - share)
-        log = torch.nn.functional.logsigmoid
-        found: Tensor = sure - share * log(logits) - (1 - share) * log(-logits)
-        return found.sum(-1)
+    def wanted(self, targets: Array) -> Array:
+        share: Array = (targets - self.lower) / (self.upper - self.lower)
+        return share.clip(0, 1)
 
-    def squared_distance(self, logits: Tensor, targets: Tensor) -> Tensor:
-        return (logits.sigmoid() - self._share(targets)).square().sum(-1)
+    def outputs(self, logits: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = self.lower + (self.upper - self.lower) * self.means(logits)
+        return found
 
-    def _share(self, targets: Tensor) -> Tensor:
-        lower, width = _tensors(self.lower, self.upper - self.lower)
-        return ((targets - lower) / width).clamp(0, 1)
+    def divergence(self, logits: Array, wanted: Array) -> Array:
+        """The divergence of Bernoulli laws whose means are the shares."""
+        sure = _entropy(wanted) + _entropy(1 - wanted)
+        found: Array = (sure + np.logaddexp(0, logits) - wanted * logits).sum(axis=-1)
+        return found
+
+    def back(self, means: Array, slopes: Array) -> Array:
+        return slopes * means * (1 - means)
 
 
 @dataclass(frozen=True, eq=False)
 class Identity:
     """Any numbers, in units of a typical spread around a typical value, shape (outputs,) each.
 
-    The divergence is that of normal laws of unit variance, so both losses agree up to a factor.
+    The divergence is that of normal laws of unit variance, so both distances agree up to a factor.
     """
 
-    centre: NDArray[np.float32]
-    spread: NDArray[np.float32]
+    centre: Array
+    spread: Array
 
-    def outputs(self, logits: Tensor) -> Tensor:
-        centre, spread = _tensors(self.centre, self.spread)
-        return centre + spread * logits
+    def means(self, logits: NDArray[Any]) -> NDArray[Any]:
+        return logits
 
-    def divergence(self, logits: Tensor, targets: Tensor) -> Tensor:
-        return self.squared_distance(logits, targets) / 2
+    def wanted(self, targets: Array) -> Array:
+        found: Array = (targets - self.centre) / self.spread
+        return found
 
-    def squared_distance(self, logits: Tensor, targets: Tensor) -> Tensor:
-        centre, spread = _tensors(self.centre, self.spread)
-        return (logits - (targets - centre) / spread).square().sum(-1)
+    def outputs(self, logits: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = self.centre + self.spread * logits
+        return found
 
+    def divergence(self, logits: Array, wanted: Array) -> Array:
+        found: Array = np.square(logits - wanted).sum(axis=-1) / 2
+        return found
 
-def divergence(head: Head, logits: Tensor, targets: Tensor) -> Tensor:
-    """Kullback-Leibler divergence of the outputs from the targets, one figure a row."""
-    return head.divergence(logits, targets)
-
-
-def squared_distance(head: Head, logits: Tensor, targets: Tensor) -> Tensor:
-    """Squared distance of outputs and targets, one figure a row; single records pull less."""
-    return head.squared_distance(logits, targets)
+    def back(self, means: Array, slopes: Array) -> Array:  # noqa: ARG002
+        return slopes
 
 
-def _tensors(*arrays: NDArray[np.float32]) -> tuple[Tensor, ...]:
-    torch = optional("torch", extra="torch")
-    return tuple(torch.from_numpy(np.asarray(array, dtype=np.float32)) for array in arrays)
+class Distance(Protocol):
+    """How far outputs are from targets, line by line."""
+
+    def values(self, head: Head, logits: Array, targets: Array) -> Array:
+        """One figure a line."""
+
+    def slopes(self, head: Head, logits: Array, targets: Array) -> Array:
+        """Its derivative in the logits, in their shape; a new array."""
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Kullback-Leibler divergence of the outputs from the targets."""
+
+    def values(self, head: Head, logits: Array, targets: Array) -> Array:
+        return head.divergence(logits, head.wanted(targets))
+
+    def slopes(self, head: Head, logits: Array, targets: Array) -> Array:
+        found: Array = head.means(logits) - head.wanted(targets)
+        return found
+
+
+@dataclass(frozen=True)
+class SquaredDistance:
+    """Squared distance of outputs and targets, in the head's units; single records pull less."""
+
+    def values(self, head: Head, logits: Array, targets: Array) -> Array:
+        found: Array = np.square(head.means(logits) - head.wanted(targets)).sum(axis=-1)
+        return found
+
+    def slopes(self, head: Head, logits: Array, targets: Array) -> Array:
+        means = head.means(logits)
+        found: Array = 2 * head.back(means, means - head.wanted(targets))
+        return found
+
+
+divergence: Final = Divergence()
+squared_distance: Final = SquaredDistance()
+
+
+def _entropy(share: Array) -> Array:
+    """share·log(share), which is 0 at 0."""
+    found: Array = share * np.log(np.where(share > 0, share, 1))
+    return found

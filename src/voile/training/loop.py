@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
 
 from voile.core.errors import InvalidInput
-from voile.core.optional import optional
+from voile.training.losses import Batch, Batches, Loss, seen_by_network, slopes_of
+from voile.training.one_thread import one_thread
+from voile.training.optimisers import Adam, Optimiser
+from voile.training.perceptron import Array, Backward, Perceptron
 from voile.training.plan import Progress, TrainingHistory, TrainingPlan, TrainingPoint
 from voile.training.schedule import one_cycle
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
-Batch: TypeAlias = "tuple[Tensor, ...]"
-"""Everything a loss needs about some records; the first axis of each tensor is the record."""
-Batches: TypeAlias = Callable[[], Batch]
-"""Draws the next batch."""
-Loss: TypeAlias = "Callable[[nn.Module, Batch], Tensor]"
-"""The loss of each record, shape (n,). What records share (a mean, a penalty) has no place here, so
-that gradients can be bounded record by record."""
+class PlainSteps:
+    """Steps along the gradient of a batch's mean loss, in place."""
+
+    def __init__(self, network: Perceptron, loss: Loss, optimiser: Optimiser) -> None:
+        self._passes, self._loss = Backward(network), loss
+        self._move = optimiser.over(network.values)
+
+    def step(self, batch: Batch, share: float = 1.0) -> float:
+        """The mean loss before the step, which uses this share of the full rate."""
+        logits = self._passes.logits(seen_by_network(self._loss, batch))
+        mean = float(self._loss.values(logits, batch).mean())
+        slopes = slopes_of(self._loss, logits, batch)
+        slopes /= len(slopes)
+        self._move(self._passes.add_up(self._passes.lines(slopes)), share)
+        return mean
+
+
+def mean_loss(network: Perceptron, loss: Loss, batch: Batch) -> float:
+    return float(loss.values(network(loss.inputs(batch)), batch).mean())
 
 
 def fit(
-    network: nn.Module,
+    network: Perceptron,
     batches: Batches,
     loss: Loss,
     plan: TrainingPlan,
@@ -32,75 +43,55 @@ def fit(
     validation: Batch | None = None,
     progress: Progress | None = None,
 ) -> TrainingHistory:
-    """Train a network in place; afterwards it is in evaluation mode.
+    """Train a network in place.
 
     With `validation`, the weights of the look with the lowest loss are kept, else the last ones.
     """
-    torch = optional("torch", extra="torch")
-    optimiser = torch.optim.Adam(network.parameters(), lr=plan.peak_rate, fused=True)
-    network.train()
-    best = _Best()
+    steps = PlainSteps(network, loss, Adam(plan.peak_rate))
+    best = _Best(network)
     points: list[TrainingPoint] = []
     total, counted, start = 0.0, 0, time.perf_counter()
-    for step in range(1, plan.steps + 1):
-        for group in optimiser.param_groups:
-            group["lr"] = one_cycle(step - 1, plan.steps, plan.peak_rate)
-        optimiser.zero_grad(set_to_none=True)
-        mean: Any = loss(network, batches()).mean()
-        mean.backward()
-        optimiser.step()
-        total, counted = total + float(mean.detach()), counted + 1
-        if plan.is_check(step):
-            point = _measured(network, loss, validation, step, total / counted, start)
-            points.append(point)
-            best.consider(network, point)
-            total, counted = 0.0, 0
-            if progress is not None:
-                progress(step, plan.steps)
-    kept = best.restore(network)
-    network.eval()
-    return TrainingHistory(tuple(points), kept, time.perf_counter() - start)
+    with one_thread():
+        for step in range(1, plan.steps + 1):
+            total += steps.step(batches(), one_cycle(step - 1, plan.steps, 1.0))
+            counted += 1
+            if plan.is_check(step):
+                found = None if validation is None else mean_loss(network, loss, validation)
+                point = TrainingPoint(step, time.perf_counter() - start, total / counted, found)
+                points.append(_checked(point))
+                best.consider(point)
+                total, counted = 0.0, 0
+                if progress is not None:
+                    progress(step, plan.steps)
+    return TrainingHistory(tuple(points), best.restore(), time.perf_counter() - start)
 
 
-def _measured(
-    network: nn.Module,
-    loss: Loss,
-    validation: Batch | None,
-    step: int,
-    training_loss: float,
-    start: float,
-) -> TrainingPoint:
-    torch = optional("torch", extra="torch")
-    found = None
-    if validation is not None:
-        network.eval()
-        with torch.no_grad():
-            found = float(loss(network, validation).mean())
-        network.train()
-    if training_loss != training_loss or (found is not None and found != found):
+def _checked(point: TrainingPoint) -> TrainingPoint:
+    losses = (point.training_loss, point.validation_loss)
+    if any(loss is not None and loss != loss for loss in losses):
         raise InvalidInput(
-            f"training left the numbers at step {step} (the loss is NaN); lower peak_rate, and "
-            "check that rows and outputs are on a moderate scale"
+            f"training left the numbers at step {point.step} (the loss is NaN); lower peak_rate, "
+            "and check that rows and outputs are on a moderate scale"
         )
-    return TrainingPoint(step, time.perf_counter() - start, training_loss, found)
+    return point
 
 
 class _Best:
     """The weights with the lowest validation loss so far; without validation, the last ones."""
 
-    def __init__(self) -> None:
-        self._loss = float("inf")
-        self._step = 0
-        self._state: dict[str, Any] | None = None
+    def __init__(self, network: Perceptron) -> None:
+        self._network = network
+        self._loss, self._step = float("inf"), 0
+        self._values: Array | None = None
 
-    def consider(self, network: nn.Module, point: TrainingPoint) -> None:
+    def consider(self, point: TrainingPoint) -> None:
         if point.validation_loss is None:
             self._step = point.step
         elif point.validation_loss < self._loss:
             self._loss, self._step = point.validation_loss, point.step
-            self._state = {name: value.clone() for name, value in network.state_dict().items()}
+            self._values = self._network.values.copy()
 
-    def restore(self, network: nn.Module) -> int:
-        if self._state is not None:
-            network.load_state_dict(self._state)
+    def restore(self) -> int:
+        if self._values is not None:
+            self._network.values[:] = self._values
         return self._step

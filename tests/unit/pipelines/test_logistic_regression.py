@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from voile.training.optimisers import ADAM_FLOOR
 
 from tests.protecting import about, row_of
 from tests.unit.federation.toys import rounds_over
@@ -44,20 +44,10 @@ from voile.pipelines.logistic_regression import (
 from voile.privacy.accounting import Plan
 from voile.privacy.events import PoissonSampled, Repeated
 from voile.release import PUBLIC, trained_on, trained_privately
-from voile.training.private.optimisers import ADAM_FLOOR
 
-torch = pytest.importorskip("torch")
 ROUNDS, CAP = 2, 2
 QUICK = Training(hidden=(), clipping_norm=0.5, sampling_rate=0.25, epochs=4, rate=0.2, cooling=0.3)
 DELTA = 1e-5
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -152,9 +142,9 @@ def test_without_noise_it_finds_what_scikit_learn_finds(
     from sklearn.linear_model import LogisticRegression as Peer
 
     together = TableRecords.joined(list(records.values()))
-    peer = Peer(max_iter=2000).fit(together.columns.numpy(), together.labels)
+    peer = Peer(max_iter=2000).fit(together.columns, together.labels)
     found = run(plan.twin(), records, NoGuard(), SeededSources(1))
-    gap = found.model.predict(held_out.rows) - peer.predict_proba(held_out.columns.numpy())
+    gap = found.model.predict(held_out.rows) - peer.predict_proba(held_out.columns)
     assert np.abs(gap).mean() < 0.06
 
 

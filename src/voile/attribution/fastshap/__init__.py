@@ -17,7 +17,7 @@ Judge:
 Keep:
     `save`, `load_explainer`, `load_surrogate` (safetensors), `export_onnx`.
 
-torch is imported when a network is made or loaded, not before.
+All networks are perceptrons in numpy (`voile.training`).
 """
 
 from voile.attribution.fastshap.checking import Check, check

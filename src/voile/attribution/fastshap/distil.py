@@ -8,7 +8,7 @@ Only the optional look at real rows touches data, and its result is for their cu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,10 +23,7 @@ from voile.attribution.fastshap.surrogate import Surrogate
 from voile.core.errors import InvalidInput
 from voile.core.randomness import GeneratorSource
 from voile.core.schema import Rows, Schema
-from voile.training import Progress, TrainingPlan
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from voile.training import Array, Progress, TrainingPlan
 
 JUDGED: Final = 200
 VALIDATED: Final = 1_024
@@ -91,9 +88,9 @@ def distil(
     in_batch = int(inferred_share * plan.batch_rows)
     kept = likely(min(MOST_CONSISTENT, max(in_batch, plan.steps * in_batch // USES)))
 
-    def more(count: int) -> Tensor:
+    def more(count: int) -> Array:
         found = kept[draw.integers(0, len(kept), in_batch)] if in_batch else kept
-        return surrogate.encoding.tensor(beside(found, count))
+        return surrogate.encoding.columns(beside(found, count))
 
     held_out = beside(likely(int(inferred_share * VALIDATED)), VALIDATED)
     explainer = learn(

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.core.optional import optional
 from voile.core.schema import Categories, Numbers, Schema
 from voile.models import Rows
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +95,3 @@ class Encoding:
     @cached_property
     def _plain(self) -> bool:
         return len(self._numbers) == self.width
-
-    def tensor(self, rows: Rows) -> Tensor:
-        torch: Any = optional("torch", extra="torch")
-        found: Tensor = torch.from_numpy(self.columns(rows))
-        return found

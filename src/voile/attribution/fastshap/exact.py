@@ -12,7 +12,6 @@ from voile.attribution.exact import check_player_count
 from voile.attribution.fastshap.surrogate import Surrogate
 from voile.attribution.settings import Speed
 from voile.core.explanation import Explanation
-from voile.core.optional import optional
 
 
 def exact_values(surrogate: Surrogate, X: Any, *, speed: Speed | None = None) -> Explanation:  # noqa: N803
@@ -34,17 +33,15 @@ def exact_values(surrogate: Surrogate, X: Any, *, speed: Speed | None = None) ->
 
 
 def _row(surrogate: Surrogate, row: NDArray[np.float64], most: int) -> NDArray[np.float64]:
-    torch: Any = optional("torch", extra="torch")
     players = surrogate.players.count
     low = min(players, most.bit_length() - 1)
     present = np.zeros((1, 1 << low, players), dtype=np.float32)
     present[0, :, :low] = members(low).T
-    columns = surrogate.encoding.tensor(row[np.newaxis])
+    columns = surrogate.encoding.columns(row[np.newaxis])
     values: Any = 0.0
-    with torch.inference_mode():
-        for high in range(1 << (players - low)):
-            present[0, :, low:] = [high >> t & 1 for t in range(players - low)]
-            worths = surrogate.worths(columns, torch.from_numpy(present))[0]
-            block = worths.numpy().astype(np.float64)[:, np.newaxis]
-            values = values + shapley_share(block, players, high)[:, 0]
+    for high in range(1 << (players - low)):
+        present[0, :, low:] = [high >> t & 1 for t in range(players - low)]
+        worths = surrogate.worths(columns, present)[0]
+        block = worths.astype(np.float64)[:, np.newaxis]
+        values = values + shapley_share(block, players, high)[:, 0]
     return values  # type: ignore[no-any-return]

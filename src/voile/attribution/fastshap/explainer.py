@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,8 @@ from numpy.typing import NDArray
 from voile.attribution.fastshap.surrogate import CHUNK, Surrogate
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
-from voile.core.optional import optional
 from voile.models import Rows
-from voile.training import TrainingHistory
-
-if TYPE_CHECKING:
-    from torch import nn
+from voile.training import Perceptron, TrainingHistory, one_thread
 
 LEARNED: Final = "learned explainer: values are approximate"
 
@@ -39,20 +35,18 @@ class FastShap:
     """
 
     surrogate: Surrogate
-    network: nn.Sequential
+    network: Perceptron
     history: TrainingHistory | None = None
     threads: int = 1
 
     def __post_init__(self) -> None:
         players, outputs = self.surrogate.players.count, len(self.surrogate.output_names)
         widths = (self.surrogate.encoding.width, self.surrogate.thought_width)
-        first: Any = self.network[0]
-        last: Any = self.network[-1]
-        if first.in_features not in widths or last.out_features != players * outputs:
+        if self.network.inputs not in widths or self.network.outputs != players * outputs:
             raise InvalidInput(
                 f"the explainer must take {widths[0]} columns (or {widths[1]} with the surrogate's "
                 f"hidden layers) and give {players} players × {outputs} outputs, found "
-                f"{first.in_features} and {last.out_features}"
+                f"{self.network.inputs} and {self.network.outputs}"
             )
         if self.threads < 1:
             raise InvalidInput(f"threads must be at least 1, found {self.threads}")
@@ -60,8 +54,7 @@ class FastShap:
     @property
     def sees_surrogate(self) -> bool:
         """Whether the network is given the surrogate's hidden layers as well."""
-        first: Any = self.network[0]
-        return bool(first.in_features != self.surrogate.encoding.width)
+        return self.network.inputs != self.surrogate.encoding.width
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows = self.surrogate.read(X)
@@ -87,32 +80,30 @@ class FastShap:
         found = np.empty(shape)
         fill = self._filler(rows, found)
         starts = range(0, len(rows), CHUNK)
-        if self.threads == 1 or len(starts) < 2:
-            for start in starts:
-                fill(start)
-        else:
-            with ThreadPoolExecutor(self.threads) as pool:
-                list(pool.map(fill, starts))
+        with one_thread():  # each
+            if self.threads == 1 or len(starts) < 2:
+                for start in starts:
+                    fill(start)
+            else:
+                with ThreadPoolExecutor(self.threads) as pool:
+                    list(pool.map(fill, starts))
         return found
 
     def _filler(self, rows: Rows, found: NDArray[np.float64]) -> Callable[[int], None]:
-        torch: Any = optional("torch", extra="torch")
         surrogate, network = self.surrogate, self.network
         base, deep = surrogate.base, self.sees_surrogate
 
         def fill(start: int) -> None:
             part = slice(start, start + CHUNK)
-            with torch.inference_mode():
-                columns = surrogate.encoding.tensor(rows[part])
-                whole, seen = surrogate.hidden_features(columns) if deep else (None, columns)
-                raw = network(seen).numpy()
-                if whole is None:
-                    whole = surrogate.head.outputs(surrogate.complete(columns))
-                outputs = whole.numpy()
+            columns = surrogate.encoding.columns(rows[part])
+            if deep:
+                whole, seen = surrogate.hidden_features(columns)
+            else:
+                whole, seen = surrogate.head.outputs(surrogate.complete(columns)), columns
             into = found[part]
-            into[:] = raw.reshape(into.shape)
+            into[:] = network(seen).reshape(into.shape)
             # In double precision, so that sums hold to the last digits.
-            gap = outputs - base
+            gap = whole - base
             gap -= into.sum(axis=1)
             into += (gap / into.shape[1])[:, np.newaxis, :]
 

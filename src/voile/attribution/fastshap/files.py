@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import numpy as safetensors
 
 from voile.attribution.fastshap.encoding import Encoding
 from voile.attribution.fastshap.explainer import FastShap
@@ -23,7 +24,6 @@ from voile.attribution.players import Players
 from voile.core.atomic_file import replace_file
 from voile.core.errors import UnreadableFile
 from voile.core.input_file import damaged, read_file
-from voile.core.optional import optional
 from voile.core.schema import Schema
 from voile.training import Head, Identity, Sigmoid, Softmax, arrays_of, with_arrays
 
@@ -41,7 +41,6 @@ Arrays = dict[str, NDArray[Any]]
 
 def save(saved: FastShap | Surrogate, path: str | Path) -> Path:
     """Write an explainer with its surrogate, or a surrogate alone; replaces the file atomically."""
-    safetensors = optional("safetensors.numpy", extra="torch")
     surrogate = saved.surrogate if isinstance(saved, FastShap) else saved
     labels = {
         "format": FORMAT,
@@ -129,7 +128,6 @@ def _agree(
 
 
 def _read(file: Path) -> tuple[dict[str, Any], Arrays]:
-    safetensors = optional("safetensors.numpy", extra="torch")
     content = read_file(file)
     with damaged(file):
         arrays: Arrays = safetensors.load(content)

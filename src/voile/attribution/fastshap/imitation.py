@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,15 +13,15 @@ from voile.attribution.inputs import Columns
 from voile.attribution.players import Groups, Players
 from voile.core.errors import InvalidInput
 from voile.core.explanation_checks import or_numbered
-from voile.core.optional import optional
 from voile.core.randomness import GeneratorSource
 from voile.core.schema import Schema
 from voile.models import Box, DeclaredOutputs, Model, Outputs, Rows, Simplex, wrap
 from voile.training import (
+    Array,
     Batch,
+    Distance,
     Head,
     Identity,
-    Loss,
     Progress,
     Sigmoid,
     Softmax,
@@ -32,12 +31,6 @@ from voile.training import (
     perceptron,
     uniform_sizes,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-OutputLoss = Callable[["Head", "Tensor", "Tensor"], "Tensor"]
-"""Distance of outputs from targets, (n,), given head, logits and targets."""
 
 SURROGATE_PLAN: Final = TrainingPlan(steps=4_000, batch_rows=256, hidden=(128, 128))
 COALITIONS: Final = 4
@@ -53,7 +46,7 @@ def train_surrogate(
     schema: Schema | None = None,
     groups: Groups | None = None,
     plan: TrainingPlan = SURROGATE_PLAN,
-    loss: OutputLoss = divergence,
+    loss: Distance = divergence,
     progress: Progress | None = None,
 ) -> Surrogate:
     """Train a surrogate of a model on rows; a tenth of them is held out to measure its fidelity.
@@ -93,28 +86,26 @@ def imitate(
     draw: np.random.Generator,
     *,
     plan: TrainingPlan,
-    loss: OutputLoss = divergence,
+    loss: Distance = divergence,
     progress: Progress | None = None,
 ) -> Surrogate:
     """Train the network of a surrogate in place on rows and the model's outputs for them."""
-    torch: Any = optional("torch", extra="torch")
     order = draw.permutation(len(rows))
     held = max(1, min(int(HELD_OUT * len(rows)), MOST_HELD_OUT))
     test, train = order[:held], order[held:]
-    inputs = surrogate.encoding.tensor(rows)
-    wanted = torch.from_numpy(targets.astype(np.float32))
+    inputs = surrogate.encoding.columns(rows)
+    wanted = targets.astype(np.float32)
     players = surrogate.players.count
 
     def batch(places: Any) -> Batch:
-        shape = (len(places), COALITIONS)
-        coalitions = torch.from_numpy(uniform_sizes(draw, shape, players))
+        coalitions = uniform_sizes(draw, (len(places), COALITIONS), players)
         return inputs[places], wanted[places], coalitions
 
     validation = batch(test)
     history = fit(
         surrogate.network,
         lambda: batch(train[draw.integers(0, len(train), plan.batch_rows)]),
-        coalition_loss(surrogate, loss),
+        CoalitionLoss(surrogate, loss),
         plan,
         validation=validation,
         progress=progress,
@@ -123,15 +114,26 @@ def imitate(
     return replace(surrogate, history=history, fidelity=found)
 
 
-def coalition_loss(surrogate: Surrogate, loss: OutputLoss) -> Loss:
+@dataclass(frozen=True, eq=False)
+class CoalitionLoss:
     """The loss of a record: the mean over its coalitions. Batch: columns, targets, coalitions."""
 
-    def of(network: nn.Module, batch: Batch) -> Tensor:
-        columns, targets, coalitions = batch
-        logits = surrogate.logits(columns, coalitions, network)
-        return loss(surrogate.head, logits, targets[:, None, :].expand_as(logits)).mean(1)
+    surrogate: Surrogate
+    distance: Distance = divergence
 
-    return of
+    def inputs(self, batch: Batch) -> Array:
+        return self.surrogate.masked(batch[0], batch[2])
+
+    def values(self, logits: Array, batch: Batch) -> Array:
+        targets, head = batch[1][:, np.newaxis], self.surrogate.head
+        found: Array = self.distance.values(head, logits, targets).mean(axis=1)
+        return found
+
+    def slopes(self, logits: Array, batch: Batch) -> Array:
+        targets, head = batch[1][:, np.newaxis], self.surrogate.head
+        found = self.distance.slopes(head, logits, targets)
+        found /= logits.shape[1]
+        return found
 
 
 def _blank(

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from voile.attribution.fastshap.explainer import FastShap
-from voile.attribution.fastshap.objectives import KernelRegression, Objective, answers
+from voile.attribution.fastshap.objectives import KernelRegression, Objective, ShapleyLoss, total
 from voile.attribution.fastshap.surrogate import Surrogate
 from voile.core.errors import InvalidInput
-from voile.core.optional import optional
 from voile.core.randomness import GeneratorSource
 from voile.models import Rows
-from voile.training import Batch, Progress, TrainingPlan, fit, perceptron
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+from voile.training import Array, Batch, Progress, TrainingPlan, fit, perceptron
 
 EXPLAINER_PLAN: Final = TrainingPlan(steps=3_000, batch_rows=512, hidden=(128, 128))
 OBJECTIVE: Final = KernelRegression()
@@ -48,9 +44,9 @@ def train_explainer(
     draw = source.generator()
     order = draw.permutation(len(read))
     held = max(1, min(len(read) // 10, HELD_OUT))
-    test, train = read[order[:held]], surrogate.encoding.tensor(read[order[held:]])
+    test, train = read[order[:held]], surrogate.encoding.columns(read[order[held:]])
 
-    def more(count: int) -> Tensor:
+    def more(count: int) -> Array:
         return train[draw.integers(0, len(train), count)]
 
     return learn(surrogate, more, test, draw, plan=plan, objective=objective, progress=progress)
@@ -72,24 +68,22 @@ def learn(
     width = surrogate.thought_width if sees_surrogate else surrogate.encoding.width
     network = perceptron(width, plan.hidden, players * outputs, draw)
     if players == 1:  # normalisation alone is the answer
-        return FastShap(surrogate, network.eval())
+        return FastShap(surrogate, network)
 
-    def loss(learner: nn.Module, batch: Batch) -> Tensor:
-        seen = _hidden_features(surrogate, batch[0]) if sees_surrogate else batch[0]
-        return objective.loss(answers(learner, seen, batch[1], players), batch)
+    def asked(columns: Array) -> Batch:
+        if sees_surrogate:
+            outputs, seen = surrogate.hidden_features(columns)
+            gap: Array = outputs - surrogate.base.astype(np.float32)
+        else:
+            gap, seen = total(surrogate, columns), columns
+        return seen, gap, *objective.asked(surrogate, columns, gap, draw)
 
     history = fit(
         network,
-        lambda: objective.batch(surrogate, more(plan.batch_rows), draw),
-        loss,
+        lambda: asked(more(plan.batch_rows)),
+        ShapleyLoss(objective, players),
         plan,
-        validation=objective.batch(surrogate, surrogate.encoding.tensor(held_out), draw),
+        validation=asked(surrogate.encoding.columns(held_out)),
         progress=progress,
     )
     return FastShap(surrogate, network, history)
-
-
-def _hidden_features(surrogate: Surrogate, columns: Tensor) -> Tensor:
-    torch: Any = optional("torch", extra="torch")
-    with torch.no_grad():
-        return surrogate.hidden_features(columns)[1]

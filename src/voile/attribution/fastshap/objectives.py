@@ -15,27 +15,28 @@ attributions add up to v(N) − v(∅) and takes that direction out of the probl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from voile.attribution.fastshap.surrogate import Surrogate
 from voile.core.errors import InvalidInput
-from voile.core.optional import optional
-from voile.training import Batch, CoalitionChains, kernel_pairs
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+from voile.training import Array, Batch, CoalitionChains, kernel_pairs
 
 
 class Objective(Protocol):
-    """What is asked of the surrogate about a batch of rows, and how answers are judged."""
+    """What is asked of the surrogate about a batch of rows, and how attributions are judged."""
 
-    def batch(self, surrogate: Surrogate, columns: Tensor, draw: np.random.Generator) -> Batch:
-        """Everything the loss needs; the first entry is `columns`, the second v(N) − v(∅)."""
+    def asked(
+        self, surrogate: Surrogate, columns: Array, gap: Array, draw: np.random.Generator
+    ) -> Batch:
+        """Coalitions and worths, or labels, about rows whose v(N) − v(∅) is `gap`."""
 
-    def loss(self, attributions: Tensor, batch: Batch) -> Tensor:
+    def values(self, attributions: Array, asked: Batch) -> Array:
         """The loss of each row, (n,), of normalised attributions (n, players, outputs)."""
+
+    def slopes(self, attributions: Array, asked: Batch) -> Array:
+        """Its derivative in the attributions."""
 
 
 @dataclass(frozen=True)
@@ -52,19 +53,33 @@ class KernelRegression:
         if self.coalitions < 2 or self.coalitions % 2:
             raise InvalidInput(f"coalitions come in pairs, found {self.coalitions}")
 
-    def batch(self, surrogate: Surrogate, columns: Tensor, draw: np.random.Generator) -> Batch:
-        torch: Any = optional("torch", extra="torch")
-        players = surrogate.players.count
-        drawn = kernel_pairs(draw, len(columns), self.coalitions, players)
-        coalitions = torch.from_numpy(drawn)
-        with torch.no_grad():
-            base = base_of(surrogate)
-            worths = surrogate.worths(columns, coalitions) - base
-        return columns, total(surrogate, columns), coalitions, worths
+    def asked(
+        self,
+        surrogate: Surrogate,
+        columns: Array,
+        gap: Array,  # noqa: ARG002
+        draw: np.random.Generator,
+    ) -> Batch:
+        coalitions = kernel_pairs(draw, len(columns), self.coalitions, surrogate.players.count)
+        worths = surrogate.worths(columns, coalitions)
+        return coalitions, worths - surrogate.base.astype(np.float32)
 
-    def loss(self, attributions: Tensor, batch: Batch) -> Tensor:
-        coalitions, worths = batch[2], batch[3]
-        return (worths - coalitions @ attributions).square().sum(-1).mean(-1)
+    def values(self, attributions: Array, asked: Batch) -> Array:
+        found: Array = np.square(_missed(attributions, asked)).sum(axis=-1).mean(axis=-1)
+        return found
+
+    def slopes(self, attributions: Array, asked: Batch) -> Array:
+        missed = _missed(attributions, asked)
+        missed *= -2 / self.coalitions
+        found: Array = asked[0].swapaxes(1, 2) @ missed
+        return found
+
+
+def _missed(attributions: Array, asked: Batch) -> Array:
+    """v(S) − v(∅) − φ·S, shape (n, coalitions, outputs)."""
+    coalitions, worths = asked
+    found: Array = worths - coalitions @ attributions
+    return found
 
 
 @dataclass(frozen=True)
@@ -82,58 +97,73 @@ class NoisyLabels:
         if self.orders < 1:
             raise InvalidInput(f"a label needs at least one order, found {self.orders}")
 
-    def batch(self, surrogate: Surrogate, columns: Tensor, draw: np.random.Generator) -> Batch:
-        torch: Any = optional("torch", extra="torch")
-        gap = total(surrogate, columns)
-        labels = sampled_values(surrogate, columns, gap, self.orders, draw).mean(1)
-        return columns, gap, torch.from_numpy(labels)
+    def asked(
+        self, surrogate: Surrogate, columns: Array, gap: Array, draw: np.random.Generator
+    ) -> Batch:
+        return (sampled_values(surrogate, columns, gap, self.orders, draw).mean(axis=1),)
 
-    def loss(self, attributions: Tensor, batch: Batch) -> Tensor:
-        return (batch[2] - attributions).square().sum((-1, -2))
+    def values(self, attributions: Array, asked: Batch) -> Array:
+        found: Array = np.square(asked[0] - attributions).sum(axis=(1, 2))
+        return found
+
+    def slopes(self, attributions: Array, asked: Batch) -> Array:
+        found: Array = 2 * (attributions - asked[0])
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class ShapleyLoss:
+    """The loss of an explainer's last layer, read through additive normalisation.
+
+    Batch: what the network sees, v(N) − v(∅), and what the objective asked the surrogate.
+    """
+
+    objective: Objective
+    players: int
+
+    def inputs(self, batch: Batch) -> Array:
+        return batch[0]
+
+    def values(self, logits: Array, batch: Batch) -> Array:
+        return self.objective.values(self._attributions(logits, batch), batch[2:])
+
+    def slopes(self, logits: Array, batch: Batch) -> Array:
+        found = self.objective.slopes(self._attributions(logits, batch), batch[2:])
+        # Normalising is a projection but for a constant: its adjoint takes the mean out as well.
+        found -= found.mean(axis=1, keepdims=True)
+        return found.reshape(logits.shape)
+
+    def _attributions(self, logits: Array, batch: Batch) -> Array:
+        return normalised(logits.reshape(len(logits), self.players, -1), batch[1])
 
 
 def sampled_values(
-    surrogate: Surrogate, columns: Tensor, gap: Tensor, orders: int, draw: np.random.Generator
-) -> Any:
+    surrogate: Surrogate, columns: Array, gap: Array, orders: int, draw: np.random.Generator
+) -> Array:
     """Unbiased estimates of the Shapley values, one an order, (n, orders, players, outputs)."""
-    torch: Any = optional("torch", extra="torch")
     players, n = surrogate.players.count, len(columns)
     chains = CoalitionChains.drawn(draw, n * orders, players)
-    asked = chains.coalitions.reshape(n, -1, players)
-    with torch.no_grad():
-        worths = surrogate.worths(columns, torch.from_numpy(asked)).numpy()
+    worths = surrogate.worths(columns, chains.coalitions.reshape(n, -1, players))
     outputs = worths.shape[-1]
-    full = np.repeat(gap.numpy(), orders, axis=0)
     estimates = chains.estimates(
-        worths.reshape(n * orders, -1, outputs), np.zeros(outputs, dtype=np.float32), full
+        worths.reshape(n * orders, -1, outputs),
+        np.zeros(outputs, dtype=np.float32),
+        np.repeat(gap, orders, axis=0),
     )
     return estimates.reshape(n, orders, players, outputs)
 
 
-def base_of(surrogate: Surrogate) -> Tensor:
-    """v(∅) as a tensor, shape (outputs,)."""
-    torch: Any = optional("torch", extra="torch")
-    found: Tensor = torch.from_numpy(surrogate.base.astype(np.float32))
-    return found
-
-
-def total(surrogate: Surrogate, columns: Tensor) -> Tensor:
+def total(surrogate: Surrogate, columns: Array) -> Array:
     """v(N) − v(∅), shape (n, outputs): what the attributions of each row add up to."""
-    torch: Any = optional("torch", extra="torch")
-    with torch.no_grad():
-        outputs = surrogate.head.outputs(surrogate.complete(columns))
-        found: Tensor = outputs - base_of(surrogate)
+    outputs = surrogate.head.outputs(surrogate.complete(columns))
+    found: Array = outputs - surrogate.base.astype(np.float32)
     return found
 
 
-def normalised(raw: Tensor, gap: Tensor) -> Tensor:
+def normalised(raw: Array, gap: Array) -> Array:
     """Attributions (n, players, outputs) that add up to `gap`: the rest is shared out evenly.
 
     This is the nearest point with the right sum, so it never moves further from the true values.
     """
-    return raw + ((gap - raw.sum(1)) / raw.shape[1])[:, None, :]
-
-
-def answers(network: nn.Module, seen: Tensor, gap: Tensor, players: int) -> Tensor:
-    """The attributions a network gives, normalised."""
-    return normalised(network(seen).view(len(seen), players, -1), gap)
+    found: Array = raw + ((gap - raw.sum(axis=1)) / raw.shape[1])[:, np.newaxis]
+    return found

@@ -129,10 +129,10 @@ def _orders_of(
     speed: Speed,
 ) -> NDArray[np.float64]:
     """One estimate an order, shape (orders, players, outputs)."""
-    columns = surrogate.encoding.tensor(row[np.newaxis])
+    columns = surrogate.encoding.columns(row[np.newaxis])
     gap = total(surrogate, columns)
     if surrogate.players.count == 1:
-        return np.repeat(gap.numpy()[:, np.newaxis].astype(np.float64), orders, axis=0)
+        return np.repeat(gap[:, np.newaxis].astype(np.float64), orders, axis=0)
     together = max(1, speed.batch_rows // (2 * surrogate.players.count))
     parts = [
         sampled_values(surrogate, columns, gap, min(together, orders - done), draw)[0]

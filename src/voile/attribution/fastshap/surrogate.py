@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,9 @@ from voile.attribution.fastshap.encoding import Encoding
 from voile.attribution.inputs import Columns
 from voile.attribution.players import Players
 from voile.core.errors import InvalidInput
-from voile.core.optional import optional
 from voile.core.schema import Schema
 from voile.models import Outputs, Presence, Rows, digest_of
-from voile.training import Head, TrainingHistory, arrays_of
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+from voile.training import Array, Head, Perceptron, TrainingHistory, arrays_of, with_arrays
 
 CHUNK = 1024
 """Rows a pass: their activations stay in the processor's cache."""
@@ -67,7 +63,7 @@ class Surrogate:
     encoding: Encoding
     players: Players
     head: Head
-    network: nn.Sequential
+    network: Perceptron
     feature_names: tuple[str, ...]
     output_names: tuple[str, ...]
     schema: Schema | None = None
@@ -75,10 +71,8 @@ class Surrogate:
     fidelity: Fidelity | None = None
 
     def __post_init__(self) -> None:
-        first: Any = self.network[0]
-        last: Any = self.network[-1]
         wanted = (self.encoding.width + self.players.count, len(self.output_names))
-        found = (first.in_features, last.out_features)
+        found = (self.network.inputs, self.network.outputs)
         if wanted != found:
             raise InvalidInput(
                 f"the network must take {wanted[0]} inputs (columns and players) and give "
@@ -95,15 +89,12 @@ class Surrogate:
                 f"shapes {rows.shape} and {present.shape}"
             )
         who = self._present_players(present)
-        torch: Any = optional("torch", extra="torch")
-        parts = []
-        with torch.inference_mode():
-            for start in range(0, len(rows), CHUNK):
-                part = slice(start, start + CHUNK)
-                coalitions = torch.from_numpy(who[part, np.newaxis].astype(np.float32))
-                worths = self.worths(self.encoding.tensor(rows[part]), coalitions)
-                parts.append(worths[:, 0].numpy().astype(np.float64))
-        return np.concatenate(parts)
+        found = np.empty((len(rows), len(self.output_names)))
+        for start in range(0, len(rows), CHUNK):
+            part = slice(start, start + CHUNK)
+            coalitions = who[part, np.newaxis].astype(np.float32)
+            found[part] = self.worths(self.encoding.columns(rows[part]), coalitions)[:, 0]
+        return found
 
     def predict(self, rows: Rows) -> Outputs:
         """Outputs of whole rows, shape (n, outputs)."""
@@ -137,71 +128,53 @@ class Surrogate:
         """For each input column the place of its player."""
         return self.players.owner[self.encoding.feature]
 
-    def logits(self, columns: Tensor, coalitions: Tensor, network: nn.Module) -> Tensor:
-        """The last layer for columns (n, c) and coalitions (n, k, players): (n, k, outputs)."""
-        return network(masked(columns, coalitions, self.column_player))  # type: ignore[no-any-return]
+    def masked(self, columns: Array, coalitions: Array) -> Array:
+        """The coalition layer: (x⊙m, m) for columns (n, c) and coalitions (n, k, players)."""
+        width, spread = self.encoding.width, coalitions
+        if self.players.count != width or (self.column_player != np.arange(width)).any():
+            spread = coalitions[..., self.column_player]
+        found = np.empty((*coalitions.shape[:2], self.network.inputs), dtype=np.float32)
+        np.multiply(columns[:, np.newaxis], spread, out=found[..., :width])
+        found[..., width:] = coalitions
+        return found
 
-    def worths(self, columns: Tensor, coalitions: Tensor) -> Tensor:
+    def worths(self, columns: Array, coalitions: Array) -> Array:
         """v(S) for columns (n, c) and coalitions (n, k, players), shape (n, k, outputs)."""
-        return self.head.outputs(self.logits(columns, coalitions, self.network))
+        return self.head.outputs(self.network(self.masked(columns, coalitions)))
 
     @cached_property
     def base(self) -> NDArray[np.float64]:
         """The worth of the empty coalition, the same for every row, shape (outputs,)."""
-        torch: Any = optional("torch", extra="torch")
-        with torch.inference_mode():
-            nothing = torch.zeros(1, self.encoding.width)
-            found = self.worths(nothing, torch.zeros(1, 1, self.players.count))
-        base: NDArray[np.float64] = found[0, 0].numpy().astype(np.float64)
-        return base
+        nobody = np.zeros((1, 1, self.players.count), dtype=np.float32)
+        nothing = np.zeros((1, self.encoding.width), dtype=np.float32)
+        found: NDArray[np.float64] = self.worths(nothing, nobody)[0, 0].astype(np.float64)
+        return found
 
     @cached_property
-    def complete(self) -> nn.Sequential:
+    def complete(self) -> Perceptron:
         """The network for whole rows: everybody is present, so m is a constant of the first layer.
 
         Takes columns alone, (n, c), and costs less than `worths` with full coalitions.
         """
-        torch: Any = optional("torch", extra="torch")
-        layers: list[Any] = list(self.network)
-        first, width = layers[0], self.encoding.width
-        with torch.no_grad():
-            layer = torch.nn.utils.skip_init(torch.nn.Linear, width, first.out_features)
-            layer.weight.copy_(first.weight[:, :width])
-            layer.bias.copy_(first.bias + first.weight[:, width:].sum(1))
-        network: nn.Sequential = torch.nn.Sequential(layer, *layers[1:])
-        return network.eval()
+        arrays, width = arrays_of(self.network), self.encoding.width
+        first = arrays["0.weight"]
+        arrays["0.bias"] += first[:, width:].sum(axis=1)
+        return with_arrays({**arrays, "0.weight": first[:, :width]})
 
     @cached_property
     def thought_width(self) -> int:
         """How many numbers `hidden_features` gives a row."""
-        layers: list[Any] = list(self.network)[0:-1:2]
-        return self.encoding.width + sum(int(layer.out_features) for layer in layers)
+        return self.encoding.width + sum(self.network.widths[1:-1])
 
-    def hidden_features(self, columns: Tensor) -> tuple[Tensor, Tensor]:
+    def hidden_features(self, columns: Array) -> tuple[Array, Array]:
         """Outputs of whole rows, and (columns, all hidden layers) on the way to them.
 
         The hidden layers are features that the surrogate found useful and has computed anyway.
         """
-        torch: Any = optional("torch", extra="torch")
-        found, kept = columns, [columns]
-        for place, layer in enumerate(self.complete):
-            found = layer(found)
-            kept += [found] if place % 2 else []
-        joined: Tensor = torch.cat(kept, -1)
-        return self.head.outputs(found), joined
+        *hidden, last = self.complete.seen(columns)
+        return self.head.outputs(last), np.concatenate([columns, *hidden], axis=1)
 
     def read(self, given: Any, what: str = "X") -> Rows:
         """Rows from an array, a DataFrame or a dict of columns, checked."""
         columns = Columns(self.feature_names, len(self.feature_names), self.schema)
         return columns.read(given, what)
-
-
-def masked(columns: Tensor, coalitions: Tensor, column_player: NDArray[np.intp]) -> Tensor:
-    """The coalition layer: (x⊙m, m), shape (n, k, columns + players)."""
-    torch: Any = optional("torch", extra="torch")
-    if coalitions.shape[-1] == len(column_player):
-        spread = coalitions
-    else:
-        spread = coalitions[..., torch.from_numpy(column_player)]
-    found: Tensor = torch.cat([columns[:, None, :] * spread, coalitions], -1)
-    return found

@@ -1,9 +1,12 @@
 """DP-SGD: training whose result is private for each record.
 
-Train: `fit_privately` takes a network, records, a per-record loss and `PrivateSteps` (everything
+Train: `fit_privately` takes a perceptron, records, a per-record loss and `PrivateSteps` (everything
 the guarantee depends on) and returns a `PrivateRun` with the event that an account is charged.
 Parameters move by `Sgd` or `Adam`; `Proximal` draws them to where they began (FedProx).
 `TrainingSpeed` changes no promise.
+
+Train a torch module of your own: `fit_module_privately`, the one place of training that needs
+torch. It promises the same and takes longer.
 
 Choose the clipping norm: a number, or `AdaptedNorm`, which follows the records' gradients at a
 price that is part of the event; `classifier_norm` and `surrogate_norm` choose, from the declared
@@ -11,15 +14,15 @@ rows of a client.
 
 A record with a NaN is the null record of "blank one" and adds nothing: `blank_records`.
 
-Perceptrons take the fast way (`PerceptronSum`), all other networks `ModuleSum`; both are a
-`ClippedSum`, and what they promise is written there.
+Sums of clipped gradients, `PerceptronSum` and `ModuleSum`, are a `ClippedSum`; what they promise is
+written there.
 """
 
+from voile.training.optimisers import Adam, Optimiser, Proximal, Sgd
 from voile.training.private.blanks import blank_records
-from voile.training.private.clipping import ClippedSum, FlatParameters
+from voile.training.private.clipping import ClippedSum
 from voile.training.private.loop import Prepare, fit_privately
-from voile.training.private.modules import ModuleSum
-from voile.training.private.optimisers import Adam, Optimiser, Proximal, Sgd
+from voile.training.private.modules import ModuleSum, fit_module_privately
 from voile.training.private.perceptrons import PerceptronSum
 from voile.training.private.rule import classifier_norm, surrogate_norm
 from voile.training.private.settings import AdaptedNorm, PrivateRun, PrivateSteps, TrainingSpeed
@@ -28,7 +31,6 @@ __all__ = [
     "Adam",
     "AdaptedNorm",
     "ClippedSum",
-    "FlatParameters",
     "ModuleSum",
     "Optimiser",
     "PerceptronSum",
@@ -40,6 +42,7 @@ __all__ = [
     "TrainingSpeed",
     "blank_records",
     "classifier_norm",
+    "fit_module_privately",
     "fit_privately",
     "surrogate_norm",
 ]

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.core.optional import optional
-from voile.training.loop import Batch
 
-
-def blank_records(records: Batch) -> NDArray[np.bool_]:
-    """Which records have a NaN in any of their tensors, shape (n,)."""
-    torch: Any = optional("torch", extra="torch")
-    found = torch.zeros(len(records[0]), dtype=torch.bool)
+def blank_records(records: Sequence[Any]) -> NDArray[np.bool_]:
+    """Which records have a NaN in any of their arrays (or tensors), shape (n,)."""
+    found = np.zeros(len(records[0]), dtype=np.bool_)
     for part in records:
-        found |= part.isnan().reshape(len(part), part.shape[1:].numel()).any(1)
-    blank: NDArray[np.bool_] = found.numpy()
-    return blank
+        missing = np.isnan(np.asarray(part))
+        found |= missing.any(axis=tuple(range(1, missing.ndim)))
+    return found

@@ -8,70 +8,31 @@ is not finite adds nothing, and never raises.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from voile.core.errors import InvalidInput
-from voile.core.optional import optional
-from voile.training.loop import Batch, Loss
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+from voile.training.perceptron import Array
+
+AnyBatch = TypeVar("AnyBatch", bound=tuple[Any, ...], contravariant=True)
 
 
-class ClippedSum(Protocol):
-    """Sums clipped gradients of records over one network, whose parameters lie in a flat tensor."""
+class ClippedSum(Protocol[AnyBatch]):
+    """Sums clipped gradients of records over one network, with a loss of its own."""
 
     @property
-    def total(self) -> Tensor:
+    def values(self) -> Array:
+        """The parameters, flat: a copy, which is what moves during a run."""
+
+    @property
+    def total(self) -> Array:
         """The last sum, flat."""
 
-    def add_up(self, loss: Loss, batch: Batch, norm: float) -> Tensor:
+    def add_up(self, batch: AnyBatch, norm: float) -> NDArray[Any]:
         """Overwrite `total`; the gradient norms of the records that are part of it, protected."""
 
 
-class FlatParameters:
-    """The trainable parameters of a network, copied into one flat float32 tensor.
-
-    The network is left alone until `write_back`, so a run that breaks off changes nothing.
-    """
-
-    def __init__(self, network: nn.Module) -> None:
-        torch = optional("torch", extra="torch")
-        self._trained = {n: p for n, p in network.named_parameters() if p.requires_grad}
-        if not self._trained:
-            raise InvalidInput("the network has no parameters that can be trained")
-        wrong = sorted({str(p.dtype) for p in self._trained.values() if p.dtype != torch.float32})
-        if wrong:
-            raise InvalidInput(f"parameters must be float32, found {', '.join(wrong)}")
-        self.values: Tensor = torch.cat([p.detach().reshape(-1) for p in self._trained.values()])
-        self.named = self.views(self.values)
-
-    def views(self, flat: Tensor) -> dict[str, Tensor]:
-        """The parts of another flat tensor, shaped and named like the parameters."""
-        torch: Any = optional("torch", extra="torch")
-        parts = torch.split(flat, [p.numel() for p in self._trained.values()])
-        return {
-            name: part.view(p.shape)
-            for (name, p), part in zip(self._trained.items(), parts, strict=True)
-        }
-
-    def write_back(self) -> None:
-        """Give the network these values."""
-        torch = optional("torch", extra="torch")
-        with torch.no_grad():
-            for name, parameter in self._trained.items():
-                parameter.copy_(self.named[name])
-
-
-def centred_count(norms: Tensor, norm: float) -> float:
+def centred_count(norms: NDArray[Any], norm: float) -> float:
     """Over records: +½ for one within the norm, −½ for one beyond, 0 for one that adds nothing."""
-    return int((norms <= norm).sum()) - len(norms) / 2
-
-
-def check_losses(losses: Tensor, records: int) -> None:
-    """A loss must give one figure for each record; shapes are public."""
-    if tuple(losses.shape) != (records,):
-        raise InvalidInput(
-            f"the loss must give one figure for each of {records} records, found shape "
-            f"{tuple(losses.shape)}"
-        )
+    return int(np.count_nonzero(norms <= norm)) - len(norms) / 2

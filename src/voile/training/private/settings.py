@@ -127,7 +127,7 @@ class TrainingSpeed:
     """What changes time and memory, and no promise.
 
     Args:
-        chunk: how many records' gradients are held at once, for networks that are not perceptrons.
+        chunk: how many records' gradients are held at once, for modules of torch.
         progress: told how far the work is.
     """
 

@@ -34,6 +34,7 @@ from voile.release import (
 )
 from voile.release.levels import NOISE_SHARE, Level, PrivateBackground, at_level
 from voile.release.population import Importance
+from voile.training import arrays_of
 from voile.workflows.explain.inputs import ExplanationInputs
 from voile.workflows.explain.questions import rows_digest
 from voile.workflows.explain.specification import Protect
@@ -216,7 +217,7 @@ def _needed(inputs: ExplanationInputs) -> Any:
 
 def _name(inputs: ExplanationInputs, words: str) -> str:
     """Tells explainers apart that differ in their public rows, groups or weights."""
-    learned = None if inputs.learned is None else digest_of(inputs.learned.network)
+    learned = None if inputs.learned is None else digest_of(arrays_of(inputs.learned.network))
     rows = None if inputs.background is None else rows_digest(inputs.background).hex()
     groups = {name: list(members) for name, members in (inputs.groups or {}).items()}
     tag = hashlib.sha256(json.dumps([learned, rows, groups]).encode()).hexdigest()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-import torch
 
 from voile.attribution.fastshap import (
     FastShap,
@@ -55,7 +54,6 @@ def rows(count: int, seed: int = 0) -> Rows:
 
 @cache
 def surrogate(grouped: bool = False) -> Surrogate:
-    torch.set_num_threads(1)
     return train_surrogate(
         model(),
         rows(4_000),

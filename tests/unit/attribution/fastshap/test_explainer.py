@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from tests.unit.attribution.fastshap.examples import (
     PLAN,
     SCHEMA,
@@ -17,6 +16,7 @@ from tests.unit.attribution.fastshap.examples import (
     rows,
     surrogate,
 )
+from tests.unit.training.twins import slopes_by_torch
 
 from voile.attribution.fastshap import (
     LEARNED,
@@ -33,7 +33,7 @@ from voile.attribution.fastshap import (
     train_explainer,
     train_surrogate,
 )
-from voile.attribution.fastshap.objectives import normalised
+from voile.attribution.fastshap.objectives import ShapleyLoss, normalised, total
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.randomness import Seeded
@@ -66,7 +66,7 @@ def test_attributions_add_up_to_the_last_digits(grouped: bool) -> None:
 
 def test_an_untrained_network_adds_up_as_well() -> None:
     blank = perceptron(7, (5,), 8, np.random.default_rng(0))
-    values = FastShap(surrogate(), blank.eval())(TEST).values
+    values = FastShap(surrogate(), blank)(TEST).values
     assert values.sum(axis=1) == pytest.approx(
         surrogate().predict(TEST) - surrogate().base, abs=1e-6
     )
@@ -182,7 +182,7 @@ def test_a_check_estimates_the_error_of_learned_values() -> None:
 def test_a_check_finds_wrong_explanations_and_only_those() -> None:
     sound = check(explainer(), TEST, orders=16, tolerance=0.05)
     assert sound.doubtful.mean() <= 0.05
-    blank = FastShap(surrogate(), perceptron(7, (5,), 8, np.random.default_rng(0)).eval())
+    blank = FastShap(surrogate(), perceptron(7, (5,), 8, np.random.default_rng(0)))
     assert check(blank, TEST, orders=16, tolerance=0.05).doubtful.mean() > 0.7
 
 
@@ -215,13 +215,36 @@ def test_chance_alone_is_no_reason_for_doubt(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_normalisation_meets_the_sum_and_keeps_differences() -> None:
-    raw = torch.randn(6, 4, 2, generator=torch.Generator().manual_seed(0))
-    gap = torch.ones(6, 2)
+    raw = np.random.default_rng(0).normal(size=(6, 4, 2)).astype(np.float32)
+    gap = np.ones((6, 2), dtype=np.float32)
     found = normalised(raw, gap)
-    assert found.sum(1).numpy() == pytest.approx(gap.numpy(), abs=1e-6)
-    assert (found[:, 1] - found[:, 0]).numpy() == pytest.approx(
-        (raw[:, 1] - raw[:, 0]).numpy(), abs=1e-6
-    )
+    assert found.sum(1) == pytest.approx(gap, abs=1e-6)
+    assert found[:, 1] - found[:, 0] == pytest.approx(raw[:, 1] - raw[:, 0], abs=1e-6)
+
+
+@pytest.mark.parametrize("objective", [KernelRegression(6), NoisyLabels(2)])
+def test_slopes_of_explainers_are_those_of_torch(objective: KernelRegression | NoisyLabels) -> None:
+    """Through normalisation, whose adjoint is written by hand."""
+    import torch
+
+    draw = np.random.default_rng(0)
+    columns = surrogate().encoding.columns(TEST)
+    gap = total(surrogate(), columns)
+    batch = (columns, gap, *objective.asked(surrogate(), columns, gap, draw))
+    loss, logits = ShapleyLoss(objective, 4), draw.normal(size=(len(TEST), 8)).astype(np.float32)
+    given = [torch.from_numpy(np.array(part, dtype=np.float64)) for part in batch[1:]]
+
+    def twin(raw: torch.Tensor) -> torch.Tensor:
+        shaped = raw.view(len(TEST), 4, 2)
+        attributions = shaped + ((given[0] - shaped.sum(1)) / 4)[:, None]
+        if isinstance(objective, NoisyLabels):
+            return (given[1] - attributions).square().sum((1, 2))
+        return (given[2] - given[1] @ attributions).square().sum(-1).mean(-1)
+
+    wanted = slopes_by_torch(twin, logits)
+    np.testing.assert_allclose(loss.slopes(logits, batch), wanted, rtol=0, atol=1e-5)
+    values = twin(torch.from_numpy(logits.astype(np.float64))).numpy()
+    np.testing.assert_allclose(loss.values(logits, batch), values, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("wrong", [{"orders": 1}, {"level": 0.0}, {"tolerance": -1.0}])
@@ -252,7 +275,7 @@ def test_wrong_input_is_refused() -> None:
 
 def test_nothing_here_needs_torch_to_be_imported() -> None:
     script = (
-        "import sys, voile.attribution.fastshap, voile.training\n"
+        "import sys, voile.attribution.fastshap, voile.training.private\n"
         "print({'torch', 'scipy'} & set(sys.modules))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from voile.core.row_note import KnownNote
+from voile.training import Array
+from voile.training.optimisers import Move
 
 
 class Known(np.random.Generator):
@@ -39,7 +39,10 @@ class Showing:
     """Keeps every gradient and moves nothing."""
 
     def __init__(self) -> None:
-        self.gradients: list[Tensor] = []
+        self.gradients: list[Array] = []
 
-    def over(self, _parameters: Tensor) -> Callable[[Tensor], None]:
-        return lambda gradient: self.gradients.append(gradient.clone())
+    def over(self, parameters: Array) -> Move:  # noqa: ARG002
+        def move(gradient: Array, share: float = 1.0) -> None:  # noqa: ARG001
+            self.gradients.append(gradient.copy())
+
+        return move

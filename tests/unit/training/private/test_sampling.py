@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.training.private.stubs import KnownSource
+from tests.unit.training.twins import Linear, network
 
 from voile.privacy.events import PoissonSampled, Repeated
 from voile.training.private import PrivateSteps, Sgd, fit_privately
@@ -58,9 +58,9 @@ def test_training_draws_with_exactly_the_rate_that_is_charged(rate: float) -> No
         words = Words(*divmod(math.floor(rate * 2**48) - below, 2**32))
         seen: list[int] = []
         fit_privately(
-            torch.nn.Sequential(torch.nn.Linear(1, 1)),
-            (torch.ones(4, 1),),
-            lambda network, batch: network(batch[0])[:, 0],
+            network(0, 1, 1),
+            (np.ones((4, 1), dtype=np.float32),) * 2,
+            Linear(),
             charged,
             optimiser=Sgd(0.1),
             source=KnownSource(words),

@@ -1,0 +1,72 @@
+"""What training asks of a loss: what the network sees, one figure a record, and its derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from numpy.typing import NDArray
+
+from voile.core.errors import InvalidInput
+from voile.training.heads import Distance, Head, divergence
+from voile.training.perceptron import Array
+
+Batch: TypeAlias = tuple[NDArray[Any], ...]
+"""Everything a loss needs about some records; the first axis of each array is the record."""
+Batches: TypeAlias = Callable[[], Batch]
+"""Draws the next batch."""
+
+
+class Loss(Protocol):
+    """The loss of each record. What records share (a mean, a penalty) has no place here, so that
+    gradients can be bounded record by record.
+    """
+
+    def inputs(self, batch: Batch) -> Array:
+        """What the network sees of each record: (n, inputs), or several lines, (n, k, inputs)."""
+
+    def values(self, logits: Array, batch: Batch) -> Array:
+        """One figure a record, (n,)."""
+
+    def slopes(self, logits: Array, batch: Batch) -> Array:
+        """The derivative of each figure in the record's own logits; a new array of their shape."""
+
+
+@dataclass(frozen=True, eq=False)
+class TargetLoss:
+    """How far outputs are from targets. Batch: inputs (n, inputs), targets (n, outputs)."""
+
+    head: Head
+    distance: Distance = divergence
+
+    def inputs(self, batch: Batch) -> Array:
+        return batch[0]
+
+    def values(self, logits: Array, batch: Batch) -> Array:
+        return self.distance.values(self.head, logits, batch[1])
+
+    def slopes(self, logits: Array, batch: Batch) -> Array:
+        return self.distance.slopes(self.head, logits, batch[1])
+
+
+def seen_by_network(loss: Loss, batch: Batch) -> Array:
+    """The inputs of a batch, checked; shapes are public."""
+    inputs, records = loss.inputs(batch), len(batch[0])
+    if inputs.ndim < 2 or len(inputs) != records:
+        raise InvalidInput(
+            f"the loss must give the network inputs whose first axis are its {records} records, "
+            f"found shape {inputs.shape}; put several lines of a record on the second axis"
+        )
+    return inputs
+
+
+def slopes_of(loss: Loss, logits: Array, batch: Batch) -> Array:
+    """The derivatives of a batch, checked; shapes are public."""
+    slopes = loss.slopes(logits, batch)
+    if slopes.shape != logits.shape:
+        raise InvalidInput(
+            f"the loss must give one derivative for each of the logits, shape {logits.shape}, "
+            f"found shape {slopes.shape}"
+        )
+    return slopes
