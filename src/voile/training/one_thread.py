@@ -10,7 +10,7 @@ from typing import Any
 
 _LOCK = threading.Lock()
 _inside = 0
-_limited: Any = None
+_outside: list[int] = []
 
 
 @contextmanager
@@ -20,10 +20,12 @@ def one_thread() -> Iterator[None]:
     Many may be inside at once, clients that train side by side for example; the last one to leave
     puts the number of threads back.
     """
-    global _inside, _limited
+    global _inside, _outside
     with _LOCK:
         if _inside == 0:
-            _limited = _products().limit(limits=1, user_api="blas")
+            _outside = [library.num_threads for library in _libraries()]
+            for library in _libraries():
+                library.set_num_threads(1)
         _inside += 1
     try:
         yield
@@ -31,11 +33,13 @@ def one_thread() -> Iterator[None]:
         with _LOCK:
             _inside -= 1
             if _inside == 0:
-                _limited.restore_original_limits()
+                for library, threads in zip(_libraries(), _outside, strict=True):
+                    library.set_num_threads(threads)
 
 
 @cache
-def _products() -> Any:
+def _libraries() -> tuple[Any, ...]:
+    """Those that multiply matrices for numpy, as far as they are known (not on a Mac)."""
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()
+    return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
+from voile.training.one_thread import one_thread
 
 Array: TypeAlias = NDArray[np.float32]
 
@@ -82,6 +83,7 @@ class Perceptron:
             found[part] = self.seen(lines[part])[-1]
         return found.reshape(*inputs.shape[:-1], self.outputs)
 
+    @one_thread()
     @np.errstate(all="ignore")  # lines may be protected: whatever they hold, nothing is said
     def seen(self, lines: NDArray[Any]) -> list[NDArray[Any]]:
         """What every layer says about lines (n, inputs), the last one without a rectifier."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from voile.training.optimisers import ADAM_FLOOR
 
 from tests.protecting import about, row_of
 from tests.unit.federation.toys import rounds_over
@@ -44,6 +43,7 @@ from voile.pipelines.logistic_regression import (
 from voile.privacy.accounting import Plan
 from voile.privacy.events import PoissonSampled, Repeated
 from voile.release import PUBLIC, trained_on, trained_privately
+from voile.training.optimisers import ADAM_FLOOR
 
 ROUNDS, CAP = 2, 2
 QUICK = Training(hidden=(), clipping_norm=0.5, sampling_rate=0.25, epochs=4, rate=0.2, cooling=0.3)

@@ -84,17 +84,17 @@ def _tilted(gaps: NDArray[np.float64]) -> NDArray[np.float64]:
     θ minimises log Σ exp(θ·gap) + ridge·|θ|²/2, which is convex: Newton's steps, none too long.
     """
     n, _, outputs = gaps.shape
-    theta = np.zeros((n, outputs))
-    chances = np.empty(gaps.shape[:2])
+    theta = np.zeros((n, outputs, 1))
+    chances = np.empty((*gaps.shape[:2], 1))
     for _ in range(12):
-        marks = (gaps * theta[:, np.newaxis]).sum(-1)
+        marks = gaps @ theta
         chances = np.exp(marks - marks.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
-        mean = (chances[..., np.newaxis] * gaps).sum(axis=1)
-        centred = gaps - mean[:, np.newaxis]
-        curvature = (chances[..., np.newaxis] * centred).swapaxes(1, 2) @ centred
+        mean = gaps.swapaxes(1, 2) @ chances
+        centred = gaps - mean.swapaxes(1, 2)
+        curvature = (chances * centred).swapaxes(1, 2) @ centred
         curvature += RIDGE * np.eye(outputs)
-        step = np.linalg.solve(curvature, (mean + RIDGE * theta)[..., np.newaxis])[..., 0]
+        step = np.linalg.solve(curvature, mean + RIDGE * theta)
         length = np.linalg.norm(step, axis=1, keepdims=True)
         theta -= step * np.minimum(1.0, 5.0 / np.maximum(length, 1e-12))
-    return chances
+    return chances[..., 0]

@@ -23,7 +23,7 @@ from voile.attribution.fastshap.surrogate import Surrogate
 from voile.core.errors import InvalidInput
 from voile.core.randomness import GeneratorSource
 from voile.core.schema import Rows, Schema
-from voile.training import Array, Progress, TrainingPlan
+from voile.training import Array, Progress, TrainingPlan, one_thread
 
 JUDGED: Final = 200
 VALIDATED: Final = 1_024
@@ -49,6 +49,7 @@ class Distilled:
     on_rows: Quality | None = None
 
 
+@one_thread()
 def distil(
     surrogate: Surrogate,
     schema: Schema,
