@@ -80,7 +80,7 @@ def _groups(file: Any, names: list[str], source: str) -> Iterator[Any]:
         size += group.nbytes
         _check_size(size, source)
         yield group
-    yield file.schema_arrow.empty_table().select(names)
+    yield file.read_row_groups([], columns=names)
 
 
 def _is_flat(kind: Any) -> bool:
@@ -116,12 +116,17 @@ def _cells(array: Any, protected: bool) -> RawColumn:
     kind = array.type
     if types.is_dictionary(kind):
         known = _objects([*_cells(array.dictionary, protected).tolist(), None])
-        places = array.indices.cast("int64").fill_null(len(known) - 1).to_numpy()
-        return known[np.asarray(places, dtype=np.intp)]
+        places = array.indices.cast("int64")
+        if places.null_count:
+            places = places.fill_null(len(known) - 1)
+        found: RawColumn = known[np.from_dlpack(places)]
+        return found
     if _is_text(kind):
         return _texts(array, protected)
     if types.is_integer(kind) and array.null_count:
         return _objects(array.to_pylist())
+    if (types.is_integer(kind) or types.is_floating(kind)) and not array.null_count:
+        return np.from_dlpack(array)  # `to_numpy` would import pandas
     cells: RawColumn = array.to_numpy(zero_copy_only=False)
     return cells
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
@@ -85,6 +84,8 @@ def correlation(first: Attributions, second: Attributions) -> PerRow:
 
 
 def _ranks(values: Attributions) -> Attributions:
+    from scipy.stats import rankdata
+
     return np.asarray(rankdata(np.abs(values), axis=1))
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from voile.core.errors import InvalidInput
 
@@ -38,6 +37,8 @@ class RunSummary:
 
 def summarise(figures: ArrayLike, *, generator: np.random.Generator) -> RunSummary:
     """Summary of at least two runs; the generator draws the bootstrap."""
+    from scipy import stats
+
     values = _runs(figures)
     mean, sd = float(values.mean()), float(values.std(ddof=1))
     reach = float(stats.t.ppf(0.975, len(values) - 1)) * sd / math.sqrt(len(values))
@@ -84,6 +85,8 @@ def cohens_d(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def _paired(values: NDArray[np.float64], base: NDArray[np.float64], comparisons: int) -> PairedTest:
+    from scipy import stats
+
     if values.shape != base.shape:
         raise InvalidInput(f"runs must be paired, found {len(values)} and {len(base)}")
     difference = values - base

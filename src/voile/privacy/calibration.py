@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from scipy.optimize import brentq
-
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.guarantee import Relation
 from voile.privacy.accounting import privacy_loss
@@ -125,6 +123,8 @@ def smallest_noise_in(account: Filter, event_of: EventOf) -> float:
 
 def _first_guess(stages: Sequence[NoisyStage], epsilon: float, delta: float) -> float:
     """By the central limit theorem many sampled steps look like one Gaussian release."""
+    from scipy.optimize import brentq
+
     wanted = 1 / gaussian_noise_multiplier(epsilon, delta)
 
     def excess(log_noise: float) -> float:

@@ -15,8 +15,6 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Guarantee, ProtectedUnit, Relation, RowPart
@@ -184,6 +182,9 @@ def _moments(scaled: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _joined(moments: NDArray[np.float64], schema: Schema, count: int) -> dict[str, tuple[str, ...]]:
     """Average linkage on 1 − |correlation|, down to at most `count` clusters."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+
     names = schema.feature_names
     _check_count(count, schema)
     if len(names) == 1:

@@ -10,8 +10,6 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from scipy.special import ndtri
-
 LEVEL: Final = 0.95
 
 
@@ -77,4 +75,6 @@ def half_width(noise: float, sampling: SamplingError) -> float:
 
 
 def _normal(deviation: float, risk: float) -> float:
+    from scipy.special import ndtri
+
     return float(-ndtri(risk / 2)) * deviation

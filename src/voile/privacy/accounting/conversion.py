@@ -7,11 +7,10 @@ large. The formulas hold for every order, so a search over orders that stops ear
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import log_ndtr
 
 from voile.core.errors import InvalidInput
 
@@ -32,6 +31,8 @@ def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
     mu = 1 / noise_multiplier
     if mu < 1:
         return _small_gaussian_delta(mu, epsilon)
+    from scipy.special import log_ndtr
+
     upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
     return max(0.0, math.exp(log_ndtr(upper)) - math.exp(epsilon + log_ndtr(lower)))
 
@@ -56,10 +57,8 @@ def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
     high = 1.0
     while gaussian_delta(noise_multiplier, high) > delta:
         high *= 2
-    root = brentq(
-        lambda e: gaussian_delta(noise_multiplier, e) - delta, 0.0, high, xtol=1e-14, rtol=1e-13
-    )
-    return float(root) * (1 + 1e-11)
+    root = _root(lambda e: gaussian_delta(noise_multiplier, e) - delta, 0.0, high)
+    return root * (1 + 1e-11)
 
 
 @lru_cache(maxsize=4096)
@@ -74,8 +73,7 @@ def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
         high *= 2
     while gaussian_delta(low, epsilon) <= delta:
         low /= 2
-    root = brentq(lambda z: gaussian_delta(z, epsilon) - delta, low, high, xtol=1e-14, rtol=1e-13)
-    return float(root) * (1 + 1e-10)
+    return _root(lambda z: gaussian_delta(z, epsilon) - delta, low, high) * (1 + 1e-10)
 
 
 def renyi_to_epsilon(order: float, divergence: float, delta: float) -> float:
@@ -98,8 +96,7 @@ def zcdp_to_epsilon(rho: float, delta: float) -> float:
         order = 1 + math.exp(log_excess)
         return renyi_to_epsilon(order, order * rho, delta)
 
-    best = minimize_scalar(at, bounds=(-14, 25), method="bounded", options={"xatol": 1e-9})
-    return float(best.fun)
+    return _least(at)
 
 
 @lru_cache(maxsize=4096)
@@ -111,5 +108,18 @@ def zcdp_budget(epsilon: float, delta: float) -> float:
         order = 1 + math.exp(log_excess)
         return -renyi_budget(order, epsilon, delta) / order
 
-    best = minimize_scalar(at, bounds=(-14, 25), method="bounded", options={"xatol": 1e-9})
-    return max(0.0, -float(best.fun))
+    return max(0.0, -_least(at))
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    from scipy.optimize import brentq
+
+    return float(brentq(function, low, high, xtol=1e-14, rtol=1e-13))
+
+
+def _least(function: Callable[[float], float]) -> float:
+    """The smallest value of a function of log(order − 1)."""
+    from scipy.optimize import minimize_scalar
+
+    best = minimize_scalar(function, bounds=(-14, 25), method="bounded", options={"xatol": 1e-9})
+    return float(best.fun)

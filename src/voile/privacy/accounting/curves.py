@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp
 
 from voile.core.errors import Refused
 from voile.core.guarantee import Relation
@@ -149,6 +148,8 @@ def _sampled_at(event: PoissonSampled, order: int) -> float:
 
     x = Σ_{k≥2} C(α,k)·(1−q)^{α−k}·q^k·(exp(k(k−1)/(2z²)) − 1), of which no term is negative.
     """
+    from scipy.special import gammaln, logsumexp
+
     k = np.arange(2, order + 1)
     log_binomial = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
     q, z = event.probability, event.event.noise_multiplier

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
 
 from voile.core.errors import InvalidInput
 from voile.privacy.accounting.accountants import Accountant
@@ -38,5 +37,7 @@ def trade_off(
 
 def gaussian_trade_off(noise_multiplier: float, false_positives: ArrayLike) -> NDArray[np.float64]:
     """The exact curve of one Gaussian mechanism."""
+    from scipy.special import ndtr, ndtri
+
     alpha = np.asarray(false_positives, dtype=np.float64)
     return np.asarray(ndtr(ndtri(1 - alpha) - 1 / noise_multiplier))

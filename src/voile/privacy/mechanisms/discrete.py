@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from voile.core.errors import InvalidInput
 from voile.privacy import events
@@ -83,6 +82,8 @@ class DiscreteGaussian:
         return np.array(noisy, dtype=np.int64).reshape(self.shape)
 
     def preview(self) -> NoisePreview:
+        from scipy.special import ndtri
+
         # P(noise > w) ≤ P(normal > w) for whole w: the sum over k > w of exp(−k²/(2·sigma²)) is at
         # most the integral from w, the sum over all k at least the whole integral (Poisson).
         half_width = math.ceil(float(ndtri(0.975)) * self.sigma)
@@ -91,6 +92,7 @@ class DiscreteGaussian:
 
 def _laplace_gap(scale: float) -> int:
     """The smallest g with P(difference of two ≥ g) ≤ 5 %: a tie keeps no order."""
+
     decay, rest = math.exp(-1 / scale), -math.expm1(-1 / scale)
     # P(difference = m) = (rest/(1 + decay))²·decay^m·(m + (1 + decay²)/(1 − decay²)), summed up.
     ties = (1 + decay**2) / (rest * (1 + decay))
@@ -107,6 +109,7 @@ def _laplace_gap(scale: float) -> int:
 
 
 def _gaussian_deviation(sigma: float) -> float:
+
     if sigma > _WIDE:  # equal to sigma in every digit of a float
         return sigma
     steps, masses = _gaussian_law(sigma)
@@ -115,6 +118,8 @@ def _gaussian_deviation(sigma: float) -> float:
 
 def _gaussian_gap(sigma: float) -> int:
     """The smallest g with P(difference of two ≥ g) ≤ 5 %: a tie keeps no order."""
+    from scipy.special import ndtri
+
     if sigma > _WIDE:  # the difference is a discrete Gaussian too, whose tail sums are convex
         return math.ceil(float(ndtri(0.95)) * math.sqrt(2) * sigma + 0.5)
     steps, masses = _gaussian_law(sigma)

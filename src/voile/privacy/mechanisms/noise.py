@@ -15,7 +15,6 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from voile.core import randomness
 from voile.core.errors import InvalidInput
@@ -96,6 +95,8 @@ class LaplaceMechanism:
         return randomness.laplace(checked_values(values, self.shape, self.bounds), self.scale)
 
     def preview(self) -> NoisePreview:
+        from scipy.optimize import brentq
+
         # P(|noise| > w) = e^(−w/b); P(difference of two > g) = e^(−g/b)(2 + g/b)/4.
         gap = brentq(lambda g: math.exp(-g) * (2 + g) / 4 - 0.05, 0, 10)
         return NoisePreview(
