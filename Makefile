@@ -1,30 +1,44 @@
 # `make demo` and `make test` each work from nothing on a machine with Python 3.11 and make.
 PYTHON ?= python3.11
 BIN := .venv/bin
+LIGHT := .venv/.light
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint suite bench docs
 
 help:
-	@echo "make demo    create the environment if needed, then run the main job on built-in defaults"
-	@echo "make test    create the environment if needed, then lint and run the whole test suite"
+	@echo "make demo    install what the main job needs, if it is missing, and run it on built-in defaults"
+	@echo "make test    install everything, if it is missing, then lint and run the whole test suite"
 	@echo "make lint    style, types and the import contract"
 	@echo "make bench   measure voile beside its peers; writes results/*.json"
 	@echo "make docs    build the documentation into site/"
 
-# Created once; made anew only when what it is made from changes. The stamp is written last, so an
-# interrupted installation is never mistaken for a finished one.
-$(READY): pyproject.toml constraints.txt
-	@echo "voile: creating the environment in .venv (about 2.6 GB, a few minutes, once)"
-	@$(PYTHON) -m venv --clear .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --upgrade pip
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+# One environment in two steps: what the main job needs, then everything else on top of it. Each is
+# made once, and again only when what it is made from changes. Stamps are written last, so an
+# interrupted installation is never mistaken for a finished one; nothing is taken out again, so
+# neither command undoes what the other has installed.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+$(LIGHT): pyproject.toml constraints.txt
+	@echo "voile: what the main job needs goes into .venv (about LIGHT_SIZE, LIGHT_TIME, once)"
+	@$(PYTHON) -m venv .venv
+	@$(INSTALL) --upgrade pip
+	@$(INSTALL) -e '.[demo]'
+	@$(BIN)/python -m pip check
+	@touch $(LIGHT)
+	@echo "voile: ready"
+
+# torch comes in a CPU build and in one with gigabytes of CUDA libraries, which nothing here uses:
+# `PIP_EXTRA_INDEX_URL=... make test` with PyTorch's index of CPU builds takes the small one.
+$(READY): $(LIGHT)
+	@echo "voile: everything else goes into .venv (about FULL_SIZE with the CPU build of torch, FULL_TIME, once)"
+	@$(INSTALL) -e '.[all,dev]'
 	@$(BIN)/python -m pip check
 	@touch $(READY)
 	@echo "voile: environment ready"
 
-demo: $(READY)
+demo: $(LIGHT)
 	@$(BIN)/voile demo
 
 test: lint suite

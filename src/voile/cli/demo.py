@@ -34,15 +34,17 @@ def demo(
     Needs no file, no network and no account. Everything that the report shows is covered by a
     privacy guarantee; what the data are really like is known, so it is compared with the truth.
     """
+    from voile.training import one_thread
     from voile.workflows.demo import DELTA, run
 
-    result = run(
-        output,
-        rows_per_hospital=rows,
-        rounds_seen=rounds_line(DELTA),
-        steps_seen=steps_line,
-        say=say,
-    )
+    with one_thread():
+        result = run(
+            output,
+            rows_per_hospital=rows,
+            rounds_seen=rounds_line(DELTA),
+            steps_seen=steps_line,
+            say=say,
+        )
     if as_json:
         print_json(_facts(result))
     else:

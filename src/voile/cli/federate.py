@@ -36,6 +36,7 @@ def federate(
     A run that was broken off is continued by the same command. A run that is complete is not
     trained again: its budget is spent.
     """
+    from voile.training import one_thread
     from voile.workflows.federate import federate as run
     from voile.workflows.federate import read_job
     from voile.workflows.public_example import EXAMPLE
@@ -43,7 +44,9 @@ def federate(
     from voile.workflows.workspace import release_name
 
     job = read_job(config)
-    done = run(job, rounds_seen=rounds_line(job.agreement.delta), steps_seen=steps_line, say=say)
+    seen = rounds_line(job.agreement.delta)
+    with one_thread():
+        done = run(job, rounds_seen=seen, steps_seen=steps_line, say=say)
     report, found = write_report(done.artefact), quality(done.artefact)
     promised = done.artefact.guarantees[0]
     if as_json:
