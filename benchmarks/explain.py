@@ -42,7 +42,7 @@ from voile.ledger import Children, Ledger, Opening
 from voile.ledger.tables import BALANCES
 from voile.models import Box, Rows, wrap
 from voile.release import PUBLIC, ClippedRelease, PostProcessed, trained_privately
-from voile.training import TrainingPlan
+from voile.training import TrainingPlan, one_thread
 from voile.workflows.budget import open_budget
 from voile.workflows.custody import PARTS, Custody, Place
 from voile.workflows.explain import (
@@ -74,16 +74,10 @@ TRAINED = Guarantee(
 
 
 def run() -> None:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         learned = explainer()
         figures = [*single(learned, known=False), *single(learned, known=True)]
         figures += [*strangers(learned), forced_write(), *million(learned)]
-    finally:
-        torch.set_num_threads(before)
     write("explain", "the sum of its parts, measured alone in the same run", figures, seed=SEED)
 
 

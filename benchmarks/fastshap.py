@@ -29,7 +29,7 @@ from voile.attribution.fastshap import (
 from voile.core.randomness import Seeded
 from voile.evaluation import cosine_similarity, r_squared
 from voile.models import Rows
-from voile.training import TrainingPlan, perceptron
+from voile.training import Softmax, TrainingPlan, one_thread, perceptron
 
 SEED = 0
 FEATURES = 12
@@ -38,19 +38,13 @@ PICTURE = ROOT / "docs" / "learned-explainers.png"
 
 
 def run() -> None:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # the explainer's own threads work side by side
-    try:
+    at_hand = bool(os.environ.get("VOILE_DATA"))
+    with one_thread():  # the explainer's own threads work side by side
         figures = speed()
-        at_hand = bool(os.environ.get("VOILE_DATA"))
         if at_hand:
             figures += growth()
         else:
             print("the Dutch census is not at hand (VOILE_DATA): no figures on quality")
-    finally:
-        torch.set_num_threads(before)
     write(
         "fastshap",
         "learned explanations beside exact ones",
@@ -70,14 +64,14 @@ def _checksum() -> str:
 
 
 def speed() -> list[Figure]:
-    import torch
-
     draw = np.random.default_rng(SEED)
     background = draw.normal(size=(100, FEATURES))
     network = perceptron(FEATURES, (64, 64), 2, draw)
-    with torch.no_grad():
-        network.get_parameter("4.weight").normal_(generator=torch.Generator().manual_seed(SEED))
-    model = torch.nn.Sequential(network, torch.nn.Softmax(-1)).eval()
+    network.layers[-1].weight[:] = draw.normal(size=(2, 64))
+
+    def model(given: Rows) -> Any:
+        return Softmax().outputs(network(given))
+
     rows = draw.normal(size=(400_000, FEATURES))
     short = TrainingPlan(steps=20, hidden=(64, 64))
     surrogate = train_surrogate(model, rows[:2_000], source=Seeded(SEED), plan=short)
@@ -124,17 +118,11 @@ def rate(
 
 
 def shap_kernel(model: Any, background: Rows) -> Callable[[Rows], Any]:
-    import torch
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import shap
 
-    def predict(rows: Rows) -> Any:
-        with torch.inference_mode():
-            return model(torch.from_numpy(rows.astype(np.float32))).numpy()
-
-    explainer = shap.KernelExplainer(predict, background)
+    explainer = shap.KernelExplainer(model, background)
     return lambda rows: explainer.shap_values(rows, silent=True)
 
 

@@ -48,6 +48,7 @@ from voile.pipelines.private_explainer import (
     split_total,
 )
 from voile.privacy.events import PrivacyEvent
+from voile.training import one_thread
 
 SEED, ROWS, CAP = 0, 600, 1_000
 TRAINING = {
@@ -57,14 +58,8 @@ TRAINING = {
 
 
 def run() -> None:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         figures = [*rounds(), *growth(), memory(), *_dutch()]
-    finally:
-        torch.set_num_threads(before)
     peer = "the clients' training alone, in the same round"
     write("federation", peer, figures, seed=SEED, unit="CPU time of one thread; memory at its peak")
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-import torch
 from benchmarks.harness import Figure, compare, write
 
 from experiments.clipping_rule.setting import CLIENTS, DELTA, EPSILON, Way, case, trained
@@ -76,7 +75,6 @@ def shown(found: Sequence[Score]) -> list[Figure]:
 
 
 def main() -> int:
-    torch.set_num_threads(1)
     found = []
     for name in CLIENTS:
         for score in scores(name):

@@ -8,13 +8,12 @@ from functools import cache, cached_property
 from typing import Any, Final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from voile import datasets
 from voile.attribution.fastshap import Surrogate, exact_values
 from voile.attribution.fastshap.encoding import Encoding
+from voile.attribution.fastshap.imitation import CoalitionLoss
 from voile.attribution.players import Players
 from voile.core.guarantee import Relation
 from voile.core.randomness import Seeded
@@ -22,9 +21,13 @@ from voile.datasets import Dataset
 from voile.evaluation import cosine_similarity
 from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.training import (
+    Array,
     Batch,
+    Distance,
     Loss,
+    Perceptron,
     Softmax,
+    TargetLoss,
     TrainingPlan,
     arrays_of,
     divergence,
@@ -42,7 +45,7 @@ EPSILON, DELTA = 1.0, 1e-5
 BATCH, STEPS, PARTICIPATIONS = 300, 80, 2
 RATES: Final = {"classifier": 0.1, "surrogate": 0.02}
 COOLING: Final = {"classifier": 0.1, "surrogate": 1.0}
-LOSSES: Final = {"divergence": divergence, "squared": squared_distance}
+LOSSES: Final[Mapping[str, Distance]] = {"divergence": divergence, "squared": squared_distance}
 HELD_OUT, JUDGED = 4_000, 40
 CLIENTS: Final[Mapping[str, Mapping[int, int]]] = {
     "adult": {1_000: 8, 5_000: 8, 20_000: 2},
@@ -79,8 +82,7 @@ class Lesson:
             return None
 
         def fresh(batch: Batch) -> Batch:
-            drawn = uniform_sizes(draw, (len(batch[0]), LINES), self.players)
-            return *batch, torch.from_numpy(drawn)
+            return *batch, uniform_sizes(draw, (len(batch[0]), LINES), self.players)
 
         return fresh
 
@@ -102,15 +104,15 @@ class Case:
         return Players.of(self.data.schema.feature_names, None)
 
     @cached_property
-    def columns(self) -> Tensor:
-        return self.encoding.tensor(self.data.rows)
+    def columns(self) -> Array:
+        return self.encoding.columns(self.data.rows)
 
     @cached_property
-    def labels(self) -> Tensor:
-        return nn.functional.one_hot(torch.from_numpy(self.data.labels).long(), 2).float()
+    def labels(self) -> Array:
+        return np.eye(2, dtype=np.float32)[self.data.labels.astype(np.intp)]
 
     @cached_property
-    def box(self) -> nn.Sequential:
+    def box(self) -> Perceptron:
         """A classifier trained without privacy on everything but the rows held out."""
         draw = np.random.default_rng(1)
         made = perceptron(self.encoding.width, HIDDEN["classifier"], 2, draw)
@@ -119,10 +121,10 @@ class Case:
         return made
 
     @cached_property
-    def answers(self) -> Tensor:
-        return HEAD.outputs(self.box(self.columns)).detach()
+    def answers(self) -> Array:
+        return HEAD.outputs(self.box(self.columns))
 
-    def surrogate(self, network: nn.Sequential) -> Surrogate:
+    def surrogate(self, network: Perceptron) -> Surrogate:
         schema = self.data.schema
         return Surrogate(
             self.encoding, self.players, HEAD, network, schema.feature_names, ("no", "yes"), schema
@@ -140,7 +142,7 @@ class Case:
         fit(made, lambda: fresh(more()), self.loss("surrogate", "divergence"), _PLAN)
         return self.values(made)
 
-    def values(self, network: nn.Sequential) -> NDArray[np.float64]:
+    def values(self, network: Perceptron) -> NDArray[np.float64]:
         found = exact_values(self.surrogate(network), self.data.rows[:JUDGED])
         return np.asarray(found.values[..., 1])
 
@@ -153,30 +155,20 @@ class Case:
         return Lesson(task, clients, self.encoding.width + extra, self.players.count)
 
     def loss(self, task: str, name: str) -> Loss:
-        measure, blank = LOSSES[name], None
-        if task == "surrogate":
-            width = self.encoding.width + self.players.count
-            blank = self.surrogate(perceptron(width, (), 2, np.random.default_rng(0)))
+        if task == "classifier":
+            return TargetLoss(HEAD, LOSSES[name])
+        width = self.encoding.width + self.players.count
+        blank = self.surrogate(perceptron(width, (), 2, np.random.default_rng(0)))
+        return CoalitionLoss(blank, LOSSES[name])
 
-        def of_labels(network: nn.Module, batch: Batch) -> Tensor:
-            return measure(HEAD, network(batch[0]), batch[1])
-
-        def of_answers(network: nn.Module, batch: Batch) -> Tensor:
-            columns, targets, coalitions = batch
-            logits = blank.logits(columns, coalitions, network)  # type: ignore[union-attr]
-            return measure(HEAD, logits, targets[:, None].expand_as(logits)).mean(1)
-
-        return of_labels if task == "classifier" else of_answers
-
-    def judge(self, task: str, network: nn.Sequential) -> dict[str, float]:
+    def judge(self, task: str, network: Perceptron) -> dict[str, float]:
         """Figures on rows held out."""
         if task == "surrogate":
             return {"cosine": float(cosine_similarity(self.values(network), self.reference).mean())}
-        with torch.no_grad():
-            logits = network(self.columns[:HELD_OUT])
-        losses = divergence(HEAD, logits, self.labels[:HELD_OUT])
+        logits = network(self.columns[:HELD_OUT])
+        losses = divergence.values(HEAD, logits, self.labels[:HELD_OUT])
         right = logits.argmax(1) == self.labels[:HELD_OUT].argmax(1)
-        return {"accuracy": float(right.double().mean()), "loss": float(losses.mean())}
+        return {"accuracy": float(right.mean()), "loss": float(losses.mean())}
 
 
 @cache
@@ -192,7 +184,7 @@ def case(name: str, size: int) -> Case:
     return Case(data.take(order), size, clients)
 
 
-def trained(given: Case, task: str, way: Way | None, seed: int) -> nn.Sequential:
+def trained(given: Case, task: str, way: Way | None, seed: int) -> Perceptron:
     """One federation, averaged after each round; without a way, without privacy."""
     lesson, rate = given.lesson(task), min(max(BATCH / given.size, 0.02), 0.25)
     stage = NoisyStage(rate, STEPS * PARTICIPATIONS)
@@ -212,7 +204,7 @@ def trained(given: Case, task: str, way: Way | None, seed: int) -> nn.Sequential
         before, changes = arrays_of(network), []
         cooled = RATES[task] * COOLING[task] ** (number / max(len(rounds) - 1, 1))
         for client in chosen:
-            made = with_arrays(before).train()
+            made = with_arrays(before)
             fit_privately(
                 made,
                 lesson.clients[client],
@@ -243,8 +235,8 @@ def _rounds(clients: int, draw: np.random.Generator) -> Iterator[NDArray[np.intp
 
 def _batches(records: Batch, draw: np.random.Generator) -> Any:
     def more() -> Batch:
-        places = torch.from_numpy(draw.integers(0, len(records[0]), _PLAN.batch_rows))
-        return tuple(tensor[places] for tensor in records)
+        places = draw.integers(0, len(records[0]), _PLAN.batch_rows)
+        return tuple(part[places] for part in records)
 
     return more
 

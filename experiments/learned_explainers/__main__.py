@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from benchmarks.harness import Figure
 
 from experiments.learned_explainers.setting import Case, at_least, case, shown, write
@@ -147,7 +146,6 @@ EXPERIMENTS: dict[str, Callable[[], None]] = {
 
 
 def main() -> int:
-    torch.set_num_threads(1)
     chosen = sys.argv[1:] or list(EXPERIMENTS)
     unknown = sorted(set(chosen) - set(EXPERIMENTS))
     if unknown:

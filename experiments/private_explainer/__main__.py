@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-import torch
 from benchmarks.harness import Figure, write
 
 from experiments.private_explainer.setting import TRAINING, Split
@@ -41,7 +40,6 @@ SMALLER_IS_BETTER: Final = ("l2", "faithfulness difference")
 
 
 def main() -> None:
-    torch.set_num_threads(1)
     published = [_run(seed, _as_published) for seed in SEEDS]
     total = [_run(seed, _one_total) for seed in SEEDS_AT_ONE_TOTAL]
     name = "(1, 1e-3) each"

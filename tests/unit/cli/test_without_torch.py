@@ -86,10 +86,10 @@ def names_torch(file: Path) -> bool:
         elif isinstance(node, ast.Call | ast.Subscript):
             asked = isinstance(node, ast.Subscript) or ast.unparse(node.func) == "optional"
             parts = node.args if isinstance(node, ast.Call) else [node.slice]
-            found = [p.value for p in parts if asked and isinstance(p, ast.Constant)]
+            found = [str(p.value) for p in parts if asked and isinstance(p, ast.Constant)]
         else:
             continue
-        if any(str(name).partition(".")[0] == "torch" for name in found):
+        if any(name.partition(".")[0] == "torch" for name in found):
             return True
     return False
 
