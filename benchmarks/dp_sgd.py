@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Figure, alternate, compare, write
+from voile.core.one_thread import one_thread
 from voile.core.randomness import GeneratorSource, Seeded, StreamCipher
 from voile.training import (
     Array,
@@ -25,7 +26,6 @@ from voile.training import (
     Softmax,
     TargetLoss,
     divergence,
-    one_thread,
     perceptron,
 )
 from voile.training.private import Adam, PrivateSteps, fit_module_privately, fit_privately

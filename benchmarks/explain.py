@@ -35,6 +35,7 @@ from voile.attribution import FastShap
 from voile.attribution.fastshap import EXPLAINER_PLAN, train_explainer, train_surrogate
 from voile.audit_log import AuditLog, RowTree, explanation_bytes, explanation_rows
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
+from voile.core.one_thread import one_thread
 from voile.core.randomness import Seeded
 from voile.core.storage import Transaction, open_storage
 from voile.datasets import clinic_federation
@@ -42,7 +43,7 @@ from voile.ledger import Children, Ledger, Opening
 from voile.ledger.tables import BALANCES
 from voile.models import Box, Rows, wrap
 from voile.release import PUBLIC, ClippedRelease, PostProcessed, trained_privately
-from voile.training import TrainingPlan, one_thread
+from voile.training import TrainingPlan
 from voile.workflows.budget import open_budget
 from voile.workflows.custody import PARTS, Custody, Place
 from voile.workflows.explain import (

@@ -26,10 +26,11 @@ from voile.attribution.fastshap import (
     train_explainer,
     train_surrogate,
 )
+from voile.core.one_thread import one_thread
 from voile.core.randomness import Seeded
 from voile.evaluation import cosine_similarity, r_squared
 from voile.models import Rows
-from voile.training import Softmax, TrainingPlan, one_thread, perceptron
+from voile.training import Softmax, TrainingPlan, perceptron
 
 SEED = 0
 FEATURES = 12

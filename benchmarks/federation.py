@@ -22,6 +22,7 @@ import numpy as np
 
 from benchmarks.harness import Figure, alternate, compare, write
 from voile import Protected, ProtectedUnit, Relation
+from voile.core.one_thread import one_thread
 from voile.core.randomness import GeneratorSource, Seeded
 from voile.datasets import clinic_federation
 from voile.federation import (
@@ -48,7 +49,6 @@ from voile.pipelines.private_explainer import (
     split_total,
 )
 from voile.privacy.events import PrivacyEvent
-from voile.training import one_thread
 
 SEED, ROWS, CAP = 0, 600, 1_000
 TRAINING = {

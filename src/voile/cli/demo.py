@@ -34,7 +34,7 @@ def demo(
     Needs no file, no network and no account. Everything that the report shows is covered by a
     privacy guarantee; what the data are really like is known, so it is compared with the truth.
     """
-    from voile.training import one_thread
+    from voile.core.one_thread import one_thread
     from voile.workflows.demo import DELTA, run
 
     with one_thread():

@@ -36,7 +36,7 @@ def federate(
     A run that was broken off is continued by the same command. A run that is complete is not
     trained again: its budget is spent.
     """
-    from voile.training import one_thread
+    from voile.core.one_thread import one_thread
     from voile.workflows.federate import federate as run
     from voile.workflows.federate import read_job
     from voile.workflows.public_example import EXAMPLE

@@ -11,6 +11,7 @@ import numpy as np
 
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.one_thread import one_thread
 from voile.core.randomness import GeneratorSource
 from voile.federation.arrays import Arrays, Shapes, shapes_of
 from voile.federation.messages import Instruction
@@ -18,17 +19,16 @@ from voile.federation.task import Fitted, Unprotected
 from voile.pipelines.objectives import TrainingBatches, TrainingObjective, start_of
 from voile.pipelines.tables import TableRecords
 from voile.privacy.events import PrivacyEvent
-from voile.training import (
+from voile.training import Perceptron, PlainSteps, arrays_of, with_arrays
+from voile.training.private import (
     Adam,
+    AdaptedNorm,
     Optimiser,
-    Perceptron,
-    PlainSteps,
+    PrivateSteps,
     Proximal,
-    arrays_of,
-    one_thread,
-    with_arrays,
+    blank_records,
+    fit_privately,
 )
-from voile.training.private import AdaptedNorm, PrivateSteps, blank_records, fit_privately
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ Make one: `perceptron` (a `Perceptron`, in numpy); its answers are read through 
 
 Train one: `fit` takes a network, a source of batches and a per-record `Loss`, follows a
 `TrainingPlan` (steps, batch, one-cycle rate) and returns a `TrainingHistory`. `TargetLoss` compares
-outputs with targets by a `Distance`: `divergence` or `squared_distance`. Single steps:
-`PlainSteps`, with `Sgd` or `Adam` (an `Optimiser`), perhaps within `Proximal`. `one_thread` keeps
-sums in one order.
+outputs with targets by a `Distance`: `divergence` or `squared_distance`. Single steps: `PlainSteps`
+with an optimiser of `voile.training.private`.
 
 Draw coalitions: `uniform_sizes` (surrogates), `kernel_pairs` (Shapley regressions),
 `CoalitionChains` (unbiased Shapley estimates from permutations).
@@ -28,16 +27,12 @@ from voile.training.heads import (
     divergence,
     squared_distance,
 )
-from voile.training.loop import PlainSteps, fit, mean_loss
+from voile.training.loop import PlainSteps, fit, mean_loss, one_cycle
 from voile.training.losses import Batch, Batches, Loss, TargetLoss
-from voile.training.one_thread import one_thread
-from voile.training.optimisers import Adam, Optimiser, Proximal, Sgd
 from voile.training.perceptron import Array, Perceptron, arrays_of, perceptron, with_arrays
 from voile.training.plan import Progress, TrainingHistory, TrainingPlan, TrainingPoint
-from voile.training.schedule import one_cycle
 
 __all__ = [
-    "Adam",
     "Array",
     "Batch",
     "Batches",
@@ -46,12 +41,9 @@ __all__ = [
     "Head",
     "Identity",
     "Loss",
-    "Optimiser",
     "Perceptron",
     "PlainSteps",
     "Progress",
-    "Proximal",
-    "Sgd",
     "Sigmoid",
     "Softmax",
     "TargetLoss",
@@ -64,7 +56,6 @@ __all__ = [
     "kernel_pairs",
     "mean_loss",
     "one_cycle",
-    "one_thread",
     "perceptron",
     "squared_distance",
     "uniform_sizes",

@@ -92,5 +92,4 @@ class CoalitionChains:
         path[:, 0], path[:, -1] = empty - full, full - empty
         path /= 2
         steps = path[:, 1:] - path[:, :-1]
-        found: NDArray[np.float32] = steps[np.arange(n)[:, np.newaxis], self.place]
-        return found
+        return steps[np.arange(n)[:, np.newaxis], self.place]

@@ -14,6 +14,7 @@ how hard one record can pull:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -57,8 +58,7 @@ class Softmax:
         """Probabilities: they add up to 1."""
         return targets
 
-    def outputs(self, logits: NDArray[Any]) -> NDArray[Any]:
-        return self.means(logits)
+    outputs = means
 
     def divergence(self, logits: Array, wanted: Array) -> Array:
         """KL(target ‖ outputs)."""
@@ -116,8 +116,7 @@ class Identity:
         return logits
 
     def wanted(self, targets: Array) -> Array:
-        found: Array = (targets - self.centre) / self.spread
-        return found
+        return (targets - self.centre) / self.spread
 
     def outputs(self, logits: NDArray[Any]) -> NDArray[Any]:
         found: NDArray[Any] = self.centre + self.spread * logits
@@ -131,47 +130,36 @@ class Identity:
         return slopes
 
 
-class Distance(Protocol):
-    """How far outputs are from targets, line by line."""
-
-    def values(self, head: Head, logits: Array, targets: Array) -> Array:
-        """One figure a line."""
-
-    def slopes(self, head: Head, logits: Array, targets: Array) -> Array:
-        """Its derivative in the logits, in their shape; a new array."""
-
-
 @dataclass(frozen=True)
-class Divergence:
-    """Kullback-Leibler divergence of the outputs from the targets."""
+class Distance:
+    """How far outputs are from targets, line by line, given head, logits and targets.
 
-    def values(self, head: Head, logits: Array, targets: Array) -> Array:
-        return head.divergence(logits, head.wanted(targets))
+    Args:
+        values: one figure a line.
+        slopes: its derivative in the logits, in their shape; a new array.
+    """
 
-    def slopes(self, head: Head, logits: Array, targets: Array) -> Array:
-        found: Array = head.means(logits) - head.wanted(targets)
-        return found
-
-
-@dataclass(frozen=True)
-class SquaredDistance:
-    """Squared distance of outputs and targets, in the head's units; single records pull less."""
-
-    def values(self, head: Head, logits: Array, targets: Array) -> Array:
-        found: Array = np.square(head.means(logits) - head.wanted(targets)).sum(axis=-1)
-        return found
-
-    def slopes(self, head: Head, logits: Array, targets: Array) -> Array:
-        means = head.means(logits)
-        found: Array = 2 * head.back(means, means - head.wanted(targets))
-        return found
+    values: Callable[[Head, Array, Array], Array]
+    slopes: Callable[[Head, Array, Array], Array]
 
 
-divergence: Final = Divergence()
-squared_distance: Final = SquaredDistance()
+def _squared_slopes(head: Head, logits: Array, targets: Array) -> Array:
+    means = head.means(logits)
+    return head.back(means, 2 * (means - head.wanted(targets)))
+
+
+divergence: Final = Distance(
+    lambda head, logits, targets: head.divergence(logits, head.wanted(targets)),
+    lambda head, logits, targets: head.means(logits) - head.wanted(targets),
+)
+"""Kullback-Leibler divergence of the outputs from the targets."""
+squared_distance: Final = Distance(
+    lambda head, logits, targets: np.square(head.means(logits) - head.wanted(targets)).sum(axis=-1),
+    _squared_slopes,
+)
+"""Squared distance of outputs and targets, in the head's units; single records pull less."""
 
 
 def _entropy(share: Array) -> Array:
     """share·log(share), which is 0 at 0."""
-    found: Array = share * np.log(np.where(share > 0, share, 1))
-    return found
+    return share * np.log(np.where(share > 0, share, 1))

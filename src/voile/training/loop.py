@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import time
+from typing import Final
 
 from voile.core.errors import InvalidInput
-from voile.training.losses import Batch, Batches, Loss, seen_by_network, slopes_of
-from voile.training.one_thread import one_thread
+from voile.core.one_thread import one_thread
+from voile.training.losses import Batch, Batches, Loss, slopes_of
 from voile.training.optimisers import Adam, Optimiser
-from voile.training.perceptron import Array, Backward, Perceptron
+from voile.training.perceptron import Backward, Perceptron
 from voile.training.plan import Progress, TrainingHistory, TrainingPlan, TrainingPoint
-from voile.training.schedule import one_cycle
+
+WARM_UP: Final = 0.2
+START: Final = 1 / 25
+END: Final = 1e-4
 
 
 class PlainSteps:
@@ -22,7 +27,7 @@ class PlainSteps:
 
     def step(self, batch: Batch, share: float = 1.0) -> float:
         """The mean loss before the step, which uses this share of the full rate."""
-        logits = self._passes.logits(seen_by_network(self._loss, batch))
+        logits = self._passes.logits(self._loss.inputs(batch))
         mean = float(self._loss.values(logits, batch).mean())
         slopes = slopes_of(self._loss, logits, batch)
         slopes /= len(slopes)
@@ -80,18 +85,31 @@ class _Best:
     """The weights with the lowest validation loss so far; without validation, the last ones."""
 
     def __init__(self, network: Perceptron) -> None:
-        self._network = network
-        self._loss, self._step = float("inf"), 0
-        self._values: Array | None = None
+        self._network, self._loss, self._step = network, math.inf, 0
+        self._values = network.values
 
     def consider(self, point: TrainingPoint) -> None:
-        if point.validation_loss is None:
-            self._step = point.step
-        elif point.validation_loss < self._loss:
-            self._loss, self._step = point.validation_loss, point.step
+        loss = -point.step if point.validation_loss is None else point.validation_loss
+        if loss < self._loss:
+            self._loss, self._step = loss, point.step
             self._values = self._network.values.copy()
 
     def restore(self) -> int:
-        if self._values is not None:
-            self._network.values[:] = self._values
+        self._network.values[:] = self._values
         return self._step
+
+
+def one_cycle(step: int, steps: int, peak: float) -> float:
+    """The rate of a step, counted from 0: up to the peak along a cosine, then down to almost 0.
+
+    A high rate in the middle finds a good region, the long way down averages the noise of the
+    batches out. Both are needed: targets here are noisy by design.
+    """
+    turn = WARM_UP * steps
+    if step < turn:
+        return _between(START * peak, peak, step / turn)
+    return _between(peak, END * peak, (step - turn) / max(steps - 1 - turn, 1))
+
+
+def _between(start: float, end: float, share: float) -> float:
+    return end + (start - end) * (1 + math.cos(math.pi * min(share, 1.0))) / 2

@@ -50,23 +50,12 @@ class TargetLoss:
         return self.distance.slopes(self.head, logits, batch[1])
 
 
-def seen_by_network(loss: Loss, batch: Batch) -> Array:
-    """The inputs of a batch, checked; shapes are public."""
-    inputs, records = loss.inputs(batch), len(batch[0])
-    if inputs.ndim < 2 or len(inputs) != records:
-        raise InvalidInput(
-            f"the loss must give the network inputs whose first axis are its {records} records, "
-            f"found shape {inputs.shape}; put several lines of a record on the second axis"
-        )
-    return inputs
-
-
 def slopes_of(loss: Loss, logits: Array, batch: Batch) -> Array:
-    """The derivatives of a batch, checked; shapes are public."""
-    slopes = loss.slopes(logits, batch)
-    if slopes.shape != logits.shape:
+    """The derivatives of a batch, checked: they must be those of its records. Shapes are public."""
+    slopes = loss.slopes(logits, batch) if len(logits) == len(batch[0]) else None
+    if slopes is None or slopes.shape != logits.shape:
         raise InvalidInput(
-            f"the loss must give one derivative for each of the logits, shape {logits.shape}, "
-            f"found shape {slopes.shape}"
+            f"the loss must give inputs and derivatives whose first axis are its {len(batch[0])} "
+            f"records (several lines of a record on the second), found logits {logits.shape}"
         )
     return slopes

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
-from voile.training.one_thread import one_thread
+from voile.core.one_thread import one_thread
 
 Array: TypeAlias = NDArray[np.float32]
 
@@ -85,11 +85,15 @@ class Perceptron:
 
     @one_thread()
     @np.errstate(all="ignore")  # lines may be protected: whatever they hold, nothing is said
-    def seen(self, lines: NDArray[Any]) -> list[NDArray[Any]]:
-        """What every layer says about lines (n, inputs), the last one without a rectifier."""
+    def seen(self, lines: NDArray[Any], into: list[Array] | None = None) -> list[NDArray[Any]]:
+        """What every layer says about lines (n, inputs), the last one without a rectifier.
+
+        `into` holds a place for each, with room for n lines at least.
+        """
         found = []
         for place, layer in enumerate(self.layers):
-            lines = lines @ layer.weight.T
+            out = None if into is None else into[place][: len(lines)]
+            lines = np.matmul(lines, layer.weight.T, out=out)
             lines += layer.bias
             if place < len(self.layers) - 1:
                 np.maximum(lines, 0, out=lines)
@@ -181,14 +185,7 @@ class Backward:
         lines = inputs.reshape(-1, self._network.inputs)
         if len(lines) > len(self._ones):
             self._grow(len(lines))
-        self._seen = [lines]
-        for layer, output in zip(self._network.layers, self._outputs, strict=True):
-            found = output[: len(lines)]
-            np.matmul(self._seen[-1], layer.weight.T, out=found)
-            found += layer.bias
-            if output is not self._outputs[-1]:
-                np.maximum(found, 0, out=found)
-            self._seen.append(found)
+        self._seen = [lines, *self._network.seen(lines, self._outputs)]
         return self._seen[-1].reshape(*inputs.shape[:-1], self._network.outputs)
 
     def lines(self, slopes: Array) -> list[Lines]:

@@ -11,14 +11,13 @@ from tests.unit.training.twins import module_of, network, slopes_by_torch
 from threadpoolctl import threadpool_info
 
 from voile.core.errors import InvalidInput
+from voile.core.one_thread import one_thread
 from voile.training import (
-    Adam,
     Batch,
     Distance,
     Head,
     Identity,
     PlainSteps,
-    Proximal,
     Sigmoid,
     Softmax,
     TargetLoss,
@@ -28,12 +27,12 @@ from voile.training import (
     fit,
     mean_loss,
     one_cycle,
-    one_thread,
     perceptron,
     squared_distance,
     with_arrays,
 )
 from voile.training.perceptron import Backward
+from voile.training.private import Adam, Proximal
 
 
 def test_one_cycle_rises_and_falls() -> None:

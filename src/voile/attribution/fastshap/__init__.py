@@ -24,7 +24,6 @@ from voile.attribution.fastshap.checking import Check, check
 from voile.attribution.fastshap.consistent import consistent_rows
 from voile.attribution.fastshap.distil import Distilled, distil
 from voile.attribution.fastshap.draws import draw_rows
-from voile.attribution.fastshap.exact import exact_values
 from voile.attribution.fastshap.explainer import LEARNED, FastShap
 from voile.attribution.fastshap.files import load_explainer, load_surrogate, save
 from voile.attribution.fastshap.imitation import SURROGATE_PLAN, train_surrogate
@@ -32,7 +31,7 @@ from voile.attribution.fastshap.learning import EXPLAINER_PLAN, train_explainer
 from voile.attribution.fastshap.marginals import Marginals, inferred_marginals
 from voile.attribution.fastshap.objectives import KernelRegression, NoisyLabels, Objective
 from voile.attribution.fastshap.onnx_export import export_onnx
-from voile.attribution.fastshap.quality import Quality, quality, sampled
+from voile.attribution.fastshap.quality import Quality, exact_values, quality, sampled
 from voile.attribution.fastshap.surrogate import Fidelity, Surrogate
 
 __all__ = [

@@ -101,5 +101,4 @@ def check(
 def _excess(difference: NDArray[np.float64], other: Explanation) -> NDArray[np.float64]:
     """An unbiased estimate of the squared error of learned values; single entries may be < 0."""
     assert other.standard_errors is not None
-    found: NDArray[np.float64] = difference**2 - other.standard_errors**2
-    return found
+    return difference**2 - other.standard_errors**2

@@ -21,9 +21,10 @@ from voile.attribution.fastshap.objectives import Objective
 from voile.attribution.fastshap.quality import Quality, quality
 from voile.attribution.fastshap.surrogate import Surrogate
 from voile.core.errors import InvalidInput
+from voile.core.one_thread import one_thread
 from voile.core.randomness import GeneratorSource
 from voile.core.schema import Rows, Schema
-from voile.training import Array, Progress, TrainingPlan, one_thread
+from voile.training import Array, Progress, TrainingPlan
 
 JUDGED: Final = 200
 VALIDATED: Final = 1_024

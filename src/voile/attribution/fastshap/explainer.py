@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,8 +12,9 @@ from numpy.typing import NDArray
 from voile.attribution.fastshap.surrogate import CHUNK, Surrogate
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
+from voile.core.one_thread import one_thread
 from voile.models import Rows
-from voile.training import Perceptron, TrainingHistory, one_thread
+from voile.training import Perceptron, TrainingHistory
 
 LEARNED: Final = "learned explainer: values are approximate"
 
@@ -58,14 +58,7 @@ class FastShap:
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows = self.surrogate.read(X)
-        return Explanation(
-            values=self.values(rows),
-            base_values=self.surrogate.base,
-            feature_names=self.surrogate.players.names,
-            output_names=self.surrogate.output_names,
-            data=rows if self.surrogate.players.single else None,
-            notes=(LEARNED,),
-        )
+        return self.surrogate.explanation(self.values(rows), rows, notes=(LEARNED,))
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
         """Attributions alone, (n, players, outputs), of rows that are known to be sound.
@@ -77,34 +70,20 @@ class FastShap:
                 f"rows must have {len(self.surrogate.feature_names)} features, found {rows.shape}"
             )
         shape = (len(rows), self.surrogate.players.count, len(self.surrogate.output_names))
-        found = np.empty(shape)
-        fill = self._filler(rows, found)
-        starts = range(0, len(rows), CHUNK)
-        with one_thread():  # each
-            if self.threads == 1 or len(starts) < 2:
-                for start in starts:
-                    fill(start)
-            else:
-                with ThreadPoolExecutor(self.threads) as pool:
-                    list(pool.map(fill, starts))
+        found, starts = np.empty(shape), range(0, len(rows), CHUNK)
+        with one_thread(), ThreadPoolExecutor(self.threads) as pool:
+            ask = map if self.threads == 1 or len(starts) < 2 else pool.map
+            list(ask(lambda at: self._fill(rows[at : at + CHUNK], found[at : at + CHUNK]), starts))
         return found
 
-    def _filler(self, rows: Rows, found: NDArray[np.float64]) -> Callable[[int], None]:
-        surrogate, network = self.surrogate, self.network
-        base, deep = surrogate.base, self.sees_surrogate
-
-        def fill(start: int) -> None:
-            part = slice(start, start + CHUNK)
-            columns = surrogate.encoding.columns(rows[part])
-            if deep:
-                whole, seen = surrogate.hidden_features(columns)
-            else:
-                whole, seen = surrogate.head.outputs(surrogate.complete(columns)), columns
-            into = found[part]
-            into[:] = network(seen).reshape(into.shape)
-            # In double precision, so that sums hold to the last digits.
-            gap = whole - base
-            gap -= into.sum(axis=1)
-            into += (gap / into.shape[1])[:, np.newaxis, :]
-
-        return fill
+    def _fill(self, rows: Rows, found: NDArray[np.float64]) -> None:
+        surrogate, seen = self.surrogate, self.surrogate.encoding.columns(rows)
+        if self.sees_surrogate:
+            whole, seen = surrogate.hidden_features(seen)
+        else:
+            whole = surrogate.head.outputs(surrogate.complete(seen))
+        found[:] = self.network(seen).reshape(found.shape)
+        # In double precision, so that sums hold to the last digits.
+        gap = whole - surrogate.base
+        gap -= found.sum(axis=1)
+        found += (gap / found.shape[1])[:, np.newaxis]

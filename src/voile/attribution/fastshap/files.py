@@ -8,22 +8,20 @@ Compatibility promise: a file of version n is read by every later voile.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import numpy as safetensors
 
 from voile.attribution.fastshap.encoding import Encoding
 from voile.attribution.fastshap.explainer import FastShap
 from voile.attribution.fastshap.surrogate import Surrogate
 from voile.attribution.players import Players
-from voile.core.atomic_file import replace_file
+from voile.core.array_file import read_labelled, write_labelled
 from voile.core.errors import UnreadableFile
-from voile.core.input_file import damaged, read_file
+from voile.core.input_file import damaged
 from voile.core.schema import Schema
 from voile.training import Head, Identity, Sigmoid, Softmax, arrays_of, with_arrays
 
@@ -57,11 +55,7 @@ def save(saved: FastShap | Surrogate, path: str | Path) -> Path:
     arrays["owner"] = surrogate.players.owner.astype(np.int64)
     if isinstance(saved, FastShap):
         arrays |= _named(_EXPLAINER, arrays_of(saved.network))
-    content: bytes = safetensors.save(
-        {name: np.ascontiguousarray(array) for name, array in arrays.items()},
-        metadata={"voile": json.dumps(labels, ensure_ascii=True, sort_keys=True)},
-    )
-    return replace_file(Path(path), content)
+    return write_labelled(Path(path), arrays, labels)
 
 
 def load_explainer(path: str | Path) -> FastShap:
@@ -128,16 +122,8 @@ def _agree(
 
 
 def _read(file: Path) -> tuple[dict[str, Any], Arrays]:
-    content = read_file(file)
-    with damaged(file):
-        arrays: Arrays = safetensors.load(content)
-        # The loader drops the metadata. Header: its length in 8 bytes, then JSON.
-        head = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    try:
-        labels = json.loads(head["__metadata__"]["voile"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        labels = None
-    if not isinstance(labels, dict) or labels.get("format") != FORMAT:
+    arrays, labels = read_labelled(file)
+    if labels.get("format") != FORMAT:
         raise UnreadableFile(f"{file}: a safetensors file, but not a learned explainer of voile")
     version = labels.get("version")
     if not isinstance(version, int) or not 1 <= version <= VERSION:

@@ -73,9 +73,20 @@ def train_surrogate(
     )
     read = columns.read(rows, "rows")
     names = columns.settled(rows, read).names or ()
-    targets = _answers(wrapped, read)
-    draw = source.generator()
-    blank = _blank(read, targets, wrapped, names, schema, groups, plan, draw)
+    if len(read) < 20:
+        raise InvalidInput(f"a surrogate needs at least 20 rows to learn from, found {len(read)}")
+    targets, players = _answers(wrapped, read), Players.of(names, groups)
+    encoding = Encoding.of_rows(read) if schema is None else Encoding.of_schema(schema)
+    draw, outputs = source.generator(), targets.shape[1]
+    blank = Surrogate(
+        encoding=encoding,
+        players=players,
+        head=head_for(wrapped.outputs, targets),
+        network=perceptron(encoding.width + players.count, plan.hidden, outputs, draw),
+        feature_names=names,
+        output_names=or_numbered(wrapped.output_names, "output", outputs),
+        schema=schema,
+    )
     return imitate(blank, read, targets, draw, plan=plan, loss=loss, progress=progress)
 
 
@@ -134,32 +145,6 @@ class CoalitionLoss:
         found = self.distance.slopes(head, logits, targets)
         found /= logits.shape[1]
         return found
-
-
-def _blank(
-    rows: Rows,
-    targets: Outputs,
-    model: Model,
-    names: tuple[str, ...],
-    schema: Schema | None,
-    groups: Groups | None,
-    plan: TrainingPlan,
-    draw: np.random.Generator,
-) -> Surrogate:
-    if len(rows) < 20:
-        raise InvalidInput(f"a surrogate needs at least 20 rows to learn from, found {len(rows)}")
-    players = Players.of(names, groups)
-    encoding = Encoding.of_rows(rows) if schema is None else Encoding.of_schema(schema)
-    outputs = targets.shape[1]
-    return Surrogate(
-        encoding=encoding,
-        players=players,
-        head=head_for(model.outputs, targets),
-        network=perceptron(encoding.width + players.count, plan.hidden, outputs, draw),
-        feature_names=names,
-        output_names=or_numbered(model.output_names, "output", outputs),
-        schema=schema,
-    )
 
 
 def head_for(declared: DeclaredOutputs, targets: Outputs) -> Head:

@@ -80,8 +80,7 @@ def _support(feature: Feature) -> NDArray[np.float64]:
     if domain.whole and domain.upper - domain.lower < CELLS:
         return np.arange(domain.lower, domain.upper + 1, dtype=np.float64)
     edges = np.linspace(domain.lower, domain.upper, CELLS + 1)
-    middles: NDArray[np.float64] = (edges[1:] + edges[:-1]) / 2
-    return middles
+    return (edges[1:] + edges[:-1]) / 2
 
 
 def _cell_width(feature: Feature, cells: int) -> float:

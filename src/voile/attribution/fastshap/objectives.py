@@ -71,15 +71,13 @@ class KernelRegression:
     def slopes(self, attributions: Array, asked: Batch) -> Array:
         missed = _missed(attributions, asked)
         missed *= -2 / self.coalitions
-        found: Array = asked[0].swapaxes(1, 2) @ missed
-        return found
+        return asked[0].swapaxes(1, 2) @ missed
 
 
 def _missed(attributions: Array, asked: Batch) -> Array:
     """v(S) − v(∅) − φ·S, shape (n, coalitions, outputs)."""
     coalitions, worths = asked
-    found: Array = worths - coalitions @ attributions
-    return found
+    return worths - coalitions @ attributions
 
 
 @dataclass(frozen=True)
@@ -107,8 +105,7 @@ class NoisyLabels:
         return found
 
     def slopes(self, attributions: Array, asked: Batch) -> Array:
-        found: Array = 2 * (attributions - asked[0])
-        return found
+        return 2 * (attributions - asked[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +153,7 @@ def sampled_values(
 def total(surrogate: Surrogate, columns: Array) -> Array:
     """v(N) − v(∅), shape (n, outputs): what the attributions of each row add up to."""
     outputs = surrogate.head.outputs(surrogate.complete(columns))
-    found: Array = outputs - surrogate.base.astype(np.float32)
-    return found
+    return outputs - surrogate.base.astype(np.float32)
 
 
 def normalised(raw: Array, gap: Array) -> Array:

@@ -19,7 +19,7 @@ from voile.core.atomic_file import replace_file
 from voile.core.errors import VerificationFailed
 from voile.core.optional import optional
 from voile.models import Rows
-from voile.training import Identity, Sigmoid, Softmax, arrays_of
+from voile.training import Identity, Perceptron, Sigmoid, Softmax
 
 OPSET: Final = 17
 TOLERANCE: Final = 1e-4
@@ -43,16 +43,12 @@ class _Graph:
         self.nodes.append(self._onnx.helper.make_node(kind, list(inputs), [result], **settings))
         return result
 
-    def perceptron(self, network: Any, inputs: str) -> tuple[str, list[str]]:
+    def perceptron(self, network: Perceptron, inputs: str) -> tuple[str, list[str]]:
         """The last layer, and all hidden ones."""
         hidden = []
-        arrays = arrays_of(network)
-        places = sorted({int(name.partition(".")[0]) for name in arrays})
-        for place in places:
-            weight = self.constant(arrays[f"{place}.weight"])
-            bias = self.constant(arrays[f"{place}.bias"])
-            inputs = self.add("Gemm", inputs, weight, bias, transB=1)
-            if place != places[-1]:
+        for layer in network.layers:
+            inputs = self.add("Gemm", inputs, *map(self.constant, layer), transB=1)
+            if layer is not network.layers[-1]:
                 inputs = self.add("Relu", inputs)
                 hidden.append(inputs)
         return inputs, hidden

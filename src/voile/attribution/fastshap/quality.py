@@ -1,4 +1,4 @@
-"""How good learned explanations are, against exact values or sampled ones."""
+"""Exact and sampled values of a surrogate, and how good learned ones are beside them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.attribution.fastshap.exact import exact_values
+from voile.attribution.coalitions import members, shapley_share
+from voile.attribution.exact import check_player_count
 from voile.attribution.fastshap.explainer import FastShap
 from voile.attribution.fastshap.objectives import sampled_values, total
 from voile.attribution.fastshap.surrogate import Surrogate
@@ -89,6 +90,33 @@ def _judged(truth: NDArray[np.float64], learned: NDArray[np.float64], name: str)
     return Quality(len(truth), name, each(cosine_similarity), each(r_squared), error)
 
 
+def exact_values(surrogate: Surrogate, X: Any, *, speed: Speed | None = None) -> Explanation:  # noqa: N803
+    """What a learned explainer of this surrogate tries to say, computed from all coalitions."""
+    speed = Speed() if speed is None else speed
+    check_player_count(surrogate.players.count)
+    rows = surrogate.read(X)
+    parts = []
+    for start, row in enumerate(rows):
+        parts.append(_row(surrogate, row, speed.batch_rows))
+        speed.report(start + 1, len(rows))
+    return surrogate.explanation(np.stack(parts), rows)
+
+
+def _row(surrogate: Surrogate, row: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    players = surrogate.players.count
+    low = min(players, most.bit_length() - 1)
+    present = np.zeros((1, 1 << low, players), dtype=np.float32)
+    present[0, :, :low] = members(low).T
+    columns = surrogate.encoding.columns(row[np.newaxis])
+    values: Any = 0.0
+    for high in range(1 << (players - low)):
+        present[0, :, low:] = [high >> t & 1 for t in range(players - low)]
+        worths = surrogate.worths(columns, present)[0]
+        block = worths.astype(np.float64)[:, np.newaxis]
+        values = values + shapley_share(block, players, high)[:, 0]
+    return values  # type: ignore[no-any-return]
+
+
 def sampled(
     surrogate: Surrogate,
     X: Any,  # noqa: N803
@@ -111,14 +139,7 @@ def sampled(
         values.append(found.mean(axis=0))
         errors.append(found.std(axis=0, ddof=1) / np.sqrt(orders))
         speed.report(place + 1, len(rows))
-    return Explanation(
-        values=np.stack(values),
-        base_values=surrogate.base,
-        feature_names=surrogate.players.names,
-        output_names=surrogate.output_names,
-        data=rows if surrogate.players.single else None,
-        standard_errors=np.stack(errors),
-    )
+    return surrogate.explanation(np.stack(values), rows, standard_errors=np.stack(errors))
 
 
 def _orders_of(

@@ -13,6 +13,7 @@ from voile.attribution.fastshap.encoding import Encoding
 from voile.attribution.inputs import Columns
 from voile.attribution.players import Players
 from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
 from voile.core.schema import Schema
 from voile.models import Outputs, Presence, Rows, digest_of
 from voile.training import Array, Head, Perceptron, TrainingHistory, arrays_of, with_arrays
@@ -173,6 +174,17 @@ class Surrogate:
         """
         *hidden, last = self.complete.seen(columns)
         return self.head.outputs(last), np.concatenate([columns, *hidden], axis=1)
+
+    def explanation(self, values: NDArray[np.float64], rows: Rows, **besides: Any) -> Explanation:
+        """Attributions (n, players, outputs) of rows, with everything else that belongs to them."""
+        return Explanation(
+            values=values,
+            base_values=self.base,
+            feature_names=self.players.names,
+            output_names=self.output_names,
+            data=rows if self.players.single else None,
+            **besides,
+        )
 
     def read(self, given: Any, what: str = "X") -> Rows:
         """Rows from an array, a DataFrame or a dict of columns, checked."""

@@ -19,8 +19,7 @@ written there.
 """
 
 from voile.training.optimisers import Adam, Optimiser, Proximal, Sgd
-from voile.training.private.blanks import blank_records
-from voile.training.private.clipping import ClippedSum
+from voile.training.private.clipping import ClippedSum, blank_records
 from voile.training.private.loop import Prepare, fit_privately
 from voile.training.private.modules import ModuleSum, fit_module_privately
 from voile.training.private.perceptrons import PerceptronSum

@@ -8,6 +8,7 @@ is not finite adds nothing, and never raises.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -36,3 +37,12 @@ class ClippedSum(Protocol[AnyBatch]):
 def centred_count(norms: NDArray[Any], norm: float) -> float:
     """Over records: +½ for one within the norm, −½ for one beyond, 0 for one that adds nothing."""
     return int(np.count_nonzero(norms <= norm)) - len(norms) / 2
+
+
+def blank_records(records: Sequence[Any]) -> NDArray[np.bool_]:
+    """The null records of "blank one": those with a NaN in any of their arrays (or tensors)."""
+    found = np.zeros(len(records[0]), dtype=np.bool_)
+    for part in records:
+        missing = np.isnan(np.asarray(part))
+        found |= missing.any(axis=tuple(range(1, missing.ndim)))
+    return found

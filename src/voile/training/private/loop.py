@@ -9,13 +9,12 @@ import numpy as np
 
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
+from voile.core.one_thread import one_thread
 from voile.core.randomness import GeneratorSource, StreamCipher
 from voile.training.losses import Batch, Loss
-from voile.training.one_thread import one_thread
 from voile.training.optimisers import Optimiser
 from voile.training.perceptron import Array, Perceptron
-from voile.training.private.blanks import blank_records
-from voile.training.private.clipping import ClippedSum, centred_count
+from voile.training.private.clipping import ClippedSum, blank_records, centred_count
 from voile.training.private.perceptrons import PerceptronSum
 from voile.training.private.sampling import poisson_samples
 from voile.training.private.settings import (
@@ -64,15 +63,7 @@ def fit_privately(
     """
     sums = PerceptronSum(network, loss)
     with one_thread():
-        run = private_steps(
-            sums,
-            records,
-            privacy,
-            optimiser=optimiser,
-            source=source,
-            prepare=prepare,
-            progress=speed.progress,
-        )
+        run = private_steps(sums, records, privacy, optimiser, source, prepare, speed)
     network.values[:] = sums.values
     return run
 
@@ -83,11 +74,10 @@ def private_steps(
     sums: ClippedSum[Records],
     records: Records,
     privacy: PrivateSteps,
-    *,
     optimiser: Optimiser,
     source: GeneratorSource | None,
     prepare: Callable[[Records], Records] | None,
-    progress: Callable[[int, int], None] | None,
+    speed: TrainingSpeed,
 ) -> PrivateRun:
     """All steps of a run; `sums.values` is what they move. See `fit_privately`."""
     rows = _check_records(records, privacy)
@@ -105,8 +95,8 @@ def private_steps(
         if isinstance(privacy.clipping_norm, AdaptedNorm):
             count = noise.near(centred_count(norms, norm), privacy.clipping_norm.count_noise)
             norm = privacy.clipping_norm.after(norm, count / privacy.expected_batch)
-        if progress is not None:
-            progress(step, privacy.steps)
+        if speed.progress is not None:
+            speed.progress(step, privacy.steps)
     return PrivateRun(privacy.event(), norm, source.note)
 
 

@@ -53,15 +53,7 @@ def fit_module_privately(
         privacy, optimiser, source, prepare, speed: as there.
     """
     sums = ModuleSum(network, loss, speed.chunk)
-    run = private_steps(
-        sums,
-        records,
-        privacy,
-        optimiser=optimiser,
-        source=source,
-        prepare=prepare,
-        progress=speed.progress,
-    )
+    run = private_steps(sums, records, privacy, optimiser, source, prepare, speed)
     sums.write_back()
     return run
 
@@ -87,12 +79,10 @@ class ModuleSum:
         self.values: Array = np.concatenate(parts)
         self.total: Array = np.zeros_like(self.values)
         self._sum: Tensor = self._torch.from_numpy(self.total)
-        self._parameters = self._views(self._torch.from_numpy(self.values))
-
-    def _views(self, flat: Tensor) -> dict[str, Tensor]:
-        parts = self._torch.split(flat, [p.numel() for p in self._trained.values()])
-        named = zip(self._trained.items(), parts, strict=True)
-        return {name: part.view(parameter.shape) for (name, parameter), part in named}
+        sizes = [p.numel() for p in self._trained.values()]
+        views = self._torch.split(self._torch.from_numpy(self.values), sizes)
+        named = zip(self._trained.items(), views, strict=True)
+        self._parameters = {name: view.view(p.shape) for (name, p), view in named}
 
     def write_back(self) -> None:
         """Give the network these values; it is left alone until then."""

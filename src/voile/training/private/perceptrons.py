@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from voile.training.losses import Batch, Loss, seen_by_network, slopes_of
+from voile.training.losses import Batch, Loss, slopes_of
 from voile.training.perceptron import Array, Backward, Lines, Perceptron
 
 SCALE: Final = 2.0**32
@@ -37,7 +37,7 @@ class PerceptronSum:
 
     def add_up(self, batch: Batch, norm: float) -> Array:
         """See `ClippedSum`."""
-        logits = self._passes.logits(seen_by_network(self._loss, batch))
+        logits = self._passes.logits(self._loss.inputs(batch))
         slopes = slopes_of(self._loss, logits, batch)
         slopes *= SCALE
         return self._clip(self._passes.lines(slopes), len(batch[0]), norm)
@@ -76,5 +76,4 @@ def _gram(lines: Array, count: int) -> Array:
     """Products of all pairs of lines of each record, (records, count, count)."""
     stacked = lines.reshape(-1, count, lines.shape[1])
     # Of a copy: numpy takes a way for A·Aᵀ that is four times slower for matrices this small.
-    found: Array = stacked @ stacked.copy().swapaxes(1, 2)
-    return found
+    return stacked @ stacked.copy().swapaxes(1, 2)
