@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -117,7 +117,7 @@ class Run:
         for name, message in self.server.requests(step).items():
             if name not in self.gone:
                 said = change(name, message)
-                self.answered(step, name, lambda n=name, m=said: self.clients[n].handle(m))
+                self.answered(step, name, partial(self.clients[name].handle, said))
 
     def answered(self, step: Step, name: str, ask: Callable[[], Any]) -> None:
         answer = ask()
@@ -131,9 +131,9 @@ def other_attempt(terms: AttemptTerms, name: str) -> AttemptTerms:
     return replace(terms, attempt=replace(terms.attempt, name=name))
 
 
-def refusal(ask: Callable[[], Any]) -> str:
+def refusal(ask: Callable[..., Any], *given: Any) -> str:
     try:
-        ask()
+        ask(*given)
     except Refused as refused:
         return str(refused)
     raise AssertionError("nothing was refused")

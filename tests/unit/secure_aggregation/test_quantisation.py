@@ -56,9 +56,9 @@ def test_a_mutant_without_the_check_wraps_around() -> None:
     mutant = object.__new__(Quantisation)
     fields = {"bound": 1.0, "weights": (1.0,) * 4, "width": 32, "digits": found.digits + 1}
     vars(mutant).update(fields)
-    total = np.sum([mutant.to_words([1.0], 1.0) for _ in range(4)], axis=0, dtype=np.uint32)
+    total: Any = np.sum([mutant.to_words([1.0], 1.0) for _ in range(4)], axis=0, dtype=np.uint32)
     assert mutant.from_words(total)[0] < 0
-    right = np.sum([found.to_words([1.0], 1.0) for _ in range(4)], axis=0, dtype=np.uint32)
+    right: Any = np.sum([found.to_words([1.0], 1.0) for _ in range(4)], axis=0, dtype=np.uint32)
     assert found.from_words(right)[0] == 4.0
 
 
