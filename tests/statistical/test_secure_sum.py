@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import chi2
 
 from tests.unit.secure_aggregation.parties import Run, sum_of, terms_for
-from voile.secure_aggregation import HonestButCurious, Step, client
+from voile.secure_aggregation import AttemptStep, HonestButCurious, client
 from voile.secure_aggregation.masking import subtract_mask
 
 LENGTH = 1 << 18
@@ -33,7 +33,7 @@ def view(inputs: tuple[int, ...], *, unmasked: bool) -> list[Any]:
     assert np.array_equal(run.all_steps(), sum_of(vectors, terms.asked))
     seen = []
     for step, name, answer in run.seen:
-        if step is Step.MASK:
+        if step is AttemptStep.MASK:
             words = np.frombuffer(answer.body, dtype=np.uint32).copy()
             if unmasked:
                 subtract_mask(words, run.server._self_mask(name))

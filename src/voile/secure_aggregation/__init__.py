@@ -5,7 +5,7 @@ Pure state machines, which send and store nothing themselves (Bonawitz and other
     an `Attempt` says what messages belong to, `AttemptTerms` what was agreed on for it;
     a `ClientAttempt` is a party's side, which writes down in an `AttemptStore` what it must not do
     twice (`AttemptsInMemory` in tests); a `ServerAttempt` is the other side;
-    all they say is a `SignedMessage` of a `Step`.
+    all they say is a `SignedMessage` of a `AttemptStep`.
 
 Against whom it holds is a type: `HonestButCurious` (over a `Complete` or a `Sparse` graph, whose
 `GraphFailure` is computed; `sparse_for` finds one) or `ActiveServer`; a `ThreatModel` is either.
@@ -20,12 +20,13 @@ from voile.secure_aggregation.client import ClientAttempt
 from voile.secure_aggregation.graphs import Complete, GraphFailure, Sparse, sparse_for
 from voile.secure_aggregation.quantisation import Quantisation
 from voile.secure_aggregation.server import ServerAttempt
-from voile.secure_aggregation.signed import Attempt, Identities, SignedMessage, Signer, Step
+from voile.secure_aggregation.signed import Attempt, AttemptStep, Identities, SignedMessage, Signer
 from voile.secure_aggregation.threat_models import ActiveServer, HonestButCurious, ThreatModel
 
 __all__ = [
     "ActiveServer",
     "Attempt",
+    "AttemptStep",
     "AttemptStore",
     "AttemptTerms",
     "AttemptsInMemory",
@@ -39,7 +40,6 @@ __all__ = [
     "SignedMessage",
     "Signer",
     "Sparse",
-    "Step",
     "ThreatModel",
     "sparse_for",
 ]

@@ -1,6 +1,6 @@
 """A party's side of one attempt: a state machine that takes each step once, in order.
 
-1. advertise keys, after writing down that the attempt is begun
+1. write down that the attempt is begun; advertise keys
 2. check everybody's keys; seal a share of both secrets for each neighbour
 3. take the shares of others; send the vector under a self mask and a mask with each neighbour
 4. (active server) check the list of survivors and sign it
@@ -36,9 +36,9 @@ from voile.secure_aggregation.shamir import SECRET_SIZE, SHARE_SIZE, split
 from voile.secure_aggregation.signed import (
     EVERYBODY,
     SERVER,
+    AttemptStep,
     SignedMessage,
     Signer,
-    Step,
     decode,
     decode_names,
     decode_pairs,
@@ -52,49 +52,53 @@ MASKING_KEY: Final = b"masking key"
 
 
 class ClientAttempt:
-    """One attempt of one party.
+    """One attempt of one party; making one writes down that it is begun.
 
     Args:
         terms: what was agreed on.
         name: of the party.
-        vector: what it adds to the sum; stored durably by whoever calls this.
         sign: with its identity key.
         store: what it remembers of rounds.
     """
 
-    def __init__(
-        self, terms: AttemptTerms, name: str, vector: Words, sign: Signer, store: AttemptStore
-    ) -> None:
+    def __init__(self, terms: AttemptTerms, name: str, sign: Signer, store: AttemptStore) -> None:
         if name not in terms.asked:
             raise Refused(f"{name!r} is not among those who are asked")
-        if vector.dtype != np.dtype(terms.dtype) or vector.shape != (terms.length,):
-            raise InvalidInput(
-                f"expected {terms.length} integers of {np.dtype(terms.dtype)}, found "
-                f"{vector.shape} of {vector.dtype}"
-            )
+        store.begin(terms.attempt, terms.asked)
         self.terms, self.name = terms, name
-        self._vector, self._sign, self._store = vector, sign, store
+        self._sign, self._store = sign, store
         self._sealing, self._masking = KeyPair.generate(), KeyPair.generate()
         self._seed = secrets.token_bytes(SECRET_SIZE)
-        self._next: Step | None = Step.ADVERTISE
+        self._next: AttemptStep | None = AttemptStep.ADVERTISE
         self._shares: dict[str, tuple[bytes, bytes]] = {}
         self._sharing: tuple[str, ...] = ()
         self._consented: bytes | None = None
 
-    def advertise(self) -> SignedMessage:
-        """Step 1; to everybody."""
-        self._take(Step.ADVERTISE, Step.SHARE)
-        self._store.begin(self.terms.attempt, self.terms.asked)
-        advert = Advert(self._sealing.public, self._masking.public, commitment(self._seed))
-        return self._said(Step.ADVERTISE, advert.encoded, EVERYBODY)
+    def advertise(self, vector: Words) -> SignedMessage:
+        """Step 1; to everybody.
+
+        Args:
+            vector: what it adds to the sum; stored durably by whoever calls this, so that it is the
+                same in every attempt of a round.
+        """
+        if self._next is not AttemptStep.ADVERTISE:
+            raise Refused(f"{self.name!r} has advertised its keys for this attempt before")
+        if vector.dtype != np.dtype(self.terms.dtype) or vector.shape != (self.terms.length,):
+            raise InvalidInput(
+                f"expected {self.terms.length} integers of {np.dtype(self.terms.dtype)}, found "
+                f"{vector.shape} of {vector.dtype}"
+            )
+        self._vector = vector
+        self._next = AttemptStep.SHARE
+        return self._said(AttemptStep.ADVERTISE, self._advert.encoded, EVERYBODY)
 
     def handle(self, message: SignedMessage) -> SignedMessage:
         """Steps 2 to 5."""
-        steps: Mapping[Step, Callable[[bytes], SignedMessage]] = {
-            Step.SHARE: self._share,
-            Step.MASK: self._mask,
-            Step.CONSENT: self._consent,
-            Step.UNMASK: self._unmask,
+        steps: Mapping[AttemptStep, Callable[[bytes], SignedMessage]] = {
+            AttemptStep.SHARE: self._share,
+            AttemptStep.MASK: self._mask,
+            AttemptStep.CONSENT: self._consent,
+            AttemptStep.UNMASK: self._unmask,
         }
         step = self._next
         if step is None or step not in steps:
@@ -110,8 +114,7 @@ class ClientAttempt:
 
     def _share(self, body: bytes) -> SignedMessage:
         self._roster = roster = Roster.decoded(self.terms, body)
-        mine = Advert(self._sealing.public, self._masking.public, commitment(self._seed))
-        if roster.adverts.get(self.name) != mine:
+        if roster.adverts.get(self.name) != self._advert:
             raise Refused(f"the keys of {self.name!r} were replaced on the way")
         neighbours = roster.neighbours(self.name)
         holders = {name: self.terms.number(name) for name in (self.name, *neighbours)}
@@ -127,8 +130,8 @@ class ClientAttempt:
             both = keys[holders[name]] + seeds[holders[name]]
             pair, theirs = roster.sealed_pair(self.name, name), roster.adverts[name].sealing
             parts += [name.encode(), seal(both, self._sealing, theirs, pair)]
-        self._next = Step.MASK
-        return self._said(Step.SHARE, encode(parts))
+        self._next = AttemptStep.MASK
+        return self._said(AttemptStep.SHARE, encode(parts))
 
     def _mask(self, body: bytes) -> SignedMessage:
         """A share that cannot be opened is as good as none: its sender then has one holder less."""
@@ -152,14 +155,14 @@ class ClientAttempt:
             seed = pair_seed(self._masking, theirs.masking, roster.mask_pair(self.name, name))
             (add_mask if self.name < name else subtract_mask)(masked, seed)
         signs = self.terms.model.signs_survivors
-        self._next = Step.CONSENT if signs else Step.UNMASK
-        return self._said(Step.MASK, masked.astype(masked.dtype.newbyteorder("<")).tobytes())
+        self._next = AttemptStep.CONSENT if signs else AttemptStep.UNMASK
+        return self._said(AttemptStep.MASK, masked.astype(masked.dtype.newbyteorder("<")).tobytes())
 
     def _consent(self, body: bytes) -> SignedMessage:
         self._checked_survivors(body)
         self._consented = body
-        self._next = Step.UNMASK
-        return self._said(Step.CONSENT, survivors_text(self._roster, body), EVERYBODY)
+        self._next = AttemptStep.UNMASK
+        return self._said(AttemptStep.CONSENT, survivors_text(self._roster, body), EVERYBODY)
 
     def _unmask(self, body: bytes) -> SignedMessage:
         parts = decode(body)
@@ -175,7 +178,7 @@ class ClientAttempt:
                 kind, share = (SELF_MASK, seed) if name in survivors else (MASKING_KEY, key)
                 revealed += [name.encode(), kind, share]
         self._store.reveal(self.terms.attempt)  # before anything leaves
-        return self._said(Step.UNMASK, encode(revealed))
+        return self._said(AttemptStep.UNMASK, encode(revealed))
 
     # --- checks -------------------------------------------------------------------------------
 
@@ -199,22 +202,21 @@ class ClientAttempt:
         consents = decode_pairs(body, survivors)
         for name, (signature,) in consents.items():
             message = SignedMessage(
-                self.terms.attempt, Step.CONSENT, name, EVERYBODY, text, signature
+                self.terms.attempt, AttemptStep.CONSENT, name, EVERYBODY, text, signature
             )
             opened(
-                message, self.terms.attempt, Step.CONSENT, sender=name, recipient=EVERYBODY,
+                message, self.terms.attempt, AttemptStep.CONSENT, sender=name, recipient=EVERYBODY,
                 identities=self.terms.identities,
             )  # fmt: skip
         self._check_count(tuple(consents))
 
     # --- what it says -------------------------------------------------------------------------
 
-    def _take(self, step: Step, after: Step) -> None:
-        if self._next is not step:
-            raise Refused(f"{self.name!r} has taken the step {str(step)!r} before")
-        self._next = after
+    @property
+    def _advert(self) -> Advert:
+        return Advert(self._sealing.public, self._masking.public, commitment(self._seed))
 
-    def _said(self, step: Step, body: bytes, recipient: str = SERVER) -> SignedMessage:
+    def _said(self, step: AttemptStep, body: bytes, recipient: str = SERVER) -> SignedMessage:
         return signed(self.terms.attempt, step, self.name, recipient, body, self._sign)
 
 

@@ -13,8 +13,8 @@ from voile.secure_aggregation.attempts import AttemptTerms
 from voile.secure_aggregation.masking import KEY_SIZE, Pair
 from voile.secure_aggregation.signed import (
     EVERYBODY,
+    AttemptStep,
     SignedMessage,
-    Step,
     decode,
     decode_pairs,
     encode,
@@ -108,7 +108,7 @@ class Roster:
     def decoded(cls, terms: AttemptTerms, body: bytes) -> Self:
         """Every signature is checked with the key of the agreement."""
         messages = {
-            name: SignedMessage(terms.attempt, Step.ADVERTISE, name, EVERYBODY, *parts)
+            name: SignedMessage(terms.attempt, AttemptStep.ADVERTISE, name, EVERYBODY, *parts)
             for name, parts in decode_pairs(body, terms.asked, each=2).items()
         }
         return cls(terms, messages)
@@ -117,6 +117,6 @@ class Roster:
 def advertised(message: object, terms: AttemptTerms, name: str) -> bytes:
     """The body of somebody's advert, if it is one."""
     return opened(
-        message, terms.attempt, Step.ADVERTISE, sender=name, recipient=EVERYBODY,
+        message, terms.attempt, AttemptStep.ADVERTISE, sender=name, recipient=EVERYBODY,
         identities=terms.identities,
     )  # fmt: skip

@@ -27,9 +27,9 @@ from voile.secure_aggregation.shamir import SHARE_SIZE, joined
 from voile.secure_aggregation.signed import (
     EVERYBODY,
     SERVER,
+    AttemptStep,
     SignedMessage,
     Signer,
-    Step,
     decode,
     decode_pairs,
     encode,
@@ -62,10 +62,10 @@ class ServerAttempt:
         self._heard: set[str] = set()
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[AttemptStep, ...]:
         """After the adverts."""
-        consent = (Step.CONSENT,) if self.terms.model.signs_survivors else ()
-        return (Step.SHARE, Step.MASK, *consent, Step.UNMASK)
+        consent = (AttemptStep.CONSENT,) if self.terms.model.signs_survivors else ()
+        return (AttemptStep.SHARE, AttemptStep.MASK, *consent, AttemptStep.UNMASK)
 
     @property
     def survivors(self) -> tuple[str, ...]:
@@ -74,13 +74,13 @@ class ServerAttempt:
 
     # --- what it sends ------------------------------------------------------------------------
 
-    def requests(self, step: Step) -> dict[str, SignedMessage]:
+    def requests(self, step: AttemptStep) -> dict[str, SignedMessage]:
         """A message for everybody who is still there."""
-        bodies: Mapping[Step, Callable[[], dict[str, bytes]]] = {
-            Step.SHARE: self._for_sharing,
-            Step.MASK: self._for_masking,
-            Step.CONSENT: self._for_consent,
-            Step.UNMASK: self._for_unmasking,
+        bodies: Mapping[AttemptStep, Callable[[], dict[str, bytes]]] = {
+            AttemptStep.SHARE: self._for_sharing,
+            AttemptStep.MASK: self._for_masking,
+            AttemptStep.CONSENT: self._for_consent,
+            AttemptStep.UNMASK: self._for_unmasking,
         }
         return {
             name: signed(self.terms.attempt, step, SERVER, name, body, self._sign)
@@ -129,14 +129,14 @@ class ServerAttempt:
 
     # --- what it gets -------------------------------------------------------------------------
 
-    def take(self, step: Step, name: str, answer: object) -> None:
+    def take(self, step: AttemptStep, name: str, answer: object) -> None:
         """An answer of this party."""
-        takers: Mapping[Step, Callable[[str, object], None]] = {
-            Step.ADVERTISE: self._take_advert,
-            Step.SHARE: self._take_shares,
-            Step.MASK: self._take_masked,
-            Step.CONSENT: self._take_consent,
-            Step.UNMASK: self._take_revealed,
+        takers: Mapping[AttemptStep, Callable[[str, object], None]] = {
+            AttemptStep.ADVERTISE: self._take_advert,
+            AttemptStep.SHARE: self._take_shares,
+            AttemptStep.MASK: self._take_masked,
+            AttemptStep.CONSENT: self._take_consent,
+            AttemptStep.UNMASK: self._take_revealed,
         }
         takers[step](name, answer)
 
@@ -146,14 +146,14 @@ class ServerAttempt:
         self._adverts[name] = answer
 
     def _take_shares(self, name: str, answer: object) -> None:
-        digest, *parts = decode(self._opened(Step.SHARE, name, answer)) or [b""]
+        digest, *parts = decode(self._opened(AttemptStep.SHARE, name, answer)) or [b""]
         found = decode_pairs(encode(parts), self._roster.names)
         if digest != self._roster.digest or set(found) != set(self._roster.neighbours(name)):
             raise Refused(f"{name!r} has shared with others than its neighbours")
         self._sealed[name] = {other: sealed for other, (sealed,) in found.items()}
 
     def _take_masked(self, name: str, answer: object) -> None:
-        body = self._opened(Step.MASK, name, answer)
+        body = self._opened(AttemptStep.MASK, name, answer)
         if len(body) != self.terms.size or name in self._masked:
             raise Refused(f"{name!r} has sent a vector of another length, or two")
         self._masked.add(name)
@@ -161,14 +161,14 @@ class ServerAttempt:
         np.add(self._sum, words, out=self._sum)
 
     def _take_consent(self, name: str, answer: object) -> None:
-        body = self._opened(Step.CONSENT, name, answer, EVERYBODY)
+        body = self._opened(AttemptStep.CONSENT, name, answer, EVERYBODY)
         if body != survivors_text(self._roster, encode_names(self.survivors)):
             raise Refused(f"{name!r} has signed another list of survivors")
         assert type(answer) is SignedMessage
         self._consents[name] = answer.signature
 
     def _take_revealed(self, name: str, answer: object) -> None:
-        body, survivors = self._opened(Step.UNMASK, name, answer), set(self.survivors)
+        body, survivors = self._opened(AttemptStep.UNMASK, name, answer), set(self.survivors)
         if name in self._heard:
             raise Refused(f"{name!r} has revealed its shares before")
         found = decode_pairs(body, self._sharing, each=2)
@@ -181,7 +181,9 @@ class ServerAttempt:
         for other, (_, share) in found.items():
             self._revealed.setdefault(other, {})[self.terms.number(name)] = share
 
-    def _opened(self, step: Step, name: str, answer: object, recipient: str = SERVER) -> bytes:
+    def _opened(
+        self, step: AttemptStep, name: str, answer: object, recipient: str = SERVER
+    ) -> bytes:
         return opened(
             answer, self.terms.attempt, step, sender=name, recipient=recipient,
             identities=self.terms.identities,

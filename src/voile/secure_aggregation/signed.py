@@ -29,7 +29,7 @@ _FORM: Final = "voile secure sum 1"
 _LENGTH: Final = 8
 
 
-class Step(StrEnum):
+class AttemptStep(StrEnum):
     """The steps of one attempt, in their order."""
 
     ADVERTISE = "advertise keys"
@@ -73,7 +73,7 @@ class SignedMessage:
     """One message of one attempt. There is no room in it for a seed, a path or a budget."""
 
     attempt: Attempt
-    step: Step
+    step: AttemptStep
     sender: str
     recipient: str
     body: bytes = field(repr=False)
@@ -81,7 +81,7 @@ class SignedMessage:
 
 
 def signed(
-    attempt: Attempt, step: Step, sender: str, recipient: str, body: bytes, sign: Signer
+    attempt: Attempt, step: AttemptStep, sender: str, recipient: str, body: bytes, sign: Signer
 ) -> SignedMessage:
     """A message with its signature."""
     signature = sign(_text(attempt, step, sender, recipient, body))
@@ -91,7 +91,7 @@ def signed(
 def opened(
     message: object,
     attempt: Attempt,
-    step: Step,
+    step: AttemptStep,
     *,
     sender: str,
     recipient: str,
@@ -111,7 +111,7 @@ def opened(
     return message.body
 
 
-def _text(attempt: Attempt, step: Step, sender: str, recipient: str, body: bytes) -> str:
+def _text(attempt: Attempt, step: AttemptStep, sender: str, recipient: str, body: bytes) -> str:
     """What is signed: two lines, the first of which begins no other text of a voile key."""
     where = [attempt.encoded, *(text.encode() for text in (step, sender, recipient))]
     digest = hashlib.sha256(encode([*where, body])).hexdigest()

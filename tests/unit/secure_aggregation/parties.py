@@ -14,12 +14,12 @@ from voile.core.errors import Refused
 from voile.secure_aggregation import (
     Attempt,
     AttemptsInMemory,
+    AttemptStep,
     AttemptTerms,
     ClientAttempt,
     HonestButCurious,
     ServerAttempt,
     Signer,
-    Step,
     ThreatModel,
 )
 
@@ -80,14 +80,16 @@ class Run:
     Args:
         lost: by step, who does not answer from then on.
         deaf: by step, whose answers to it are lost although they were given.
+        kind: of the clients, some of which are broken.
     """
 
     terms: AttemptTerms
     vectors: Mapping[str, Any]
     stores: Mapping[str, Any] = field(default_factory=dict)
-    lost: Mapping[Step, Iterable[str]] = field(default_factory=dict)
-    deaf: Mapping[Step, Iterable[str]] = field(default_factory=dict)
+    lost: Mapping[AttemptStep, Iterable[str]] = field(default_factory=dict)
+    deaf: Mapping[AttemptStep, Iterable[str]] = field(default_factory=dict)
     seen: list[Any] = field(default_factory=list)
+    kind: type[ClientAttempt] = ClientAttempt
 
     def __post_init__(self) -> None:
         self.stores = {n: self.stores.get(n) or AttemptsInMemory() for n in self.terms.asked}
@@ -103,23 +105,22 @@ class Run:
         return self.server.total()
 
     def advertise(self) -> None:
-        self.gone |= set(self.lost.get(Step.ADVERTISE, ()))
+        self.gone |= set(self.lost.get(AttemptStep.ADVERTISE, ()))
         for name in self.terms.asked:
             if name not in self.gone:
-                made = ClientAttempt(
-                    self.terms, name, self.vectors[name], signer(name), self.stores[name]
-                )
+                made = self.kind(self.terms, name, signer(name), self.stores[name])
                 self.clients[name] = made
-                self.answered(Step.ADVERTISE, name, made.advertise)
+                ask = partial(made.advertise, self.vectors[name])
+                self.answered(AttemptStep.ADVERTISE, name, ask)
 
-    def step(self, step: Step, change: Callable[[str, Any], Any] = lambda _, m: m) -> None:
+    def step(self, step: AttemptStep, change: Callable[[str, Any], Any] = lambda _, m: m) -> None:
         self.gone |= set(self.lost.get(step, ()))
         for name, message in self.server.requests(step).items():
             if name not in self.gone:
                 said = change(name, message)
                 self.answered(step, name, partial(self.clients[name].handle, said))
 
-    def answered(self, step: Step, name: str, ask: Callable[[], Any]) -> None:
+    def answered(self, step: AttemptStep, name: str, ask: Callable[[], Any]) -> None:
         answer = ask()
         if name in self.deaf.get(step, ()):
             return

@@ -22,9 +22,9 @@ from voile.core.errors import Refused
 from voile.secure_aggregation import (
     ActiveServer,
     AttemptsInMemory,
+    AttemptStep,
     AttemptTerms,
     HonestButCurious,
-    Step,
     ThreatModel,
     client,
 )
@@ -48,7 +48,7 @@ def looks_right(words: Any) -> bool:
 
 
 def masked_by(run: Run, name: str) -> Any:
-    body = next(a.body for step, n, a in run.seen if (step, n) == (Step.MASK, name))
+    body = next(a.body for step, n, a in run.seen if (step, n) == (AttemptStep.MASK, name))
     return np.frombuffer(body, dtype=run.terms.dtype).copy()
 
 
@@ -107,19 +107,6 @@ class Forgetful(ClientAttempt):
         self._seed = seed
 
 
-@dataclass
-class Mutated(Run):
-    """A run over broken clients."""
-
-    kind: type[ClientAttempt] = ClientAttempt
-
-    def advertise(self) -> None:
-        for name in self.terms.asked:
-            made = self.kind(self.terms, name, self.vectors[name], signer(name), self.stores[name])
-            self.clients[name] = made
-            self.answered(Step.ADVERTISE, name, made.advertise)
-
-
 @pytest.mark.parametrize("kind", [Forgetful, ClientAttempt])
 def test_a_mask_of_two_rounds_tells_the_difference(
     kind: type[ClientAttempt], monkeypatch: pytest.MonkeyPatch
@@ -132,10 +119,10 @@ def test_a_mask_of_two_rounds_tells_the_difference(
     runs = []
     for number in (1, 2):
         terms = terms_for(4, number=number)
-        run = Mutated(terms, vectors_for(terms, seed=number), kind=kind)
+        run = Run(terms, vectors_for(terms, seed=number), kind=kind)
         run.advertise()
-        run.step(Step.SHARE)
-        run.step(Step.MASK)
+        run.step(AttemptStep.SHARE)
+        run.step(AttemptStep.MASK)
         runs.append(run)
     first, second = (masked_by(run, "party 001") for run in runs)
     true = runs[0].vectors["party 001"] - runs[1].vectors["party 001"]
@@ -159,18 +146,18 @@ def test_without_a_self_mask_a_late_vector_is_read(
     terms = terms_for(5, HonestButCurious())
     vectors = small_vectors(terms)
     late = "party 002"
-    run = Run(terms, vectors, deaf={Step.MASK: [late]})
+    run = Run(terms, vectors, deaf={AttemptStep.MASK: [late]})
     run.advertise()
-    run.step(Step.SHARE)
+    run.step(AttemptStep.SHARE)
     kept = {}
     if broken:
         monkeypatch.setattr(client, "add_mask", without_self_masks(run))
-    for name, message in run.server.requests(Step.MASK).items():
+    for name, message in run.server.requests(AttemptStep.MASK).items():
         kept[name] = run.clients[name].handle(message)
         if name != late:
-            run.server.take(Step.MASK, name, kept[name])
+            run.server.take(AttemptStep.MASK, name, kept[name])
     shares = {}
-    for name, message in run.server.requests(Step.UNMASK).items():
+    for name, message in run.server.requests(AttemptStep.UNMASK).items():
         parts = decode(run.clients[name].handle(message).body)
         shares[terms.number(name)] = parts[parts.index(late.encode()) + 2]
     key = KeyPair.of(joined(shares, terms.shares_needed))
@@ -200,7 +187,10 @@ def test_two_unmasked_attempts_tell_one_vector(broken: bool) -> None:
     first = Run(terms, vectors, {name: store() for name in terms.asked})
     total = first.all_steps()
     second = Run(
-        other_attempt(terms, "second"), vectors, first.stores, lost={Step.MASK: ["party 003"]}
+        other_attempt(terms, "second"),
+        vectors,
+        first.stores,
+        lost={AttemptStep.MASK: ["party 003"]},
     )
     try:
         found = total - second.all_steps()
@@ -225,10 +215,10 @@ def split_view(model: ThreatModel, kind: type[ClientAttempt]) -> Any | None:
     """Six parties, two of which collude; the other half of the honest ones is told another list."""
     terms = terms_for(6, model)
     vectors = vectors_for(terms)
-    run = Mutated(terms, vectors, kind=kind)
+    run = Run(terms, vectors, kind=kind)
     run.advertise()
-    run.step(Step.SHARE)
-    run.step(Step.MASK)
+    run.step(AttemptStep.SHARE)
+    run.step(AttemptStep.MASK)
     asked, target = terms.asked, terms.asked[0]
     told = {name: asked if name in asked[:2] else asked[1:] for name in asked[:4]}
     seeds: dict[int, bytes] = {}
@@ -236,10 +226,12 @@ def split_view(model: ThreatModel, kind: type[ClientAttempt]) -> Any | None:
     for name, survivors in told.items():
         listed = encode_names(survivors)
         if model.signs_survivors:
-            consent = signed(terms.attempt, Step.CONSENT, SERVER, name, listed, signer(SERVER))
+            consent = signed(
+                terms.attempt, AttemptStep.CONSENT, SERVER, name, listed, signer(SERVER)
+            )
             run.clients[name].handle(consent)
         body = encode([listed, b""])
-        ask = signed(terms.attempt, Step.UNMASK, SERVER, name, body, signer(SERVER))
+        ask = signed(terms.attempt, AttemptStep.UNMASK, SERVER, name, body, signer(SERVER))
         parts = decode(run.clients[name].handle(ask).body)
         share = parts[parts.index(target.encode()) + 2]
         (seeds if target in survivors else keys)[terms.number(name)] = share

@@ -25,10 +25,10 @@ from voile.secure_aggregation import (
     ActiveServer,
     Attempt,
     AttemptsInMemory,
+    AttemptStep,
     ClientAttempt,
     HonestButCurious,
     SignedMessage,
-    Step,
 )
 from voile.secure_aggregation.client import MASKING_KEY
 from voile.secure_aggregation.masking import KeyPair, commitment
@@ -42,27 +42,31 @@ from voile.secure_aggregation.signed import (
 )
 
 
-def begun(model: Any = None, count: int = 5, upto: Step = Step.ADVERTISE, **changes: Any) -> Run:
+def begun(
+    model: Any = None, count: int = 5, upto: AttemptStep = AttemptStep.ADVERTISE, **changes: Any
+) -> Run:
     """A run in which every step up to this one is done."""
     terms = terms_for(count, model or ActiveServer())
     run = Run(terms, vectors_for(terms), **changes)
     run.advertise()
     for step in run.server.steps:
-        if list(Step).index(step) <= list(Step).index(upto):
+        if list(AttemptStep).index(step) <= list(AttemptStep).index(upto):
             run.step(step)
     return run
 
 
-def from_server(run: Run, step: Step, name: str, body: bytes, **changes: Any) -> SignedMessage:
+def from_server(
+    run: Run, step: AttemptStep, name: str, body: bytes, **changes: Any
+) -> SignedMessage:
     made = signed(run.terms.attempt, step, SERVER, name, body, signer(SERVER))
     return replace(made, **changes)
 
 
 BEFORE = {
-    Step.SHARE: Step.ADVERTISE,
-    Step.MASK: Step.SHARE,
-    Step.CONSENT: Step.MASK,
-    Step.UNMASK: Step.CONSENT,
+    AttemptStep.SHARE: AttemptStep.ADVERTISE,
+    AttemptStep.MASK: AttemptStep.SHARE,
+    AttemptStep.CONSENT: AttemptStep.MASK,
+    AttemptStep.UNMASK: AttemptStep.CONSENT,
 }
 
 
@@ -101,7 +105,7 @@ WRONG: dict[str, Callable[[Any], Any]] = {
     "text": lambda m: str(m),
     "a subclass": lambda m: WithSeed(**vars(m), seed=7),
     "another step": lambda m: signed(
-        m.attempt, Step.UNMASK if m.step is not Step.UNMASK else Step.MASK, SERVER,
+        m.attempt, AttemptStep.UNMASK if m.step is not AttemptStep.UNMASK else AttemptStep.MASK, SERVER,
         m.recipient, m.body, signer(SERVER),
     ),
 }  # fmt: skip
@@ -109,7 +113,9 @@ WRONG: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("kind", WRONG)
 @pytest.mark.parametrize("step", BEFORE)
-def test_what_belongs_elsewhere_is_refused_and_ends_the_attempt(step: Step, kind: str) -> None:
+def test_what_belongs_elsewhere_is_refused_and_ends_the_attempt(
+    step: AttemptStep, kind: str
+) -> None:
     run = begun(upto=BEFORE[step])
     client, right = run.clients["party 000"], run.server.requests(step)["party 000"]
     refusal(lambda: client.handle(WRONG[kind](right)))
@@ -117,12 +123,12 @@ def test_what_belongs_elsewhere_is_refused_and_ends_the_attempt(step: Step, kind
 
 
 @pytest.mark.parametrize("step", BEFORE)
-def test_a_step_is_taken_once(step: Step) -> None:
+def test_a_step_is_taken_once(step: AttemptStep) -> None:
     run = begun(upto=BEFORE[step])
     client, right = run.clients["party 000"], run.server.requests(step)["party 000"]
     client.handle(right)
     refusal(lambda: client.handle(right))
-    refusal(client.advertise)
+    refusal(client.advertise, run.vectors["party 000"])
 
 
 @settings(max_examples=120, deadline=None)
@@ -143,7 +149,7 @@ def test_malformed_bodies_are_refused_and_never_raise_anything_else(data: Any) -
     except Refused:
         return
     # Sealed shares may be damaged without being noticed here: then there is no share.
-    assert step is Step.MASK
+    assert step is AttemptStep.MASK
 
 
 # --- keys -----------------------------------------------------------------------------------------
@@ -156,7 +162,9 @@ def with_roster(run: Run, changed: dict[str, Any]) -> bytes:
 
 def forged(run: Run, name: str, by: str) -> SignedMessage:
     own = Advert(KeyPair.generate().public, KeyPair.generate().public, commitment(bytes(32)))
-    return signed(run.terms.attempt, Step.ADVERTISE, name, EVERYBODY, own.encoded, signer(by))
+    return signed(
+        run.terms.attempt, AttemptStep.ADVERTISE, name, EVERYBODY, own.encoded, signer(by)
+    )
 
 
 @pytest.mark.parametrize("by", [SERVER, "party 002"])
@@ -166,7 +174,7 @@ def test_a_key_that_its_party_did_not_sign_is_refused(by: str) -> None:
     for name, message in run.server._adverts.items():
         shown = forged(run, name, by) if name == "party 001" else message
         parts += [name.encode(), shown.body, shown.signature]
-    message = from_server(run, Step.SHARE, "party 000", encode(parts))
+    message = from_server(run, AttemptStep.SHARE, "party 000", encode(parts))
     assert "not signed by 'party 001'" in refusal(lambda: run.clients["party 000"].handle(message))
 
 
@@ -174,7 +182,7 @@ def test_own_keys_that_were_replaced_are_noticed() -> None:
     """Also by those of an earlier process of the same party, which it signed itself."""
     run = begun()
     body = with_roster(run, {"party 000": forged(run, "party 000", "party 000")})
-    message = from_server(run, Step.SHARE, "party 000", body)
+    message = from_server(run, AttemptStep.SHARE, "party 000", body)
     assert "replaced" in refusal(lambda: run.clients["party 000"].handle(message))
 
 
@@ -182,13 +190,18 @@ def test_one_key_for_two_parties_is_refused() -> None:
     run = begun()
     theirs = run.server._adverts["party 001"].body
     copied = signed(
-        run.terms.attempt, Step.ADVERTISE, "party 002", EVERYBODY, theirs, signer("party 002")
+        run.terms.attempt,
+        AttemptStep.ADVERTISE,
+        "party 002",
+        EVERYBODY,
+        theirs,
+        signer("party 002"),
     )
     parts = []
     for name, message in run.server._adverts.items():
         shown = copied if name == "party 002" else message
         parts += [name.encode(), shown.body, shown.signature]
-    message = from_server(run, Step.SHARE, "party 000", encode(parts))
+    message = from_server(run, AttemptStep.SHARE, "party 000", encode(parts))
     assert "twice" in refusal(lambda: run.clients["party 000"].handle(message))
 
 
@@ -196,29 +209,29 @@ def test_keys_of_small_order_are_refused() -> None:
     run = begun()
     weak = Advert(bytes(32), KeyPair.generate().public, commitment(bytes(32)))
     shown = signed(
-        run.terms.attempt, Step.ADVERTISE, "party 001", EVERYBODY, weak.encoded,
+        run.terms.attempt, AttemptStep.ADVERTISE, "party 001", EVERYBODY, weak.encoded,
         signer("party 001"),
     )  # fmt: skip
     body = with_roster(run, {"party 001": shown})
-    message = from_server(run, Step.SHARE, "party 000", body)
+    message = from_server(run, AttemptStep.SHARE, "party 000", body)
     assert "no honest party" in refusal(lambda: run.clients["party 000"].handle(message))
 
 
 def test_parties_that_saw_different_keys_cannot_open_each_others_shares() -> None:
     """A server that shows two rosters gets masked vectors and nothing that unmasks them."""
     run = begun(HonestButCurious(), count=6)
-    run.server.requests(Step.SHARE)
+    run.server.requests(AttemptStep.SHARE)
     second = forged(run, "party 005", "party 005")  # a colluding party signs two sets of keys
     for name in run.terms.asked[:5]:
         shown = run.server._adverts["party 005"] if name < "party 002" else second
         body = with_roster(run, {"party 005": shown})
-        answer = run.clients[name].handle(from_server(run, Step.SHARE, name, body))
+        answer = run.clients[name].handle(from_server(run, AttemptStep.SHARE, name, body))
         _, *parts = decode(answer.body)
         run.server._sealed[name] = dict(
             zip((p.decode() for p in parts[::2]), parts[1::2], strict=True)
         )
-    run.step(Step.MASK)
-    run.step(Step.UNMASK)
+    run.step(AttemptStep.MASK)
+    run.step(AttemptStep.UNMASK)
     assert "shares are needed" in refusal(run.server.total)
 
 
@@ -241,19 +254,21 @@ def lists(run: Run) -> dict[str, tuple[str, ...]]:
 )
 @pytest.mark.parametrize("model", [ActiveServer(), HonestButCurious()], ids=["active", "curious"])
 def test_lists_of_survivors_that_cannot_be_are_refused(model: Any, kind: str) -> None:
-    run = begun(model, upto=Step.MASK)
+    run = begun(model, upto=AttemptStep.MASK)
     listed = encode_names(lists(run)[kind])
-    step = Step.CONSENT if model.signs_survivors else Step.UNMASK
-    body = listed if step is Step.CONSENT else encode([listed, b""])
+    step = AttemptStep.CONSENT if model.signs_survivors else AttemptStep.UNMASK
+    body = listed if step is AttemptStep.CONSENT else encode([listed, b""])
     refusal(lambda: run.clients["party 000"].handle(from_server(run, step, "party 000", body)))
 
 
 def test_both_shares_of_one_party_are_never_revealed() -> None:
     """Asked once with a party among the survivors and once without, a client answers once."""
-    run = begun(HonestButCurious(), upto=Step.MASK)
+    run = begun(HonestButCurious(), upto=AttemptStep.MASK)
     asked, client = run.terms.asked, run.clients["party 000"]
     for listed in (asked, asked[:-1]):
-        message = from_server(run, Step.UNMASK, "party 000", encode([encode_names(listed), b""]))
+        message = from_server(
+            run, AttemptStep.UNMASK, "party 000", encode([encode_names(listed), b""])
+        )
         if listed is asked:
             revealed = decode(client.handle(message).body)
             assert MASKING_KEY not in revealed[1::3]
@@ -264,7 +279,7 @@ def test_both_shares_of_one_party_are_never_revealed() -> None:
 def consents(run: Run, listed: bytes, names: Any) -> dict[str, bytes]:
     made = {}
     for name in names:
-        answer = run.clients[name].handle(from_server(run, Step.CONSENT, name, listed))
+        answer = run.clients[name].handle(from_server(run, AttemptStep.CONSENT, name, listed))
         made[name] = answer.signature
     return made
 
@@ -274,12 +289,12 @@ def unmask(run: Run, name: str, listed: bytes, signatures: dict[str, bytes]) -> 
     for other, signature in signatures.items():
         parts += [other.encode(), signature]
     body = encode([listed, encode(parts)])
-    return run.clients[name].handle(from_server(run, Step.UNMASK, name, body))
+    return run.clients[name].handle(from_server(run, AttemptStep.UNMASK, name, body))
 
 
 def test_an_active_server_gets_no_shares_for_a_list_that_others_did_not_sign() -> None:
     """The split view: half are told that one fell out, half that it did not."""
-    run = begun(ActiveServer(), count=6, upto=Step.MASK)
+    run = begun(ActiveServer(), count=6, upto=AttemptStep.MASK)
     asked = run.terms.asked
     whole, without = encode_names(asked), encode_names(asked[:-1])
     first = consents(run, whole, asked[3:])
@@ -295,7 +310,7 @@ def test_an_active_server_gets_no_shares_for_a_list_that_others_did_not_sign() -
 
 @pytest.mark.parametrize("change", ["too few", "forged", "of another attempt", "twice one"])
 def test_signatures_under_a_list_are_checked(change: str) -> None:
-    run = begun(ActiveServer(), count=5, upto=Step.MASK)
+    run = begun(ActiveServer(), count=5, upto=AttemptStep.MASK)
     asked, listed = run.terms.asked, encode_names(run.terms.asked)
     signatures = consents(run, listed, asked)
     if change == "too few":
@@ -303,7 +318,7 @@ def test_signatures_under_a_list_are_checked(change: str) -> None:
     elif change == "forged":
         signatures["party 003"] = signatures["party 002"]
     elif change == "of another attempt":
-        other = begun(ActiveServer(), count=5, upto=Step.MASK)
+        other = begun(ActiveServer(), count=5, upto=AttemptStep.MASK)
         signatures["party 003"] = consents(other, listed, ["party 003"])["party 003"]
     else:
         del signatures["party 003"], signatures["party 004"]
@@ -316,8 +331,8 @@ def test_shares_leave_only_after_they_are_written_down() -> None:
         def reveal(self, attempt: Attempt) -> None:  # noqa: ARG002
             raise OSError("no room left")
 
-    run = begun(HonestButCurious(), upto=Step.MASK, stores={"party 000": Full()})
-    message = run.server.requests(Step.UNMASK)["party 000"]
+    run = begun(HonestButCurious(), upto=AttemptStep.MASK, stores={"party 000": Full()})
+    message = run.server.requests(AttemptStep.UNMASK)["party 000"]
     with pytest.raises(OSError, match="no room"):
         run.clients["party 000"].handle(message)
     refusal(lambda: run.clients["party 000"].handle(message))
@@ -332,7 +347,10 @@ def test_complete_crash_repeat_with_one_party_fewer_is_not_unmasked() -> None:
     first = Run(terms, vectors)
     assert (first.all_steps() == sum_of(vectors, terms.asked)).all()
     again = Run(
-        other_attempt(terms, "second"), vectors, first.stores, lost={Step.MASK: ["party 004"]}
+        other_attempt(terms, "second"),
+        vectors,
+        first.stores,
+        lost={AttemptStep.MASK: ["party 004"]},
     )
     assert "one party's vector" in refusal(again.all_steps)
 
@@ -342,12 +360,12 @@ def test_an_attempt_that_was_broken_off_is_repeated_with_new_keys() -> None:
     vectors = vectors_for(terms)
     first = Run(terms, vectors)
     first.advertise()
-    first.step(Step.SHARE)
-    first.step(Step.MASK)
+    first.step(AttemptStep.SHARE)
+    first.step(AttemptStep.MASK)
     again = Run(other_attempt(terms, "second"), vectors, first.stores)
     assert (again.all_steps() == sum_of(vectors, terms.asked)).all()
     bodies = [
-        {n: answer.body for step, n, answer in run.seen if step is Step.ADVERTISE}
+        {n: answer.body for step, n, answer in run.seen if step is AttemptStep.ADVERTISE}
         for run in (first, again)
     ]
     assert all(set(decode(bodies[0][n])).isdisjoint(decode(bodies[1][n])) for n in terms.asked)
@@ -359,7 +377,7 @@ def test_an_attempt_is_begun_once_with_those_who_were_asked_first() -> None:
     vector = vectors_for(terms)["party 000"]
 
     def begin(changed: Any) -> None:
-        ClientAttempt(changed, "party 000", vector, signer("party 000"), store).advertise()
+        ClientAttempt(changed, "party 000", signer("party 000"), store).advertise(vector)
 
     begin(terms)
     assert "begun before" in refusal(lambda: begin(terms))
@@ -371,12 +389,14 @@ def test_an_attempt_is_begun_once_with_those_who_were_asked_first() -> None:
 # --- hostile parties, as the server sees them -----------------------------------------------------
 
 
-def answer_of(run: Run, step: Step) -> Any:
+def answer_of(run: Run, step: AttemptStep) -> Any:
     return next(a for s, name, a in run.seen if (s, name) == (step, "party 001"))
 
 
-@pytest.mark.parametrize("step", [Step.SHARE, Step.MASK, Step.CONSENT, Step.UNMASK])
-def test_answers_that_somebody_else_signed_or_changed_are_refused(step: Step) -> None:
+@pytest.mark.parametrize(
+    "step", [AttemptStep.SHARE, AttemptStep.MASK, AttemptStep.CONSENT, AttemptStep.UNMASK]
+)
+def test_answers_that_somebody_else_signed_or_changed_are_refused(step: AttemptStep) -> None:
     run = begun(upto=step)
     right = answer_of(run, step)
     for wrong in (
@@ -389,40 +409,54 @@ def test_answers_that_somebody_else_signed_or_changed_are_refused(step: Step) ->
 
 
 def test_a_share_of_the_other_kind_is_refused() -> None:
-    run = begun(HonestButCurious(), upto=Step.MASK)
-    message = run.server.requests(Step.UNMASK)["party 001"]
+    run = begun(HonestButCurious(), upto=AttemptStep.MASK)
+    message = run.server.requests(AttemptStep.UNMASK)["party 001"]
     parts = decode(run.clients["party 001"].handle(message).body)
     parts[1] = MASKING_KEY
     answer = signed(
-        run.terms.attempt, Step.UNMASK, "party 001", SERVER, encode(parts), signer("party 001")
+        run.terms.attempt,
+        AttemptStep.UNMASK,
+        "party 001",
+        SERVER,
+        encode(parts),
+        signer("party 001"),
     )
-    assert "one share of each" in refusal(lambda: run.server.take(Step.UNMASK, "party 001", answer))
+    assert "one share of each" in refusal(
+        lambda: run.server.take(AttemptStep.UNMASK, "party 001", answer)
+    )
 
 
 def test_wrong_shares_give_no_sum_rather_than_a_wrong_one() -> None:
-    run = begun(HonestButCurious(), upto=Step.MASK)
-    for name, message in run.server.requests(Step.UNMASK).items():
+    run = begun(HonestButCurious(), upto=AttemptStep.MASK)
+    for name, message in run.server.requests(AttemptStep.UNMASK).items():
         parts = decode(run.clients[name].handle(message).body)
         if name == "party 000":
             parts[2::3] = [bytes(len(share)) for share in parts[2::3]]
-        answer = signed(run.terms.attempt, Step.UNMASK, name, SERVER, encode(parts), signer(name))
-        run.server.take(Step.UNMASK, name, answer)
+        answer = signed(
+            run.terms.attempt, AttemptStep.UNMASK, name, SERVER, encode(parts), signer(name)
+        )
+        run.server.take(AttemptStep.UNMASK, name, answer)
     assert "no sum" in refusal(run.server.total) or "no secret" in refusal(run.server.total)
 
 
 def test_a_vector_of_another_length_is_refused() -> None:
-    run = begun(upto=Step.SHARE)
-    run.server.requests(Step.MASK)
-    short = signed(run.terms.attempt, Step.MASK, "party 001", SERVER, b"1234", signer("party 001"))
-    assert "another length" in refusal(lambda: run.server.take(Step.MASK, "party 001", short))
+    run = begun(upto=AttemptStep.SHARE)
+    run.server.requests(AttemptStep.MASK)
+    short = signed(
+        run.terms.attempt, AttemptStep.MASK, "party 001", SERVER, b"1234", signer("party 001")
+    )
+    assert "another length" in refusal(
+        lambda: run.server.take(AttemptStep.MASK, "party 001", short)
+    )
 
 
 def test_somebody_who_was_not_asked_takes_no_part() -> None:
     terms = terms_for(5)
     vector = vectors_for(terms)["party 000"]
     with pytest.raises(Refused, match="not among"):
-        ClientAttempt(terms, "party 9", vector, signer("party 9"), AttemptsInMemory())
+        ClientAttempt(terms, "party 9", signer("party 9"), AttemptsInMemory())
+    made = ClientAttempt(terms, "party 000", signer("party 000"), AttemptsInMemory())
     with pytest.raises(InvalidInput, match="integers"):
-        ClientAttempt(terms, "party 000", vector[:2], signer("party 000"), AttemptsInMemory())
+        made.advertise(vector[:2])
     with pytest.raises(Refused, match="does not name"):
         replace(terms, asked=("party 000", "stranger"))

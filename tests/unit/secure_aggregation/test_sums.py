@@ -19,14 +19,20 @@ from tests.unit.secure_aggregation.parties import (
 from voile.core.errors import Refused
 from voile.secure_aggregation import (
     ActiveServer,
+    AttemptStep,
     Complete,
     HonestButCurious,
     Sparse,
-    Step,
     ThreatModel,
 )
 
-STEPS = (Step.ADVERTISE, Step.SHARE, Step.MASK, Step.CONSENT, Step.UNMASK)
+STEPS = (
+    AttemptStep.ADVERTISE,
+    AttemptStep.SHARE,
+    AttemptStep.MASK,
+    AttemptStep.CONSENT,
+    AttemptStep.UNMASK,
+)
 
 
 @st.composite
@@ -67,21 +73,21 @@ def test_the_right_sum_or_a_safe_failure(data: Any) -> None:
 @pytest.mark.parametrize(
     ("model", "step"),
     [(ActiveServer(), step) for step in STEPS]
-    + [(HonestButCurious(), step) for step in STEPS if step is not Step.CONSENT],
+    + [(HonestButCurious(), step) for step in STEPS if step is not AttemptStep.CONSENT],
 )
-def test_one_may_fall_out_at_any_step(model: ThreatModel, step: Step) -> None:
+def test_one_may_fall_out_at_any_step(model: ThreatModel, step: AttemptStep) -> None:
     terms = terms_for(6, model)
     vectors = vectors_for(terms)
     run = Run(terms, vectors, lost={step: [terms.asked[2]]})
     total = run.all_steps()
-    late = step in (Step.CONSENT, Step.UNMASK)
+    late = step in (AttemptStep.CONSENT, AttemptStep.UNMASK)
     expected = [name for name in terms.asked if late or name != terms.asked[2]]
     assert list(run.server.survivors) == expected
     assert np.array_equal(total, sum_of(vectors, expected))
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_below_the_threshold_nothing_is_unmasked(step: Step) -> None:
+def test_below_the_threshold_nothing_is_unmasked(step: AttemptStep) -> None:
     terms = terms_for(6, ActiveServer(1, threshold=5))
     run = Run(terms, vectors_for(terms), lost={step: terms.asked[:2]})
     with pytest.raises(Refused):
@@ -93,11 +99,11 @@ def test_who_falls_out_late_is_in_the_sum_and_who_falls_out_early_is_not() -> No
     vectors = vectors_for(terms)
     early, sharing, masking, late = terms.asked[:4]
     lost = {
-        Step.ADVERTISE: [early],
-        Step.MASK: [sharing],
-        Step.UNMASK: [late],
+        AttemptStep.ADVERTISE: [early],
+        AttemptStep.MASK: [sharing],
+        AttemptStep.UNMASK: [late],
     }
-    run = Run(terms, vectors, lost=lost, deaf={Step.SHARE: []})
+    run = Run(terms, vectors, lost=lost, deaf={AttemptStep.SHARE: []})
     assert np.array_equal(run.all_steps(), sum_of(vectors, [masking, late, *terms.asked[4:]]))
 
 
@@ -114,7 +120,11 @@ def test_in_a_sparse_graph_everybody_has_the_same_number_of_neighbours() -> None
 def test_a_sparse_sum_of_many() -> None:
     terms = terms_for(40, HonestButCurious(graph=Sparse(10, 5, 4)))
     vectors = vectors_for(terms)
-    run = Run(terms, vectors, lost={Step.MASK: terms.asked[3:6], Step.UNMASK: [terms.asked[9]]})
+    run = Run(
+        terms,
+        vectors,
+        lost={AttemptStep.MASK: terms.asked[3:6], AttemptStep.UNMASK: [terms.asked[9]]},
+    )
     total = run.all_steps()
     assert len(run.server.survivors) == 37
     assert np.array_equal(total, sum_of(vectors, run.server.survivors))
