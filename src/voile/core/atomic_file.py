@@ -37,6 +37,28 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o644) -> Path:
     return path
 
 
+def create_file(path: Path, content: bytes, *, mode: int = 0o644) -> bool:
+    """Put `content` at `path` unless something is there; False if so. Durable when this returns.
+
+    A link fails where a file is, so of two creators exactly one is told that the file is its own.
+    """
+    neighbour = _beside(path)
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _write_forced(neighbour, content, mode)
+            os.link(neighbour, path)
+        except FileExistsError:
+            return False
+        finally:
+            neighbour.unlink(missing_ok=True)
+            os.fsync(folder)
+            os.close(folder)
+    except OSError as error:
+        raise disk_fault(path, error) from error
+    return True
+
+
 def check_output(path: Path) -> None:
     """Refuse a place where nothing could be written, before there is anything to write.
 
@@ -75,16 +97,20 @@ def _beside(path: Path) -> Path:
 
 def _write_beside(path: Path, content: bytes, mode: int) -> None:
     neighbour = _beside(path)
-    descriptor = os.open(neighbour, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
+        _write_forced(neighbour, content, mode)
         neighbour.replace(path)
     except BaseException:
         neighbour.unlink(missing_ok=True)
         raise
+
+
+def _write_forced(path: Path, content: bytes, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def disk_fault(path: Path, error: OSError) -> StorageFault:

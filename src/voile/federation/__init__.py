@@ -12,6 +12,13 @@ Say who takes part:
     has its own rows, books, disk and randomness (`FreshCiphers`, `SeededSources` in tests; both are
     `Sources`); `Closing` with `Closed`. It accepts nothing else from a server.
 
+Add up in secret:
+    a `SecureSum` is the round protocol that shows a server sums only (`voile.secure_aggregation`),
+    and takes a `SumAggregator` alone. A node takes part as a `SecureMember`, which remembers its
+    attempts (`AttemptsOnDisk`) and the signed chain of rounds that it was shown (a `ChainGuard`;
+    each is an `AnnouncedRound`; `KeptRounds`). It is asked with a `SecureInstruction` and answers
+    `Advertised`.
+
 Run it:
     `Rounds` is the loop, over any `Transport`: `Threads` in this process. Its `StageResult` has
     every `ClientError`; a `Progress` is told what can be `Seen`. `Unprotected` rows are the only
@@ -41,6 +48,8 @@ from voile.federation.aggregators import (
     UpdateAggregator,
 )
 from voile.federation.arrays import Arrays, digest_of_arrays
+from voile.federation.attempts_on_disk import AttemptsOnDisk
+from voile.federation.chain import AnnouncedRound, ChainGuard, KeptRounds
 from voile.federation.client import Client
 from voile.federation.history import (
     HistoryRow,
@@ -51,7 +60,14 @@ from voile.federation.history import (
     without_times,
     write_history,
 )
-from voile.federation.messages import Closed, Closing, Instruction, Update
+from voile.federation.messages import (
+    Advertised,
+    Closed,
+    Closing,
+    Instruction,
+    SecureInstruction,
+    Update,
+)
 from voile.federation.node import Node
 from voile.federation.participation import (
     Booking,
@@ -66,14 +82,20 @@ from voile.federation.randomness import FreshCiphers, SeededSources, Sources
 from voile.federation.round_log import ListedRounds, NoRoundLog, Outcome, RoundLog, RoundReport
 from voile.federation.round_protocol import PlainRound, RoundProtocol
 from voile.federation.rounds import ClientError, Rounds, StageResult
+from voile.federation.secure_node import SecureMember
+from voile.federation.secure_sum import SecureSum
 from voile.federation.stage import Stage
 from voile.federation.task import Fitted, Task, Unprotected
 from voile.federation.transport import Threads, Transport
 
 __all__ = [
+    "Advertised",
     "Aggregator",
+    "AnnouncedRound",
     "Arrays",
+    "AttemptsOnDisk",
     "Booking",
+    "ChainGuard",
     "Client",
     "ClientError",
     "Closed",
@@ -89,6 +111,7 @@ __all__ = [
     "FreshCiphers",
     "HistoryRow",
     "Instruction",
+    "KeptRounds",
     "Krum",
     "ListedRounds",
     "NoGuard",
@@ -104,6 +127,9 @@ __all__ = [
     "RoundProtocol",
     "RoundReport",
     "Rounds",
+    "SecureInstruction",
+    "SecureMember",
+    "SecureSum",
     "SeededSources",
     "Seen",
     "Sources",

@@ -14,7 +14,7 @@ from typing import Any, Final
 from voile.core.errors import Refused, UnreadableFile
 from voile.core.input_file import damaged
 from voile.federation.aggregators import Memory
-from voile.federation.arrays import Array
+from voile.federation.arrays import Array, digest_of_arrays
 from voile.federation.files import file_stem, read_arrays, write_arrays
 from voile.federation.history import HistoryRow
 from voile.federation.stage import Schedule
@@ -34,6 +34,7 @@ class StagePlace:
         memory: what the round protocol remembers.
         rows: of the finished rounds.
         figures: what was measured on unprotected rows after each finished round.
+        sent: digest of the arrays that were sent in each finished round.
     """
 
     round: int
@@ -42,6 +43,7 @@ class StagePlace:
     memory: Memory = field(default_factory=dict)
     rows: tuple[HistoryRow, ...] = ()
     figures: tuple[dict[str, float], ...] = ()
+    sent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,15 +76,18 @@ class Checkpoints:
             schedule = tuple(tuple(map(str, names)) for names in label["schedule"])
         rows: list[HistoryRow] = []
         figures: list[dict[str, float]] = []
+        sent: list[str] = []
         number = 0
         while self._path(number + 1).exists():
             number += 1
+            sent.append(digest_of_arrays(_under(_ARRAYS, arrays)))
             arrays, label = self._read(number)
             with damaged(self._path(number)):
                 rows += [HistoryRow.stored(row) for row in label["rows"]]
                 figures.append({str(name): float(x) for name, x in label["figures"].items()})
         trained, memory = _under(_ARRAYS, arrays), _under(_MEMORY, arrays)
-        return StagePlace(number, trained, schedule, memory, tuple(rows), tuple(figures))
+        done = tuple(rows), tuple(figures), tuple(sent)
+        return StagePlace(number, trained, schedule, memory, *done)
 
     def _read(self, number: int) -> tuple[dict[str, Any], Any]:
         path = self._path(number)

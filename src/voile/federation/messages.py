@@ -8,6 +8,9 @@ what is to be said about its randomness, so that a server never promises noise t
 added, nor noise that can be guessed. At the end a `Closing` is answered with `Closed`: the node's
 own signed log, for whoever wants to check what it says it did.
 
+Where updates are added up in secret, a `SecureInstruction` takes the place of an `Instruction` and
+is answered with `Advertised`, which has no arrays; the steps after it are each a `SignedMessage`.
+
 Every message names the agreement that it belongs to: a digest of what all parties have agreed on.
 """
 
@@ -19,6 +22,7 @@ from typing import Any, Self, TypeAlias
 
 from voile.core.errors import InvalidInput
 from voile.federation.arrays import Array, Arrays, checked
+from voile.secure_aggregation import SignedMessage
 
 LONGEST_NAME = 100
 LONGEST_STATEMENT = 300
@@ -105,7 +109,42 @@ class Closed:
     files: Mapping[str, bytes] = field(repr=False)
 
 
-Message: TypeAlias = Instruction | Closing
+@dataclass(frozen=True, eq=False)
+class SecureInstruction:
+    """Server to client: train, keep the update, and begin an attempt to add it up in secret.
+
+    Args:
+        instruction: as in a plain round.
+        attempt: a name for this attempt of the round.
+        asked: everybody who is asked, in order of names.
+        previous: what this round is chained to (`voile.federation.chain`).
+        signature: of the server, over all of this.
+    """
+
+    instruction: Instruction
+    attempt: str
+    asked: tuple[str, ...]
+    previous: str
+    signature: bytes = field(repr=False)
+
+    @property
+    def round(self) -> int:
+        return self.instruction.round
+
+
+@dataclass(frozen=True, eq=False)
+class Advertised:
+    """Client to server: its update is stored, and these are its keys for this attempt.
+
+    Args:
+        statement: the update without its arrays.
+    """
+
+    statement: Update
+    advert: SignedMessage
+
+
+Message: TypeAlias = Instruction | Closing | SecureInstruction | SignedMessage
 """What a server may say."""
 
 

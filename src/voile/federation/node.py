@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 
 from voile.core.errors import InvalidInput, Refused
 from voile.federation.client import Client
-from voile.federation.messages import Closed, Closing, Instruction, Update
+from voile.federation.messages import (
+    Advertised,
+    Closed,
+    Closing,
+    Instruction,
+    SecureInstruction,
+    Update,
+)
+from voile.federation.secure_node import SecureMember
+from voile.secure_aggregation import SignedMessage
 
 
 def nothing_kept() -> Mapping[str, bytes]:
@@ -22,24 +31,37 @@ class Node:
     Args:
         client: what it trains.
         signed_log: its own log, signed, as files by name.
+        secure: what it adds up updates in secret with. A node that has it sends no update by
+            itself, whatever it is asked for.
     """
 
     client: Client
     signed_log: Callable[[], Mapping[str, bytes]] = field(default=nothing_kept, repr=False)
+    secure: SecureMember | None = None
 
     @property
     def name(self) -> str:
         return self.client.name
 
-    def handle(self, message: object) -> Update | Closed:
+    def handle(self, message: object) -> Update | Closed | Advertised | SignedMessage:
         """The answer, or `Refused`: nothing that comes in a message sets anything here."""
-        if type(message) is Instruction:
+        if type(message) is Instruction and self.secure is None:
             return self.client.answer(message)
+        if type(message) is SecureInstruction and self.secure is not None:
+            return self.secure.begin(self.client, message)
+        if type(message) is SignedMessage and self.secure is not None:
+            return self.secure.handle(message)
         if type(message) is not Closing:  # a subclass could carry further fields
             raise InvalidInput(
-                f"{self.name!r} takes an Instruction or a Closing and nothing more, found "
+                f"{self.name!r} takes {self._takes} and nothing more, found "
                 f"{type(message).__name__}"
             )
         if message.agreement != self.client.agreement:
             raise Refused(f"{self.name!r} has agreed to {self.client.agreement!r} only")
         return Closed(self.name, message.agreement, self.signed_log())
+
+    @property
+    def _takes(self) -> str:
+        if self.secure is None:
+            return "an Instruction or a Closing"
+        return "a SecureInstruction, signed steps of it or a Closing"

@@ -24,6 +24,8 @@ class Outcome(StrEnum):
     TOO_LARGE = "too large"
     WRONG_SENDER = "another name, stage or round"
     OTHER_COST = "another cost than was agreed on"
+    UNSUMMED = "trained, and in no sum"
+    """Of a secure sum: the update was charged, and nobody has seen it."""
     DUPLICATE = "name taken"
     """Of two clients with one name, the second; in histories of version 1 only."""
 

@@ -26,6 +26,7 @@ from voile.federation.messages import Instruction, Message
 from voile.federation.round_log import Outcome
 from voile.federation.sums import OrderFreeSum
 from voile.federation.transport import NodeReply
+from voile.secure_aggregation import Signer
 
 Exchange: TypeAlias = Callable[[Mapping[str, Message]], Iterator[NodeReply]]
 """A transport with its deadline."""
@@ -48,6 +49,8 @@ class RoundCall:
         largest_change: an update with a larger value, in size, is left out.
         memory: what was remembered after the round before.
         tell: called with the number of clients heard of so far.
+        previous: what this round is chained to (`voile.federation.chain`).
+        sign: with the server's key, where it has one.
     """
 
     instruction: Instruction
@@ -55,6 +58,8 @@ class RoundCall:
     largest_change: float
     memory: Memory
     tell: Callable[[int], None] = field(repr=False)
+    previous: str = ""
+    sign: Signer | None = field(default=None, repr=False)
 
     @property
     def shapes(self) -> Shapes:
@@ -95,6 +100,14 @@ class RoundResult:
 class RoundProtocol(Protocol):
     """Runs rounds, one at a time. Two with the same `repr` do the same."""
 
+    def check(self, clients: int, largest_change: float) -> None:
+        """Refuse what could not be run, when a stage is put together.
+
+        Args:
+            clients: how many are asked in a round.
+            largest_change: value of an update, in size.
+        """
+
     def remembered(self, shapes: Shapes) -> Memory:
         """What is remembered before the first round."""
 
@@ -107,6 +120,9 @@ class PlainRound:
     """One exchange. The server is shown every update, whatever the aggregator needs to see."""
 
     aggregator: Aggregator = field(default_factory=FedAvg)
+
+    def check(self, clients: int, largest_change: float) -> None:
+        """Any number of clients will do: with too few for the aggregator nothing changes."""
 
     def remembered(self, shapes: Shapes) -> Memory:
         return self.aggregator.remembered(shapes)

@@ -12,6 +12,7 @@ import numpy as np
 from voile.core.errors import InvalidInput
 from voile.core.randomness import GeneratorSource, StreamCipher
 from voile.federation.arrays import Array, Arrays, checked, digest_of_arrays, shapes_of
+from voile.federation.chain import link_before
 from voile.federation.checkpoints import Checkpoints, StagePlace
 from voile.federation.client import check_size
 from voile.federation.history import HistoryRow, event_as_text
@@ -22,6 +23,7 @@ from voile.federation.round_protocol import Agreed, RoundCall, RoundResult
 from voile.federation.stage import Stage, drawn_schedule
 from voile.federation.task import Unprotected
 from voile.federation.transport import Transport
+from voile.secure_aggregation import Signer
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +80,7 @@ class Rounds:
         progress: told after each answer and after each round.
         deadline: seconds for one answer; None: as long as it takes.
         agreement: digest of what all parties have agreed on.
+        sign: with the server's key, for protocols in which it signs what it says.
     """
 
     transport: Transport
@@ -88,6 +91,7 @@ class Rounds:
     progress: Progress = field(default_factory=NoProgress)
     deadline: float | None = None
     agreement: str = ""
+    sign: Signer | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.sizes:
@@ -161,6 +165,8 @@ class Rounds:
             stage.largest_change,
             place.memory,
             lambda heard: self._tell(stage, number, heard, place.rows),
+            link_before(self.agreement, stage.name, place.sent),
+            self.sign,
         )
         return stage.protocol.run(call, partial(self.transport.exchange, deadline=self.deadline))
 
@@ -188,6 +194,7 @@ class Rounds:
             result.memory,
             before.rows + tuple(self._rows(stage, number, result)),
             (*before.figures, {name: float(value) for name, value in figures.items()}),
+            (*before.sent, digest_of_arrays(before.arrays)),
         )
 
     def _agreed(self, stage: Stage, client: str) -> Agreed:

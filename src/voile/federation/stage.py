@@ -54,6 +54,7 @@ class Stage:
             raise InvalidInput(
                 f"largest_change must lie above 0 and up to 1e30, found {self.largest_change}"
             )
+        self.protocol.check(self.clients_per_round, self.largest_change)
 
     def agreement(
         self, sizes: Mapping[str, int], start: Arrays, given: Arrays, federation: str = ""

@@ -105,8 +105,7 @@ WRONG: dict[str, Callable[[Any], Any]] = {
     "text": lambda m: str(m),
     "a subclass": lambda m: WithSeed(**vars(m), seed=7),
     "another step": lambda m: signed(
-        m.attempt, AttemptStep.UNMASK if m.step is not AttemptStep.UNMASK else AttemptStep.MASK, SERVER,
-        m.recipient, m.body, signer(SERVER),
+        m.attempt, AttemptStep.ADVERTISE, SERVER, m.recipient, m.body, signer(SERVER)
     ),
 }  # fmt: skip
 
