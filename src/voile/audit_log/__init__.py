@@ -4,8 +4,8 @@ A tour, by what you want to do:
 
 - say what happened, in one of the classes of `Record`: `ReleaseRecord`, `PostProcessingRecord`,
   `RefusalRecord`, `BudgetOpenedRecord`, `BudgetRenewedRecord`, `FederationRoundRecord`,
-  `ParticipationRecord`, `AbsenceRecord`, `AssessmentRecord`, `KeyRotationRecord`; commit to a query
-  or an answer without showing it: `Commitment`
+  `ParticipationRecord`, `AbsenceRecord`, `RoundShownRecord`, `AssessmentRecord`,
+  `KeyRotationRecord`; commit to a query or an answer without showing it: `Commitment`
 - write it down, inside whatever transaction you are in: `AuditLog`, with the tables of `PART`
 - sign what the log holds, with witnesses if a policy asks for them: `SigningKey`, `publish`,
   `RemoteWitness`; keep a copy outside the database, so that one that was set back is noticed:
@@ -34,6 +34,12 @@ if TYPE_CHECKING:
         guarantees_digest,
         published_round_hash,
     )
+    from voile.audit_log.federation_records import (
+        AbsenceRecord,
+        FederationRoundRecord,
+        ParticipationRecord,
+        RoundShownRecord,
+    )
     from voile.audit_log.kept import KeptCheckpoint
     from voile.audit_log.keys import SigningKey
     from voile.audit_log.log import PART, Appended, AuditLog, TreeHead
@@ -41,15 +47,12 @@ if TYPE_CHECKING:
     from voile.audit_log.publishing import KeyChange, Unsigned, issue_receipt, publish, rotate
     from voile.audit_log.receipt import Receipt
     from voile.audit_log.records import (
-        AbsenceRecord,
         AssessmentRecord,
         BudgetOpenedRecord,
         BudgetRenewedRecord,
         Draft,
         Encoded,
-        FederationRoundRecord,
         KeyRotationRecord,
-        ParticipationRecord,
         PostProcessingRecord,
         Record,
         RefusalRecord,
@@ -79,6 +82,12 @@ _HOMES = {
         "guarantees_digest",
         "published_round_hash",
     ],
+    "federation_records": [
+        "AbsenceRecord",
+        "FederationRoundRecord",
+        "ParticipationRecord",
+        "RoundShownRecord",
+    ],
     "kept": ["KeptCheckpoint"],
     "keys": ["SigningKey"],
     "log": ["PART", "Appended", "AuditLog", "TreeHead"],
@@ -86,19 +95,17 @@ _HOMES = {
     "publishing": ["KeyChange", "Unsigned", "issue_receipt", "publish", "rotate"],
     "receipt": ["Receipt"],
     "records": [
-        "AbsenceRecord",
         "AssessmentRecord",
         "BudgetOpenedRecord",
         "BudgetRenewedRecord",
         "Draft",
         "Encoded",
-        "FederationRoundRecord",
         "KeyRotationRecord",
-        "ParticipationRecord",
         "PostProcessingRecord",
         "Record",
         "RefusalRecord",
         "ReleaseRecord",
+        "RoundShownRecord",
         "canonical_bytes",
         "decode_record",
     ],
@@ -137,6 +144,7 @@ __all__ = [
     "ReleaseRecord",
     "RemoteWitness",
     "Report",
+    "RoundShownRecord",
     "RowReceipt",
     "RowTree",
     "SigningKey",

@@ -17,6 +17,12 @@ from typing import Any, ClassVar, Final, NewType, TypeAlias, get_args, get_type_
 
 from voile.audit_log import canonical
 from voile.audit_log.canonical import Flat, Malformed
+from voile.audit_log.federation_records import (
+    AbsenceRecord,
+    FederationRoundRecord,
+    ParticipationRecord,
+    RoundShownRecord,
+)
 from voile.audit_log.merkle import HASH_SIZE
 from voile.core.errors import InvalidInput
 
@@ -154,75 +160,6 @@ class BudgetRenewedRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FederationRoundRecord:
-    """One round of a federation.
-
-    Args:
-        model: digest of the global arrays after the round.
-        published_hash: H_t of FedXChain (III-F), see `digests.published_round_hash`; in other
-            federations SHA-256 over `model` and H_{t-1}. By itself it proves nothing against
-            whoever keeps the chain, the log around it does.
-        previous_hash: H_{t-1}; absent in the first round.
-    """
-
-    kind: ClassVar[str] = "federation round"
-    version: ClassVar[int] = 1
-    time: int
-    federation: str
-    round: int
-    clients: int
-    epsilon: float
-    delta: float
-    model: bytes
-    published_hash: bytes
-    previous_hash: bytes | None = None
-    agreement: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ParticipationRecord:
-    """A client of a federation charged its own account before it trained for one round.
-
-    Args:
-        federation, stage, round: what for.
-        charge: the ledger's name for this charge.
-        epsilon, delta: what the client's account promises in all; `event` is this round's part.
-        event, cost: as in `ReleaseRecord`.
-    """
-
-    kind: ClassVar[str] = "participation"
-    version: ClassVar[int] = 1
-    time: int
-    account: str
-    charge: str
-    federation: str
-    stage: str
-    round: int
-    epsilon: float
-    delta: float
-    unit: str
-    relation: str
-    dataset: str
-    event: str | None = None
-    cost: str | None = None
-    agreement: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class AbsenceRecord:
-    """A client that was asked did not contribute to a round, and what became of its answer."""
-
-    kind: ClassVar[str] = "absence"
-    version: ClassVar[int] = 1
-    time: int
-    federation: str
-    round: int
-    client: str
-    outcome: str
-    agreement: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class AssessmentRecord:
     """We attacked ourselves: what was claimed, what the attack measured, whether the claim held."""
 
@@ -261,6 +198,7 @@ Record: TypeAlias = (
     | FederationRoundRecord
     | ParticipationRecord
     | AbsenceRecord
+    | RoundShownRecord
     | AssessmentRecord
     | KeyRotationRecord
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from voile.core.errors import InvalidInput, Refused
 from voile.federation.chain import ChainGuard, KeptRounds
@@ -13,7 +15,10 @@ from voile.federation.messages import Advertised, Instruction, SecureInstruction
 from voile.federation.secure_sum import SecureSum, announced_round, flat_words
 from voile.federation.stage import Stage
 from voile.secure_aggregation import AttemptStore, ClientAttempt, SignedMessage, Signer
+from voile.secure_aggregation.attempts import check_asked
 from voile.secure_aggregation.signed import SERVER
+
+_LINK: Final = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(eq=False)
@@ -89,8 +94,9 @@ class SecureMember:
         return stage, stage.protocol
 
     def _announced(self, protocol: SecureSum, message: SecureInstruction) -> None:
-        if type(message.previous) is not str or type(message.asked) is not tuple:
-            raise InvalidInput("a secure instruction names parties, and the round before it")
+        if type(message.previous) is not str or not _LINK.fullmatch(message.previous):
+            raise InvalidInput("a secure instruction names the round that it is chained to")
+        check_asked(message.asked, protocol.identities)
         announced = announced_round(
             message.instruction, message.attempt, message.asked, message.previous
         )

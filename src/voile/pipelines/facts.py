@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -12,6 +12,8 @@ from voile.core.guarantee import Protected, Relation
 from voile.core.schema import Schema
 from voile.federation.client import check_size
 from voile.federation.messages import check_name
+from voile.federation.round_protocol import PlainRound, RoundProtocol
+from voile.federation.secure_sum import SecureSum
 from voile.federation.stage import Stage
 from voile.federation.task import Task
 from voile.pipelines.network_task import CLIPPED_UNIT, Training
@@ -31,6 +33,7 @@ class FederationFacts:
         clients_per_round: how many are asked; everybody if absent.
         participations: how often one client takes part in a stage at most; as often as the rounds
             need, if absent.
+        protocol: how the messages of a round become a change of the arrays.
     """
 
     schema: Schema
@@ -39,6 +42,7 @@ class FederationFacts:
     rounds: int = 10
     clients_per_round: int | None = None
     participations: int | None = None
+    protocol: RoundProtocol = field(default_factory=PlainRound)
 
     def __post_init__(self) -> None:
         if self.protected.unit is not CLIPPED_UNIT:
@@ -75,7 +79,15 @@ class FederationFacts:
 
     def stage(self, name: str, task: Task) -> Stage:
         """All stages have the same rounds."""
-        return Stage(name, task, self.rounds, self.clients_per_round or 1, self.cap)
+        each = self.clients_per_round or 1
+        return Stage(name, task, self.rounds, each, self.cap, self.protocol)
+
+    @property
+    def secrecy(self) -> tuple[str, ...]:
+        """What the secrecy of single updates rests on; nothing where a server sees them."""
+        if not isinstance(self.protocol, SecureSum):
+            return ()
+        return self.protocol.model.assumptions(self.clients_per_round or 1)
 
     def noisy_stage(self, training: Training, share: float = 1.0) -> NoisyStage:
         """All the steps that one record can be part of, over all participations."""

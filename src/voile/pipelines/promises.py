@@ -43,6 +43,9 @@ def dp_sgd_guarantee(
 ) -> Guarantee:
     """What local DP-SGD promises about each client's rows, whoever looks.
 
+    Noise is each client's own, so the figures hold against a server that sees single updates. Where
+    sums are added up in secret, no server does, as long as what is assumed of it is true.
+
     Args:
         facts: what is public.
         stages: which of them the figures are about.
@@ -53,7 +56,7 @@ def dp_sgd_guarantee(
         epsilon=epsilon,
         delta=delta,
         protected=facts.protected,
-        against=(Adversary.PUBLIC, Adversary.SERVER_SEEING_UPDATES, Adversary.OTHER_CLIENTS),
+        against=_against(facts),
         computational=True,
         mechanism="DP-SGD with Poisson sampling at each client (" + ", ".join(stages) + ")",
         composition=(
@@ -66,8 +69,20 @@ def dp_sgd_guarantee(
             f"{facts.rounds} rounds, at most {facts.participations} participations "
             "of a client in each stage, all settings of training",
         ),
-        assumptions=(*ASSUMPTIONS, *assumptions),
+        assumptions=(*ASSUMPTIONS, *assumptions, *_secrecy(facts)),
     )
+
+
+def _against(facts: FederationFacts) -> tuple[Adversary, ...]:
+    sums = (Adversary.SERVER_SEEING_SUMS,) if facts.secrecy else ()
+    updates = Adversary.SERVER_SEEING_UPDATES
+    return (Adversary.PUBLIC, *sums, updates, Adversary.OTHER_CLIENTS)
+
+
+def _secrecy(facts: FederationFacts) -> tuple[str, ...]:
+    if not facts.secrecy:
+        return ()
+    return (*facts.secrecy, "if that is false, a server sees single updates, and the figures hold")
 
 
 class Promised(NamedTuple):

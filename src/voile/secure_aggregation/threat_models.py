@@ -52,13 +52,18 @@ class _ThreatModel:
     def name(self) -> str:
         raise NotImplementedError
 
+    @property
+    def stated(self) -> dict[str, int | str | None]:
+        """What was declared, by name; stands for the model in agreements, so it never changes."""
+        return {"server": self.name, "colluders": self.colluders, "threshold": self.threshold}
+
     def assumptions(self, parties: int) -> tuple[str, ...]:
         """What the secrecy of single vectors rests on, in words."""
         threshold = self.threshold_of(parties)
         return (
             f"secure sum: {self.name}, together with at most {self.colluders} of {parties} "
             f"parties; at least {threshold} survive a round, so at least "
-            f"{threshold - self.colluders} honest part(ies) are in every sum",
+            f"{threshold - self.colluders} honest ones are in every sum",
         )
 
 
@@ -86,6 +91,11 @@ class HonestButCurious(_ThreatModel):
         """How many shares give a secret back."""
         is_sparse = isinstance(self.graph, Sparse)
         return self.graph.shares if is_sparse else self.threshold_of(parties)  # type: ignore[union-attr]
+
+    @property
+    def stated(self) -> dict[str, int | str | None]:
+        graph = self.graph
+        return super().stated | (vars(graph) if isinstance(graph, Sparse) else {})
 
     def assumptions(self, parties: int) -> tuple[str, ...]:
         said = super().assumptions(parties)

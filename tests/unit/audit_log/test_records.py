@@ -126,6 +126,17 @@ RECORDS: list[Record] = [
     AbsenceRecord(
         time=5, federation="eight hospitals", round=2, client="north", outcome="no answer"
     ),
+    RoundShownRecord(
+        time=5,
+        federation="eight hospitals",
+        stage="surrogate",
+        round=2,
+        previous=HASH,
+        link=HASH,
+        begun=HASH,
+        signature="ab" * 64,
+        agreement="3f" * 32,
+    ),
     AssessmentRecord(
         time=6,
         subject="clinic/2026",

@@ -207,7 +207,7 @@ def test_a_federation_with_nowhere_to_write_charges_nothing(
     assert run_main("init", "north.csv", "south.csv") == 0
     fill_in(tmp_path, sizes)
     place = Path(spoiled)
-    place.parent.mkdir(parents=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
     place.mkdir() if place.suffix else place.touch()
     assert run_main("federate", "federation.toml") == 2
     assert spoiled in capsys.readouterr().err

@@ -65,7 +65,7 @@ def test_what_it_rests_on_is_said() -> None:
     (said,) = ActiveServer(2, 7).assumptions(10)
     assert "active server" in said
     assert "2 of 10" in said
-    assert "at least 5 honest" in said
+    assert "at least 5 honest ones" in said
     model = HonestButCurious(graph=sparse_for(100, colluders=1, dropouts=5))
     assert "probability" in model.assumptions(100)[1]
 

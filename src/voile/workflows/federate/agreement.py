@@ -7,15 +7,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from voile.audit_log.notes import VerifierKey
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected
 from voile.core.schema import Schema
-from voile.federation import Pipeline
+from voile.federation import Pipeline, PlainRound, RoundProtocol, SecureSum
 from voile.federation.files import file_stem
 from voile.pipelines.facts import FederationFacts
+from voile.secure_aggregation import ThreatModel
 from voile.workflows.federate.kinds import DEFAULT, KINDS
 
 SERVER: Final = "server"
@@ -37,6 +38,8 @@ class FederationAgreement:
         pipeline: what is trained, one of `voile.workflows.federate.kinds.KINDS`.
         rounds, participations: see `FederationFacts`.
         hidden: widths of hidden layers; the default of each stage if None.
+        secure: against whom single updates are hidden by a secure sum; None: the server sees them.
+        server_key: that the server signs its log with, and its messages of a secure sum.
     """
 
     protected: Protected
@@ -49,6 +52,8 @@ class FederationAgreement:
     rounds: int = 10
     participations: int | None = None
     hidden: tuple[int, ...] | None = None
+    secure: ThreatModel | None = None
+    server_key: VerifierKey | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if SERVER in self.sizes:
@@ -57,6 +62,8 @@ class FederationAgreement:
             raise InvalidInput("every party has a declared size and a key")
         if self.pipeline not in KINDS:
             raise InvalidInput(f"there is no pipeline {self.pipeline!r}; there are {list(KINDS)}")
+        if self.secure is not None and self.server_key is None:
+            raise InvalidInput("a secure sum needs the server's key: it signs what it says")
 
     @property
     def name(self) -> str:
@@ -65,25 +72,31 @@ class FederationAgreement:
     @cached_property
     def plan(self) -> Pipeline:
         """Stages and noise, from these facts alone."""
-        each = None
-        if self.participations is not None and self.participations < self.rounds:
-            each = max(1, len(self.sizes) * self.participations // self.rounds)
         facts = FederationFacts(
             schema=self.schema,
             sizes=self.sizes,
             protected=self.protected,
             rounds=self.rounds,
-            clients_per_round=each,
+            clients_per_round=asked_in_a_round(len(self.sizes), self.rounds, self.participations),
             participations=self.participations,
+            protocol=self.protocol,
         )
         return KINDS[self.pipeline].plan(
             facts, epsilon=self.epsilon, delta=self.delta, hidden=self.hidden
         )
 
+    @property
+    def protocol(self) -> RoundProtocol:
+        """Of every stage."""
+        if self.secure is None or self.server_key is None:
+            return PlainRound()
+        keys = {name: key.public for name, key in self.keys.items()}
+        return SecureSum(self.secure, {**keys, SERVER: self.server_key.public}, self.sizes)
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) of all of it. The form never changes: it stands in logs."""
-        facts = {
+        facts: dict[str, Any] = {
             "form": "voile agreement 1",
             "pipeline": self.pipeline,
             "protected": self.protected.texts,
@@ -98,7 +111,16 @@ class FederationAgreement:
             "participations": self.participations,
             "hidden": None if self.hidden is None else list(self.hidden),
         }
+        if self.secure is not None:
+            facts["secure sum"] = {**self.secure.stated, "key": str(self.server_key)}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def asked_in_a_round(parties: int, rounds: int, participations: int | None) -> int:
+    """Everybody, unless each takes part in some of the rounds only."""
+    if participations is None or participations >= rounds:
+        return parties
+    return max(1, parties * participations // rounds)
 
 
 def origin_of(federation: str, party: str) -> str:

@@ -15,18 +15,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from voile import audit_log
-from voile.audit_log import AbsenceRecord, FederationRoundRecord, RefusalRecord
+from voile.audit_log import (
+    AbsenceRecord,
+    FederationRoundRecord,
+    RefusalRecord,
+    RoundShownRecord,
+)
 from voile.core.errors import BudgetExceeded, Refused
 from voile.core.guarantee import Protected, RowPart
 from voile.core.storage import Transaction
-from voile.federation import Booking, Participation, RoundReport
+from voile.federation import AnnouncedRound, Booking, Participation, RoundReport
+from voile.federation.chain import check_chain
 from voile.ledger import Charge, Opening, Planned, recent_charges
 from voile.ledger.event_text import event_for_log, event_text
 from voile.ledger.measures import written
 from voile.privacy.events import PrivacyEvent
 from voile.workflows.budget import opened_record
 from voile.workflows.custody import Custody
-from voile.workflows.federate.rounds import WrittenRound, is_written, last_hash, remember
+from voile.workflows.federate.rounds import (
+    WrittenRound,
+    hash_of,
+    is_written,
+    last_hash,
+    remember,
+)
 
 _LONGEST_REASON = 300
 
@@ -161,6 +173,38 @@ class ClientBooks:
             lambda t: recent_charges(self.books.ledger, t, account, since=-math.inf)
         )
         return wanted in {(each.query.hex(), each.purpose, each.event) for each in charges}
+
+    def before_round(self, announced: AnnouncedRound) -> None:
+        """Into the log, whatever it says; then compared with what was shown before."""
+        refused = self.books.storage.submit(lambda t: self._show(t, announced))
+        if refused is not None:
+            raise refused
+
+    def _show(self, t: Transaction, announced: AnnouncedRound) -> Refused | None:
+        federation = f"{self.promise.federation}: {announced.stage}"
+        link = bytes.fromhex(announced.link)
+        record = RoundShownRecord(
+            time=_hour(self.books.ledger.now()),
+            federation=self.promise.federation,
+            stage=announced.stage,
+            round=announced.round,
+            previous=bytes.fromhex(announced.previous),
+            link=link,
+            begun=bytes.fromhex(announced.begun),
+            signature=announced.signature.hex(),
+            agreement=announced.agreement,
+        )
+        self.books.log.append(t, record)
+        same, before = (hash_of(t, federation, announced.round - back) for back in (0, 1))
+        try:
+            check_chain(
+                announced, *(None if each is None else each.hex() for each in (same, before))
+            )
+        except Refused as refused:
+            return refused
+        if same is None:
+            remember(t, WrittenRound(federation, announced.round, link, link))
+        return None
 
     def _charge(
         self, t: Transaction, participation: Participation, event: PrivacyEvent, booking: Booking

@@ -8,12 +8,14 @@ nodes/NAME/node.toml  stays with the party: its data, its books, and what it acc
 from __future__ import annotations
 
 from collections import Counter
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from voile.core.guarantee import Relation
+from voile.secure_aggregation import ActiveServer, HonestButCurious, ThreatModel, sparse_for
 from voile.workflows.federate.kinds import DEFAULT, KINDS
 
 Count = Annotated[int, Field(ge=1)]
@@ -99,6 +101,48 @@ class SingleTraining(TrainingSection):
     distillation_steps: Count | None = None
 
 
+class AssumedServer(StrEnum):
+    """What a secure sum protects single updates from."""
+
+    ACTIVE = "active"
+    CURIOUS = "honest but curious"
+
+
+class SecureSumSection(_ConfigSection):
+    """Against whom sums are kept secret; see docs/secure-sum.md.
+
+    Args:
+        server: what it may do.
+        colluders: how many parties at most work for it.
+        threshold: how many parties survive a round at least; the smallest sensible one if left
+            out.
+        dropouts: where everybody shares masks with a few neighbours only, how many may fall out of
+            a round; for many parties and a server that is honest but curious.
+    """
+
+    server: AssumedServer = AssumedServer.ACTIVE
+    colluders: Count = 1
+    threshold: Count | None = None
+    dropouts: Annotated[int, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _sparse_against_the_curious(self) -> Self:
+        if self.dropouts is not None and self.server is AssumedServer.ACTIVE:
+            raise ValueError(
+                "dropouts are for neighbours in a sparse graph, which an active server could choose"
+            )
+        return self
+
+    def model(self, asked: int) -> ThreatModel:
+        """For so many parties in a round."""
+        if self.server is AssumedServer.ACTIVE:
+            return ActiveServer(self.colluders, self.threshold)
+        if self.dropouts is None:
+            return HonestButCurious(self.colluders, self.threshold)
+        graph = sparse_for(asked, colluders=self.colluders, dropouts=self.dropouts)
+        return HonestButCurious(self.colluders, self.threshold, graph)
+
+
 class FederationFile(_ConfigSection):
     """What all parties have agreed on.
 
@@ -106,18 +150,32 @@ class FederationFile(_ConfigSection):
         name: label of the federation and of the version of its data.
         pipeline: what is trained.
         schema_file: the public schema, TOML.
+        secure: whether the server learns sums of updates only.
+        secure_sum: against whom, where it does.
+        server_key: what the server signs its log with, and its messages of a secure sum.
     """
 
     name: Name
     pipeline: str = DEFAULT
     schema_file: Annotated[Path, Field(alias="schema")]
+    secure: bool = False
+    server_key: str | None = None
     privacy: Privacy
     training: TrainingSection = TrainingSection()
+    secure_sum: SecureSumSection = SecureSumSection()
     parties: Annotated[tuple[PartySection, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
         _check_names([party.name for party in self.parties])
+        return self
+
+    @model_validator(mode="after")
+    def _secure_or_not(self) -> Self:
+        if "secure_sum" in self.model_fields_set and not self.secure:
+            raise ValueError("[secure_sum] says how; add `secure = true` above the tables")
+        if self.secure and self.server_key is None:
+            raise ValueError("a secure sum needs server_key, the key in the server's policy")
         return self
 
     @field_validator("pipeline")

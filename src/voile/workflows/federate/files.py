@@ -20,7 +20,7 @@ from voile.attribution.fastshap import EXPLAINER_PLAN
 from voile.attribution.fastshap.draws import draw_rows
 from voile.audit_log.canonical import Malformed
 from voile.audit_log.notes import KeyKind, VerifierKey
-from voile.core.errors import InvalidInput, Refused
+from voile.core.errors import InvalidInput, Refused, VoileError
 from voile.core.guarantee import Protected
 from voile.core.randomness import StreamCipher
 from voile.core.schema import RawColumn, Rows, Schema
@@ -28,8 +28,13 @@ from voile.datasets.tables import read_protected_table, read_table
 from voile.federation.files import file_stem
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.tables import TableRecords
-from voile.workflows.federate.agreement import FederationAgreement
-from voile.workflows.federate.config import FederationFile, NodeFile, PartySection, ServerFile
+from voile.secure_aggregation import ThreatModel
+from voile.workflows.federate.agreement import FederationAgreement, asked_in_a_round
+from voile.workflows.federate.config import (
+    FederationFile,
+    NodeFile,
+    ServerFile,
+)
 from voile.workflows.federate.job import Job, ServerSide
 from voile.workflows.federate.open_rows import check_open_rows
 from voile.workflows.federate.party import Accepts, Party
@@ -79,21 +84,41 @@ def read_agreement(path: Path) -> FederationAgreement:
         sizes={party.name: party.rows for party in agreed.parties},
         epsilon=agreed.privacy.epsilon,
         delta=agreed.privacy.delta,
-        keys={party.name: _key(file, place, party) for place, party in enumerate(agreed.parties)},
+        keys={
+            party.name: _key(file, party.key, "parties", str(place), "key")
+            for place, party in enumerate(agreed.parties)
+        },
         pipeline=agreed.pipeline,
         rounds=agreed.training.rounds,
         participations=agreed.training.participations,
         hidden=agreed.training.hidden,
+        secure=_threat_model(file, agreed),
+        server_key=None
+        if agreed.server_key is None
+        else _key(file, agreed.server_key, "server_key"),
     )
 
 
-def _key(file: TomlFile, place: int, party: PartySection) -> VerifierKey:
+def _threat_model(file: TomlFile, agreed: FederationFile) -> ThreatModel | None:
+    if not agreed.secure:
+        return None
     try:
-        key = VerifierKey.parse(party.key)
+        training = agreed.training
+        asked = asked_in_a_round(len(agreed.parties), training.rounds, training.participations)
+        model = agreed.secure_sum.model(asked)
+        model.threshold_of(asked)
+    except VoileError as error:
+        raise file.wrong(str(error), "secure_sum") from error
+    return model
+
+
+def _key(file: TomlFile, text: str, *place: str) -> VerifierKey:
+    try:
+        key = VerifierKey.parse(text)
     except Malformed as error:
-        raise file.wrong(str(error), "parties", str(place), "key") from error
+        raise file.wrong(str(error), *place) from error
     if key.kind is not KeyKind.LOG:
-        raise file.wrong("expected the key of a log", "parties", str(place), "key")
+        raise file.wrong("expected the key of a log", *place)
     return key
 
 

@@ -9,17 +9,22 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from voile.audit_log import SigningKey
 from voile.audit_log.notes import VerifierKey
 from voile.audit_log.publishing import exported_log
 from voile.core.errors import Refused
 from voile.core.file_lock import locked
-from voile.federation import Client, Node
+from voile.core.storage import Part
+from voile.federation import AttemptsOnDisk, Client, Node, SecureMember
 from voile.pipelines.tables import TableRecords
+from voile.secure_aggregation import Signer
 from voile.workflows.custody import POLICY, Custody, open_custody
 from voile.workflows.federate.agreement import FederationAgreement
 from voile.workflows.federate.books import ClientBooks, Promise, open_account
+from voile.workflows.federate.rounds import PART as ROUNDS_PART
 
 UPDATES: Final = "updates"
+ATTEMPTS: Final = "attempts"
 LOCK: Final = ".federation.lock"
 Say = Callable[[str], None]
 """Told in words what is being done."""
@@ -99,7 +104,8 @@ def open_node(
         party.accepts.check(party.name, agreement)
     key = agreement.keys[party.name]
     promise = Promise(agreement.protected, agreement.epsilon, agreement.delta)
-    with held(party.folder), open_custody(party.folder, key.name, signing=None) as custody:
+    opened = open_custody(party.folder, key.name, signing=None, extra_parts=_parts(agreement))
+    with held(party.folder), opened as custody:
         if custody.policy.log_keys != (key,):
             raise Refused(
                 f"{party.folder}: {party.name!r} signs with other keys than the agreement says: "
@@ -109,16 +115,39 @@ def open_node(
             party.accepts.check_others(party.name, agreement, custody)
         planned = agreement.plan.participation_events
         open_account(custody, party.name, promise, planned, agreement.digest)
+        books = ClientBooks(custody, party.name, promise, agreement.digest)
         client = Client(
             name=party.name,
             size=agreement.sizes[party.name],
             records=party.records,
             tasks={stage.name: stage.task for stage in agreement.plan.stages},
-            guard=ClientBooks(custody, party.name, promise, agreement.digest),
+            guard=books,
             folder=party.folder / UPDATES,
             agreement=agreement.digest,
         )
-        yield Node(client, partial(signed_log, custody, party.name, say))
+        log = partial(signed_log, custody, party.name, say)
+        yield Node(client, log, _secure(party, agreement, books))
+
+
+def _parts(agreement: FederationAgreement) -> tuple[Part, ...]:
+    return () if agreement.secure is None else (ROUNDS_PART,)
+
+
+def _secure(
+    party: Party, agreement: FederationAgreement, books: ClientBooks
+) -> SecureMember | None:
+    """What it adds up updates in secret with: it signs with the key of the agreement."""
+    if agreement.secure is None:
+        return None
+    stages = {stage.name: stage for stage in agreement.plan.stages}
+    sign = signer_of(books.books)
+    return SecureMember(stages, sign, AttemptsOnDisk(party.folder / ATTEMPTS), books)
+
+
+def signer_of(custody: Custody) -> Signer:
+    """Signs with the key of its log; texts of a secure sum begin like no checkpoint."""
+    key = SigningKey.load(custody.place.signing_key)
+    return lambda text: key.sign(text).value
 
 
 @contextmanager

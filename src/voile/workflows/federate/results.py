@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from voile.federation import HistoryRow, StageResult, Task, charged, digest_of_arrays
+from voile.federation import (
+    HistoryRow,
+    SecureSum,
+    StageResult,
+    Task,
+    charged,
+    digest_of_arrays,
+)
 from voile.pipelines.network_task import NetworkTask
 from voile.privacy.accounting import PrivacyLoss
 from voile.workflows.artefact import Contents
@@ -30,7 +37,7 @@ def contents_of(
         surrogate=made.surrogate,
         explainer=made.explainer,
         guarantees=made.promised.guarantees,
-        statement=_statement(made, rows),
+        statement=_statement(agreement, made, rows),
         figures={
             "measured_on": f"{len(server.held_out)} rows listed as unprotected",
             "rounds": {stage: _by_name(result) for stage, result in results.items()},
@@ -58,7 +65,25 @@ def _settings(agreement: FederationAgreement, results: Mapping[str, StageResult]
         "participations": stages[0].participations,
         "training": {stage.name: _training(stage.task) for stage in stages},
         "arrays": digests_of(results),
+        **_secure_settings(agreement),
     }
+
+
+def _secure_settings(agreement: FederationAgreement) -> dict[str, Any]:
+    """Of a secure sum: against whom, and by how much a mean is off for being rounded at most."""
+    protocol = agreement.protocol
+    if agreement.secure is None or not isinstance(protocol, SecureSum):
+        return {}
+    stage = agreement.plan.stages[0]
+    asked, largest = stage.clients_per_round, stage.largest_change
+    stated = {
+        **agreement.secure.stated,
+        "asked": asked,
+        "threshold": agreement.secure.threshold_of(asked),
+        "largest_rounding_error": protocol.rounding_error(asked, largest),
+        "server_key": str(agreement.server_key),
+    }
+    return {"secure_sum": stated}
 
 
 def _training(task: Task) -> dict[str, Any]:
@@ -80,7 +105,25 @@ def _by_name(result: StageResult) -> dict[str, list[float]]:
     return {n: [figures[n] for figures in result.figures if n in figures] for n in names}
 
 
-def _statement(made: Made, rows: Sequence[HistoryRow]) -> dict[str, Any]:
+SEEN: Final = (
+    ("the server", "every single update, with the noise that its party put on it"),
+    ("other parties, and the public", "the arrays after every round"),
+)
+SEEN_IN_SECRET: Final = (
+    ("the server", "of each round the sum of updates, who is in it, and what each was charged"),
+    ("other parties, and the public", "the arrays after every round"),
+)
+_NO_NOISE: Final = (
+    "what a secure sum does not do: it adds no noise, so what is promised rests on each party's "
+    "own; without that, a server that chooses the arrays reads single rows out of a sum. It may "
+    "also send parties different arrays: each keeps what it was shown, signed, which proves that "
+    "afterwards and prevents nothing"
+)
+
+
+def _statement(
+    agreement: FederationAgreement, made: Made, rows: Sequence[HistoryRow]
+) -> dict[str, Any]:
     figures = made.readings
     delta = figures.published.delta
     spent = charged(rows)
@@ -100,6 +143,8 @@ def _statement(made: Made, rows: Sequence[HistoryRow]) -> dict[str, Any]:
             "rows that are explained: whoever asks knows them",
             "rows listed as held out, and reference rows, which are public",
             "whether a client took part in a round",
+            *((_NO_NOISE,) if agreement.secure is not None else ()),
             *made.promised.notes,
         ],
+        "seen_by": dict(SEEN if agreement.secure is None else SEEN_IN_SECRET),
     }

@@ -1,5 +1,6 @@
-"""Which rounds of a federation its server has written down: one row for each, and one for the last.
+"""Which rounds of a federation are on record: one row for each, and one for the last.
 
+At the server, those that it has written down; at a party, those that it was shown in a secure sum.
 The audit log holds the rounds themselves. These rows say in constant time whether a round is there
 already, and which one the next is chained to; they are written in the transaction of the record.
 """
@@ -35,7 +36,12 @@ def is_written(t: Reader, federation: str, number: int, model: bytes) -> bool:
 
 def last_hash(t: Reader, federation: str) -> bytes | None:
     """What the next round is chained to; None before the first."""
-    found = t.get(ROUNDS, federation, _LAST)
+    return hash_of(t, federation, _LAST)
+
+
+def hash_of(t: Reader, federation: str, number: int) -> bytes | None:
+    """What a round on record is known by; None if it is not there."""
+    found = t.get(ROUNDS, federation, number)
     return None if found is None else found.published_hash
 
 

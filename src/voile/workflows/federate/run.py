@@ -34,6 +34,7 @@ from voile.federation import (
 )
 from voile.federation.history import event_as_text
 from voile.federation.progress import NoProgress
+from voile.secure_aggregation import Signer
 from voile.training import Progress as Steps
 from voile.workflows.artefact import (
     Artefact,
@@ -43,14 +44,21 @@ from voile.workflows.artefact import (
     load_artefact,
     write_artefact,
 )
-from voile.workflows.custody import DATABASE, WORKSPACE, open_custody
+from voile.workflows.custody import (
+    DATABASE,
+    LOG_KEY,
+    POLICY,
+    WORKSPACE,
+    Custody,
+    open_custody,
+)
 from voile.workflows.explain import ExplanationSpec
 from voile.workflows.federate.agreement import SERVER, FederationAgreement, origin_of
 from voile.workflows.federate.books import Promise, ServerBooks, account_name
 from voile.workflows.federate.job import Job, ServerSide
 from voile.workflows.federate.kinds import KINDS, Aside
 from voile.workflows.federate.logs import collected_logs, write_logs
-from voile.workflows.federate.party import Say, held, open_node, signed_log
+from voile.workflows.federate.party import Say, held, open_node, signed_log, signer_of
 from voile.workflows.federate.results import contents_of, digests_of
 from voile.workflows.federate.rounds import PART as ROUNDS_PART
 from voile.workflows.public_example import EXAMPLE, write_example
@@ -127,6 +135,7 @@ def run_server(
             checkpoints=server.folder / _CHECKPOINTS,
             progress=rounds_seen or NoProgress(),
             agreement=agreement.digest,
+            sign=_signer(custody, agreement),
         )
         unprotected = Unprotected(server.held_out, "rows listed as unprotected")
         results = run_pipeline(agreement.plan, rounds, unprotected=unprotected)
@@ -150,6 +159,18 @@ def run_server(
     done = finish(folder, agreement.name, settings)
     _leave_workspace(done)
     return Federated(done, results)
+
+
+def _signer(custody: Custody, agreement: FederationAgreement) -> Signer | None:
+    """What the server of a secure sum signs with: the key that all parties have agreed on."""
+    if agreement.secure is None:
+        return None
+    if agreement.server_key not in custody.policy.log_keys:
+        raise Refused(
+            f"the server signs with another key than the agreement says: bring its {LOG_KEY} back "
+            f"to {custody.place.signing_key.parent}, or agree on the key in its {POLICY}"
+        )
+    return signer_of(custody)
 
 
 def _check_run(

@@ -13,7 +13,7 @@ from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.schema.locate import quoted
 from voile.federation.files import file_stem
-from voile.workflows.federate.agreement import origin_of
+from voile.workflows.federate.agreement import SERVER, origin_of
 from voile.workflows.federate.config import SingleFile
 from voile.workflows.federate.files import FEDERATION_FILE, NODE_FILE, NODES, SERVER_FILE
 from voile.workflows.federate.party import party_key
@@ -27,6 +27,8 @@ _FEDERATION: Final = """\
 name = {name}  # label of the federation and of the version of its data
 pipeline = "private explainer"  # or "logistic regression": one linear model, no hidden layers
 schema = {schema}
+# secure = true  # the server learns sums of updates only, no single one; noise stays as it is
+server_key = {server_key}  # that the server signs its log with, and its messages of a secure sum
 
 [privacy]  # promised to each row of each party, for everything that leaves
 epsilon = {epsilon}
@@ -35,7 +37,12 @@ relation = {relation}  # "blank one", or "replace one" at about twice the cost
 
 [training]
 rounds = {rounds}  # of each stage
-{training}{parties}"""
+{training}
+# [secure_sum]  # with `secure = true`: against whom
+# server = "active"  # or "honest but curious": it follows the protocol
+# colluders = 1  # how many parties may work for it
+# threshold = 3  # how many survive a round at least; left out: as few as these allow
+{parties}"""
 _TRAINING: Final = """\
 # participations = 10  # in how many of them a party takes part at most
 # hidden = [64, 64]  # widths of the hidden layers
@@ -176,11 +183,14 @@ def _write(
         replace_file(own / NODE_FILE, _node_text(founder, own, settings).encode())
         named = {"name": quoted(founder.name), "key": quoted(str(key))}
         parties += _PARTY.format(rows=founder.rows, **named)
-    replace_file(folder / SERVER_FILE, _server_text(folder, settings).encode())
+    output = folder / "output" if settings.output is None else settings.output
+    server = party_key(output, origin_of(name, SERVER))
+    replace_file(folder / SERVER_FILE, _server_text(folder, output, settings).encode())
     agreed = _FEDERATION.format(
         file=FEDERATION_FILE,
         name=quoted(name),
         schema=_from(folder, schema),
+        server_key=quoted(str(server)),
         epsilon=settings.epsilon,
         delta=settings.delta,
         relation=quoted(settings.relation.value),
@@ -207,13 +217,12 @@ def _node_text(founder: Founder, folder: Path, settings: Settings) -> str:
     )
 
 
-def _server_text(folder: Path, settings: Settings) -> str:
+def _server_text(folder: Path, output: Path, settings: Settings) -> str:
     steps, reference = settings.training.get("distillation_steps"), settings.reference
     held_out = (
         _HELD_OUT.format(name=quoted(name), data=_from(folder, data))
         for name, data in settings.held_out
     )
-    output = folder / "output" if settings.output is None else settings.output
     return _SERVER.format(
         output=_from(folder, output),
         reference=_REFERENCE if reference is None else f"reference = {_from(folder, reference)}",

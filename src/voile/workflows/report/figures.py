@@ -8,8 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from voile.audit_log.publishing import RECORDS_FILE
+from voile.core.input_file import read_file
 from voile.federation import Outcome
 from voile.workflows.artefact import Artefact
+from voile.workflows.shown_rounds import contradictions
 
 SHOWN_ROWS: Final = 20
 
@@ -77,6 +80,18 @@ def curves(artefact: Artefact) -> dict[str, list[float]]:
         for name, values in figures.items()
         if values and np.max(np.abs(values)) <= 1
     }
+
+
+def histories(artefact: Artefact) -> str:
+    """Whether the parties' own logs say that all of them were shown the same rounds."""
+    logs = {
+        party: read_file(artefact.log_folder(party) / RECORDS_FILE).splitlines()
+        for party in artefact.settings["logs"]
+    }
+    split = contradictions(logs)
+    if split:
+        return "Parties were shown different histories: " + "; ".join(split)
+    return "By the logs of all parties, each was shown the same rounds."
 
 
 def rounded_up(figure: float) -> str:

@@ -27,6 +27,7 @@ from voile.workflows.output_check import check_outputs
 from voile.workflows.report.figures import (
     SHOWN_ROWS,
     curves,
+    histories,
     importance,
     outcomes,
     quality,
@@ -83,6 +84,14 @@ for {{ g.protected }}, against {{ g.against | join(", ") }}
 {% for what, spent in readings %}<tr><td>{{ what }}</td>
 <td class="number">{{ up(spent.epsilon) }}</td><td class="number">{{ up(spent.delta) }}</td></tr>
 {% endfor %}</table>
+
+{% if seen_by %}<h2>Who sees what</h2>
+<table>{% for who, what in seen_by.items() %}<tr><th>{{ who }}</th><td>{{ what }}</td></tr>
+{% endfor %}</table>{% endif %}
+{% if secure %}<p class="note">Updates were added up in secret, against {{ secure.server }} with
+{{ secure.colluders }} colluding: at least {{ secure.threshold }} of {{ secure.asked }} parties are
+in every sum, and means are off by {{ "%.1e" | format(secure.largest_rounding_error) }} at most for
+being rounded. {{ histories }}</p>{% endif %}
 
 <h2>What is not covered</h2>
 <ul>{% for line in not_covered %}<li>{{ line }}</li>{% endfor %}</ul>
@@ -145,6 +154,9 @@ def report_html(artefact: Artefact) -> str:
         guarantees=artefact.guarantees,
         readings=readings(artefact),
         not_covered=artefact.statement["not_covered"],
+        seen_by=artefact.statement.get("seen_by", {}),
+        secure=artefact.settings.get("secure_sum"),
+        histories=histories(artefact),
         measured_on=artefact.figures["measured_on"],
         quality=quality(artefact),
         learning=_image(plots.learning(curves(artefact), measured_on="unprotected rows")),

@@ -76,9 +76,9 @@ def test_defaults_are_filled_in_and_paths_lie_beside_the_file(
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("epsilon = 2.0", "epsilon = 0", r":9: privacy\.epsilon: .*greater than 0"),
+        ("epsilon = 2.0", "epsilon = 0", r":11: privacy\.epsilon: .*greater than 0"),
         ("epsilon = 2.0", "epsilon = inf", r"privacy\.epsilon"),
-        ("delta = 1e-05", "delta = 1.0", r":10: privacy\.delta"),
+        ("delta = 1e-05", "delta = 1.0", r":12: privacy\.delta"),
         ("delta = 1e-05", "", r"privacy\.delta: Field required"),
         ("delta = 1e-05", "delta = 1e-5\nsigma = 1 #", r"privacy\.sigma: there is no such key"),
         ('"blank one"  #', '"any"  #', r"privacy\.relation"),
@@ -87,8 +87,9 @@ def test_defaults_are_filled_in_and_paths_lie_beside_the_file(
         ("rows = 3 ", "rows = -1 ", r"parties\.0\.rows"),
         ('name = "north"', 'name = "../x"', r"parties\.0\.name"),
         ("rounds = 10", "rounds = 2\nparticipations = 3", "cannot exceed rounds"),
-        ("key = ", 'key = "x" #', r"parties\.0\.key"),
-        ("key = ", "# ", r"parties\.0\.key: Field required"),
+        ("\nkey = ", '\nkey = "x" #', r"parties\.0\.key"),
+        ("\nkey = ", "\n# ", r"parties\.0\.key: Field required"),
+        ("server_key = ", 'server_key = "x" #', "server_key: expected"),
         ("[privacy]", 'data = "rows.csv"\n[privacy]', "data: there is no such key"),
     ],
 )

@@ -1,0 +1,102 @@
+"""The kinds of records that a federation writes; see `records` for what all kinds promise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederationRoundRecord:
+    """One round of a federation.
+
+    Args:
+        model: digest of the global arrays after the round.
+        published_hash: H_t of FedXChain (III-F), see `digests.published_round_hash`; in other
+            federations SHA-256 over `model` and H_{t-1}. By itself it proves nothing against
+            whoever keeps the chain, the log around it does.
+        previous_hash: H_{t-1}; absent in the first round.
+    """
+
+    kind: ClassVar[str] = "federation round"
+    version: ClassVar[int] = 1
+    time: int
+    federation: str
+    round: int
+    clients: int
+    epsilon: float
+    delta: float
+    model: bytes
+    published_hash: bytes
+    previous_hash: bytes | None = None
+    agreement: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParticipationRecord:
+    """A client of a federation charged its own account before it trained for one round.
+
+    Args:
+        federation, stage, round: what for.
+        charge: the ledger's name for this charge.
+        epsilon, delta: what the client's account promises in all; `event` is this round's part.
+        event, cost: as in `ReleaseRecord`.
+    """
+
+    kind: ClassVar[str] = "participation"
+    version: ClassVar[int] = 1
+    time: int
+    account: str
+    charge: str
+    federation: str
+    stage: str
+    round: int
+    epsilon: float
+    delta: float
+    unit: str
+    relation: str
+    dataset: str
+    event: str | None = None
+    cost: str | None = None
+    agreement: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbsenceRecord:
+    """A client that was asked did not contribute to a round, and what became of its answer."""
+
+    kind: ClassVar[str] = "absence"
+    version: ClassVar[int] = 1
+    time: int
+    federation: str
+    round: int
+    client: str
+    outcome: str
+    agreement: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundShownRecord:
+    """A client was shown a round of the chain of rounds that the server signs.
+
+    Two clients whose logs hold different links for one round and stage, or one log that does, prove
+    that the server showed different histories: it signed both.
+
+    Args:
+        previous: link that the round is chained to.
+        link: of this round, over the arrays that were sent.
+        begun: digest of the attempt, of those who were asked and of what else was sent.
+        signature: of the server, in hexadecimal.
+    """
+
+    kind: ClassVar[str] = "round shown"
+    version: ClassVar[int] = 1
+    time: int
+    federation: str
+    stage: str
+    round: int
+    previous: bytes
+    link: bytes
+    begun: bytes
+    signature: str
+    agreement: str
