@@ -22,6 +22,7 @@ from voile.audit_log import (
     PostProcessingRecord,
     Record,
     RefusalRecord,
+    RoundShownRecord,
     canonical_bytes,
     decode_record,
 )
