@@ -113,7 +113,7 @@ def run(transport: Any, stage: Any = STAGE) -> Any:
 
 
 def mean(names: Any) -> float:
-    return sum(SIZES[n] * BY[n] for n in names) / sum(SIZES[n] for n in names)
+    return float(sum(SIZES[n] * BY[n] for n in names) / sum(SIZES[n] for n in names))
 
 
 def remotes(folder: Path) -> list[Remote]:
