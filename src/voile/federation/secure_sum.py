@@ -63,7 +63,7 @@ class SecureSum:
                 f"{type(self.aggregator).__name__} has to see every single update, which a secure "
                 "sum hides; use an aggregator that is a sum, such as FedAvg, or a plain round"
             )
-        if set(self.identities) != {*self.sizes, SERVER}:
+        if SERVER in self.sizes or set(self.identities) != {*self.sizes, SERVER}:
             raise InvalidInput("every party, and the server, has a key and a declared size")
         if any(len(key) != 32 for key in self.identities.values()):
             raise InvalidInput("keys are public Ed25519 keys of 32 bytes")

@@ -21,7 +21,8 @@ or a `PrivateBackground`; `derived` a coarser view for free; `PrivateInteraction
 Make what was released better, for free: `projected` (`PublicTotal`, `ReleasedTotal`), `agreeing`,
 `within`, `shrunk`.
 
-Explanations of several silos, noised at the source: `FederatedAggregate` of `Silo`s.
+Explanations of several silos, noised at the source: `FederatedAggregate` of `Silo`s; so that nobody
+sees a single silo's values, by a `SecretMean` over their statements (`statement_of`).
 
 What every release offers: `Release` (`cost`, `guarantees`, `preview`, `draw`); `ReleaseIdentity`,
 `Preview`, `RowsAre`, `Codec`. What those that cost something share: `voile.release.charged`.
@@ -54,6 +55,7 @@ from voile.release.refining import (
     shrunk,
     within,
 )
+from voile.release.secret_mean import SecretMean, statement_of
 from voile.release.synthetic import PrivateHistograms, SyntheticBackground
 from voile.release.top_features import PrivateTopFeatures
 from voile.release.top_features_of_row import TopFeaturesOfRow
@@ -84,6 +86,7 @@ __all__ = [
     "ReleasedTotal",
     "Role",
     "RowsAre",
+    "SecretMean",
     "Silo",
     "SyntheticBackground",
     "TopFeaturesOfRow",
@@ -94,6 +97,7 @@ __all__ = [
     "projected",
     "public_clusters",
     "shrunk",
+    "statement_of",
     "trained_on",
     "trained_privately",
     "within",

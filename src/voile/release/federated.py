@@ -57,6 +57,24 @@ class Silo:
 
 
 @dataclass(frozen=True, eq=False)
+class SecretTotals:
+    """Means over silos that were taken by a secure sum (`voile.release.secret_mean`).
+
+    Args:
+        silos: whose values are in them.
+        values, base_values: weighted by declared sizes.
+        rounding: how far a mean is off at most for being made of integers.
+        secrecy: what it rests on that nobody saw a single silo's values.
+    """
+
+    silos: tuple[str, ...]
+    values: NDArray[np.float64]
+    base_values: NDArray[np.float64]
+    rounding: float
+    secrecy: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class FederatedAggregate:
     """The mean of the silos' explanations, weighted by declared public sizes.
 
@@ -67,6 +85,8 @@ class FederatedAggregate:
         shared: of artefacts that all silos used (such as one model trained with differential
             privacy): its guarantees are counted once; one about the silos' own data is added to
             what the mean promises.
+        totals: the means of just these silos, where they were taken in secret; the silos'
+            explanations then hold no values.
     """
 
     silos: Mapping[str, Silo]
@@ -74,11 +94,14 @@ class FederatedAggregate:
     dataset: str
     overlaps: Sequence[Collection[str]] = ()
     shared: Origin = PUBLIC
+    totals: SecretTotals | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "silos", dict(self.silos))
         if not self.silos:
             raise InvalidInput("at least one silo is needed, found none")
+        if self.totals is not None and set(self.totals.silos) != set(self.silos):
+            raise InvalidInput("means that were taken in secret belong to other silos")
         object.__setattr__(self, "overlaps", tuple(self._known(names) for names in self.overlaps))
         self._check_alike()
         self._check_others()
@@ -125,6 +148,8 @@ class FederatedAggregate:
     @property
     def _against(self) -> tuple[Adversary, ...]:
         common = set(Adversary).intersection(*(silo.own.against for silo in self.silos.values()))
+        if common and self.totals is not None:
+            common.add(Adversary.SERVER_SEEING_SUMS)  # whoever sees a sum sees less than a silo's
         return tuple(adversary for adversary in Adversary if adversary in common)
 
     @property
@@ -164,12 +189,16 @@ class FederatedAggregate:
             delta=delta,
             protected=first.protected.in_dataset(self.dataset),
             against=self._against,
-            computational=any(guarantee.computational for guarantee in own.values()),
+            computational=self.totals is not None or any(g.computational for g in own.values()),
             mechanism=" and ".join(dict.fromkeys(g.mechanism for g in own.values())),
             composition=f"{len(own)} silos in parallel"
             + (", those that may hold one unit added up" if several else ""),
             public_facts=(*_all(g.public_facts for g in own.values()), "sizes of the silos"),
-            assumptions=(*_all(g.assumptions for g in own.values()), _who_is_where(several)),
+            assumptions=(
+                *_all(g.assumptions for g in own.values()),
+                _who_is_where(several),
+                *(() if self.totals is None else self.totals.secrecy),
+            ),
             parts=tuple(sorted(self._labels - {self.dataset})),
         )
         return with_earlier(promise, self._shared)
@@ -190,20 +219,36 @@ class FederatedAggregate:
         parts = [silo.explanation for silo in self.silos.values()]
         sizes = np.array([silo.size for silo in self.silos.values()], dtype=np.float64)
         weights = sizes / sizes.sum()
-        values = np.stack([part.values for part in parts])
-        base = np.stack([part.base_values for part in parts])
+        values, base = self._means(parts, weights)
         errors = _joint_errors(parts, weights)
         notes = dict.fromkeys(note for part in parts for note in part.notes)
         return replace(
             parts[0],
-            values=np.tensordot(weights, values, 1),
-            base_values=np.tensordot(weights, base, 1),
+            values=values,
+            base_values=base,
             data=None,
             standard_errors=errors,
             half_widths=NORMAL * errors if errors is not None and _normal(parts) else None,
             guarantees=self.guarantees,
-            notes=(WEIGHTED, *notes),
+            notes=(WEIGHTED, *self._in_secret, *notes),
         )
+
+    def _means(
+        self, parts: Sequence[Explanation], weights: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if self.totals is not None:
+            return self.totals.values, self.totals.base_values
+        values, base = (
+            np.tensordot(weights, np.stack(each), 1)
+            for each in ([p.values for p in parts], [p.base_values for p in parts])
+        )
+        return values, base
+
+    @property
+    def _in_secret(self) -> tuple[str, ...]:
+        if self.totals is None:
+            return ()
+        return (f"added up in secret; rounded by at most {self.totals.rounding:.1e}",)
 
 
 def _sharing(labels: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
