@@ -8,14 +8,16 @@ from typing import TypeAlias
 import pytest
 
 from tests.protecting import row_of
-from voile.core.guarantee import Relation
+from tests.unit.secure_aggregation.parties import identities
+from voile.core.guarantee import Adversary, Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
-from voile.federation import Pipeline
+from voile.federation import Pipeline, SecureSum
 from voile.federation.arrays import shapes_of
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.logistic_regression import plan_logistic_regression
 from voile.pipelines.private_explainer import Facts, split_total
 from voile.privacy.accounting import Plan
+from voile.secure_aggregation import HonestButCurious
 
 EPSILON, DELTA, ROUNDS, CAP = 1.5, 1e-5, 4, 2
 SIZES = {"north": 300, "south": 500, "west": 90, "east": 2_000}
@@ -39,7 +41,19 @@ def logistic_regression(relation: Relation) -> Pipeline:
     return plan_logistic_regression(facts, epsilon=EPSILON, delta=DELTA)
 
 
-@pytest.fixture(params=[private_explainer, logistic_regression])
+def in_secret(relation: Relation) -> Pipeline:
+    facts = FederationFacts(
+        SCHEMA,
+        SIZES,
+        row_of("v1", relation),
+        rounds=ROUNDS,
+        clients_per_round=2,
+        protocol=SecureSum(HonestButCurious(), identities(SIZES), SIZES),
+    )
+    return plan_logistic_regression(facts, epsilon=EPSILON, delta=DELTA)
+
+
+@pytest.fixture(params=[private_explainer, logistic_regression, in_secret])
 def build(request: pytest.FixtureRequest) -> Build:
     found: Build = request.param
     return found
@@ -78,3 +92,14 @@ def test_the_guarantee_is_the_account_and_meets_the_total(build: Build, relation
     assert promise.epsilon == pytest.approx(account.needed(), rel=1e-6)
     assert 0.99 * EPSILON <= promise.epsilon <= EPSILON
     assert promise.protected == pipeline.protected == row_of("v1", relation)
+
+
+def test_in_secret_the_promise_is_the_same_and_says_what_hides_single_updates() -> None:
+    plain, secret = (
+        build(Relation.BLANK_ONE).guarantee() for build in (logistic_regression, in_secret)
+    )
+    assert (secret.epsilon, secret.delta) == (plain.epsilon, plain.delta)
+    added = set(secret.against) - set(plain.against)
+    assert added == {Adversary.SERVER_SEEING_SUMS}
+    assert set(plain.assumptions) < set(secret.assumptions)
+    assert any("honest-but-curious" in each for each in secret.assumptions)

@@ -8,9 +8,19 @@ from typing import Any
 
 import pytest
 
+from tests.unit.federation.secret_toys import AGREED, protocol, secret_nodes, secret_stage
 from tests.unit.federation.toys import START, Odd, client, honest
+from tests.unit.secure_aggregation.parties import signer
 from voile.core.errors import Refused
-from voile.federation import Closing, Instruction, Node, Outcome, Threads, Transport
+from voile.federation import (
+    Closing,
+    Instruction,
+    Node,
+    Outcome,
+    Rounds,
+    Threads,
+    Transport,
+)
 
 MESSAGE = Instruction("pull", 1, START)
 TRANSPORTS: dict[str, Callable[[Sequence[Any]], Transport]] = {
@@ -106,6 +116,16 @@ def test_a_node_answers_each_kind_of_message(over: Any) -> None:
     (closed,) = transport.exchange({"ash": Closing()})
     assert update.content.client == "ash"
     assert (closed.content.client, closed.content.files) == ("ash", {"checkpoint": b"signed"})
+
+
+def test_a_node_that_adds_up_in_secret_answers_each_of_its_messages(over: Any) -> None:
+    agreed = secret_stage(rounds=1)
+    transport = over(secret_nodes(agreed))
+    rounds = Rounds(
+        transport, protocol().sizes, agreement=AGREED, sign=signer("server"), deadline=60.0
+    )
+    found = rounds.run(agreed, START)
+    assert {row.outcome for row in found.rows} == {Outcome.ANSWERED}
 
 
 def test_nobody_is_asked_before_replies_are_wanted_and_nobody_twice(over: Any) -> None:

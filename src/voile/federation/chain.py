@@ -82,7 +82,10 @@ class KeptRounds:
     announced: list[AnnouncedRound] = field(default_factory=list)
 
     def before_round(self, announced: AnnouncedRound) -> None:
-        known = {each.round: each.link for each in self.announced if each.stage == announced.stage}
+        known: dict[int, str] = {}
+        for each in self.announced:
+            if each.stage == announced.stage:
+                known.setdefault(each.round, each.link)  # what was shown first counts
         self.announced.append(announced)
         check_chain(announced, known.get(announced.round), known.get(announced.round - 1))
 

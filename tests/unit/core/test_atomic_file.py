@@ -13,6 +13,7 @@ import pytest
 from voile.core.atomic_file import (
     check_output,
     check_output_folder,
+    create_file,
     disk_fault,
     replace_file,
 )
@@ -165,3 +166,28 @@ def test_a_place_is_checked_before_there_is_anything_to_write(tmp_path: Path) ->
     with pytest.raises(StorageFault):
         check_output(Path("/proc/nothing"))
     assert {path.name for path in tmp_path.iterdir()} == {"file", "folder"}
+
+
+# --- files that are made once ---------------------------------------------------------------------
+
+
+def test_a_file_is_made_once_and_never_changed(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    assert create_file(path, b"first")
+    assert not create_file(path, b"second")
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_of_many_creators_one_is_told_that_the_file_is_its_own(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda n: create_file(tmp_path / "x", str(n).encode()), range(32)))
+    assert sum(made) == 1
+    assert (tmp_path / "x").read_bytes() == str(made.index(True)).encode()
+
+
+def test_where_nothing_can_be_written_nothing_is_made(tmp_path: Path) -> None:
+    with pytest.raises(StorageFault):
+        create_file(tmp_path / "nowhere" / "x", b"")

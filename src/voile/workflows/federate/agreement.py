@@ -86,6 +86,14 @@ class FederationAgreement:
         )
 
     @property
+    def secrecy(self) -> tuple[str, ...]:
+        """What it rests on that the server sees sums only; nothing where it sees single updates."""
+        if self.secure is None:
+            return ()
+        asked = asked_in_a_round(len(self.sizes), self.rounds, self.participations)
+        return self.secure.assumptions(asked)
+
+    @property
     def protocol(self) -> RoundProtocol:
         """Of every stage."""
         if self.secure is None or self.server_key is None:

@@ -97,6 +97,8 @@ def federate(
     for remark in job.server.remarks:
         say(remark)
     say(f"agreement {job.agreement.digest}")
+    for line in job.agreement.secrecy:
+        say(line)
     say("calibrating noise for the whole plan")
     with ExitStack() as stack:
         nodes = [stack.enter_context(open_node(party, job.agreement, say)) for party in job.parties]
