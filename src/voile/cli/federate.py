@@ -34,7 +34,8 @@ def federate(
     """Train a model and a private explainer across the parties of CONFIG; write an artefact.
 
     A run that was broken off is continued by the same command. A run that is complete is not
-    trained again: its budget is spent.
+    trained again: its budget is spent. With `secure = true` in CONFIG the server learns sums of
+    updates and no single one.
     """
     from voile.core.one_thread import one_thread
     from voile.workflows.federate import federate as run

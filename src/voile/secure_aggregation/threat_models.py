@@ -12,6 +12,7 @@ where the number of parties allows it. Derivations: docs/guarantees/secure-sum.m
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
@@ -20,7 +21,7 @@ from voile.secure_aggregation.graphs import Complete, Sparse
 
 
 @dataclass(frozen=True)
-class _ThreatModel:
+class _ThreatModel(ABC):
     colluders: int = 1
     threshold: int | None = None
 
@@ -30,9 +31,9 @@ class _ThreatModel:
                 f"at least one party must be assumed to collude, found {self.colluders!r}"
             )
 
+    @abstractmethod
     def least(self, parties: int) -> int:
         """The smallest threshold that this model allows."""
-        raise NotImplementedError
 
     def threshold_of(self, parties: int) -> int:
         """How many parties have to survive an attempt; `Refused` where the model does not hold."""
@@ -49,8 +50,9 @@ class _ThreatModel:
         return chosen
 
     @property
+    @abstractmethod
     def name(self) -> str:
-        raise NotImplementedError
+        """In words."""
 
     @property
     def stated(self) -> dict[str, int | str | None]:
@@ -89,8 +91,8 @@ class HonestButCurious(_ThreatModel):
 
     def shares_needed(self, parties: int) -> int:
         """How many shares give a secret back."""
-        is_sparse = isinstance(self.graph, Sparse)
-        return self.graph.shares if is_sparse else self.threshold_of(parties)  # type: ignore[union-attr]
+        graph = self.graph
+        return graph.shares if isinstance(graph, Sparse) else self.threshold_of(parties)
 
     @property
     def stated(self) -> dict[str, int | str | None]:

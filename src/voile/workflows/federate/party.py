@@ -140,13 +140,21 @@ def _secure(
     if agreement.secure is None:
         return None
     stages = {stage.name: stage for stage in agreement.plan.stages}
-    sign = signer_of(books.books)
+    sign = signer_of(books.books, agreement.keys[party.name])
     return SecureMember(stages, sign, AttemptsOnDisk(party.folder / ATTEMPTS), books)
 
 
-def signer_of(custody: Custody) -> Signer:
-    """Signs with the key of its log; texts of a secure sum begin like no checkpoint."""
+def signer_of(custody: Custody, agreed: VerifierKey) -> Signer:
+    """Signs with the key of its log, which all have agreed on.
+
+    Texts of a secure sum begin like no checkpoint.
+    """
     key = SigningKey.load(custody.place.signing_key)
+    if key.verifier != agreed:
+        raise Refused(
+            f"{custody.place.signing_key}: {key.name!r} signs with another key than the agreement "
+            "says: bring the old one back, or agree on this one before the first round"
+        )
     return lambda text: key.sign(text).value
 
 

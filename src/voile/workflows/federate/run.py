@@ -34,7 +34,6 @@ from voile.federation import (
 )
 from voile.federation.history import event_as_text
 from voile.federation.progress import NoProgress
-from voile.secure_aggregation import Signer
 from voile.training import Progress as Steps
 from voile.workflows.artefact import (
     Artefact,
@@ -46,10 +45,7 @@ from voile.workflows.artefact import (
 )
 from voile.workflows.custody import (
     DATABASE,
-    LOG_KEY,
-    POLICY,
     WORKSPACE,
-    Custody,
     open_custody,
 )
 from voile.workflows.explain import ExplanationSpec
@@ -130,6 +126,7 @@ def run_server(
         held(server.folder),
         open_custody(server.folder, origin, signing=None, extra_parts=(ROUNDS_PART,)) as custody,
     ):
+        key = None if agreement.secure is None else agreement.server_key
         rounds = Rounds(
             transport,
             agreement.sizes,
@@ -137,7 +134,7 @@ def run_server(
             checkpoints=server.folder / _CHECKPOINTS,
             progress=rounds_seen or NoProgress(),
             agreement=agreement.digest,
-            sign=_signer(custody, agreement),
+            sign=None if key is None else signer_of(custody, key),
         )
         unprotected = Unprotected(server.held_out, "rows listed as unprotected")
         results = run_pipeline(agreement.plan, rounds, unprotected=unprotected)
@@ -161,18 +158,6 @@ def run_server(
     done = finish(folder, agreement.name, settings)
     _leave_workspace(done)
     return Federated(done, results)
-
-
-def _signer(custody: Custody, agreement: FederationAgreement) -> Signer | None:
-    """What the server of a secure sum signs with: the key that all parties have agreed on."""
-    if agreement.secure is None:
-        return None
-    if agreement.server_key not in custody.policy.log_keys:
-        raise Refused(
-            f"the server signs with another key than the agreement says: bring its {LOG_KEY} back "
-            f"to {custody.place.signing_key.parent}, or agree on the key in its {POLICY}"
-        )
-    return signer_of(custody)
 
 
 def _check_run(
