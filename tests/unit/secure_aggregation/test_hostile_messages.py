@@ -30,7 +30,7 @@ from voile.secure_aggregation import (
     HonestButCurious,
     SignedMessage,
 )
-from voile.secure_aggregation.client import MASKING_KEY
+from voile.secure_aggregation.client import MASKING_KEY, SELF_MASK
 from voile.secure_aggregation.masking import KeyPair, commitment
 from voile.secure_aggregation.rosters import Advert, Roster
 from voile.secure_aggregation.signed import (
@@ -425,17 +425,23 @@ def test_a_share_of_the_other_kind_is_refused() -> None:
     )
 
 
-def test_wrong_shares_give_no_sum_rather_than_a_wrong_one() -> None:
-    run = begun(HonestButCurious(), upto=AttemptStep.MASK)
+@pytest.mark.parametrize("kind", [SELF_MASK, MASKING_KEY])
+def test_wrong_shares_give_no_sum_rather_than_a_wrong_one(kind: bytes) -> None:
+    """One party sends zeros in place of its shares of one kind; another one has fallen out."""
+    run = begun(HonestButCurious(), upto=AttemptStep.SHARE)
+    run.lost = {AttemptStep.MASK: ["party 004"]}
+    run.step(AttemptStep.MASK)
     for name, message in run.server.requests(AttemptStep.UNMASK).items():
         parts = decode(run.clients[name].handle(message).body)
-        if name == "party 000":
-            parts[2::3] = [bytes(len(share)) for share in parts[2::3]]
+        for place in range(0, len(parts), 3):
+            if name == "party 000" and parts[place + 1] == kind:
+                parts[place + 2] = bytes(len(parts[place + 2]))
         answer = signed(
             run.terms.attempt, AttemptStep.UNMASK, name, SERVER, encode(parts), signer(name)
         )
         run.server.take(AttemptStep.UNMASK, name, answer)
-    assert "no sum" in refusal(run.server.total) or "no secret" in refusal(run.server.total)
+    said = refusal(run.server.total)
+    assert "there is no sum" in said or "no secret" in said
 
 
 def test_a_vector_of_another_length_is_refused() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from voile.audit_log.notes import VerifierKey
 from voile.audit_log.publishing import RECORDS_FILE
 from voile.core.input_file import read_file
 from voile.federation import Outcome
@@ -84,13 +85,16 @@ def curves(artefact: Artefact) -> dict[str, list[float]]:
 
 def histories(artefact: Artefact) -> str:
     """Whether the parties' own logs say that all of them were shown the same rounds."""
+    secure = artefact.settings.get("secure_sum")
+    if secure is None:
+        return ""
     logs = {
         party: read_file(artefact.log_folder(party) / RECORDS_FILE).splitlines()
         for party in artefact.settings["logs"]
     }
-    split = contradictions(logs)
+    split = contradictions(logs, VerifierKey.parse(secure["server_key"]))
     if split:
-        return "Parties were shown different histories: " + "; ".join(split)
+        return "The logs of the parties contradict each other: " + "; ".join(split)
     return "By the logs of all parties, each was shown the same rounds."
 
 

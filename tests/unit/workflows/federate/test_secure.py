@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from tests.unit.workflows.federate.test_run import CHOSEN, write_files
 
-from voile.audit_log import RoundShownRecord, decode_record
+from voile.audit_log import RoundShownRecord, SigningKey, canonical_bytes, decode_record
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary
-from voile.federation import Advertised, Closed, Outcome, SecureSum, Threads
+from voile.federation import Advertised, AnnouncedRound, Closed, Outcome, SecureSum, Threads
 from voile.secure_aggregation import (
     ActiveServer,
     HonestButCurious,
@@ -126,22 +126,43 @@ def test_every_party_keeps_the_rounds_that_it_was_shown(artefact: Artefact, job:
     assert len(links[0]) == 3
     assert all(each == links[0] for each in links)
     assert {each.agreement for kept in found.values() for each in kept} == {job.agreement.digest}
-    assert contradictions(records(artefact)) == ()
+    assert job.agreement.server_key is not None
+    assert contradictions(records(artefact), job.agreement.server_key) == ()
 
 
-def test_a_log_that_tells_another_history_is_seen(artefact: Artefact) -> None:
-    logs = records(artefact)
-    from voile.audit_log.records import canonical_bytes
+def retold(logs: dict[str, list[bytes]], party: str, sign: Any = None) -> dict[str, list[bytes]]:
+    """The log of a party in which round 2 is another one, signed anew where somebody can."""
 
     def told(record: Any) -> bytes:
         if isinstance(record, RoundShownRecord) and record.round == 2:
             record = replace(record, link=bytes(32))
+            if sign is not None:
+                shown = AnnouncedRound(
+                    record.agreement, record.stage, 2, record.previous.hex(), record.link.hex(),
+                    record.begun.hex(),
+                )  # fmt: skip
+                record = replace(record, signature=sign(shown.text).hex())
         return canonical_bytes(record)
 
-    logs["coast"] = [told(decode_record(line)) for line in logs["coast"]]
-    (split,) = contradictions(logs)
-    assert split.startswith("round 2 of")
-    assert "coast" in split
+    return {**logs, party: [told(decode_record(line)) for line in logs[party]]}
+
+
+def test_two_histories_that_the_server_signed_are_seen(artefact: Artefact, job: Job) -> None:
+    key = job.agreement.server_key
+    assert key is not None
+    server = SigningKey.load(job.server.folder / "audit.key")
+    split = contradictions(
+        retold(records(artefact), "coast", lambda text: server.sign(text).value), key
+    )
+    assert any(each.startswith("round 2 of") and "coast" in each for each in split)
+
+
+def test_a_party_cannot_accuse_the_server_of_what_it_did_not_sign(
+    artefact: Artefact, job: Job
+) -> None:
+    assert job.agreement.server_key is not None
+    found = contradictions(retold(records(artefact), "coast"), job.agreement.server_key)
+    assert found == ("coast holds a round that the server did not sign",)
 
 
 def test_the_same_command_again_trains_nothing(job: Job, artefact: Artefact) -> None:
