@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from voile.training.private.optimisers import ADAM_FLOOR
 
 from tests.protecting import row_of
 from tests.statistical import bounds
@@ -28,6 +27,7 @@ from voile.pipelines.objectives import BLACK_BOX, SURROGATE
 from voile.pipelines.private_explainer.plan import Facts, PipelinePlan, Spent, separate_budgets
 from voile.pipelines.tables import TableRecords
 from voile.privacy.accounting import PrivacyLoss
+from voile.training.optimisers import ADAM_FLOOR
 
 RUNS, EPSILON, DELTA = 1_000, 1.0, 0.1
 NORM, RATE = 1e-5, 0.02
