@@ -25,10 +25,10 @@ Pure: standard library and Ed25519 verification. Imports neither the writing sid
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NoReturn, TypeVar
+from typing import BinaryIO, Final, NoReturn, TypeVar
 
 from voile.audit_log import commitments
 from voile.audit_log.canonical import Flat, Malformed, decode_flat
@@ -44,6 +44,8 @@ from voile.audit_log.policy import Policy
 from voile.audit_log.receipt import LONGEST_PATH, Receipt
 
 Found = TypeVar("Found")
+_LONGEST_LINE: Final = 64 * 2**20
+"""Bytes that are read at once; records are far shorter, and no piece of a longer line is one."""
 
 NAMES: Final = (
     "policy",
@@ -168,6 +170,16 @@ def verify_receipt(
         steps.run(number, _opening(name, record, receipt, content_), needs=(3,))
     steps.run(10, lambda: _elsewhere(signed, elsewhere, policy), needs=(4, 5))
     return steps.report(record or None)
+
+
+def record_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """The records of an export, one after the other: a long log does not fit into memory.
+
+    Whoever reads an export reads it by this function. Only a newline ends a record: what takes
+    anything else for an end of line, too, accepts a file that others cannot verify.
+    """
+    while line := stream.readline(_LONGEST_LINE):
+        yield line.removesuffix(b"\n")
 
 
 def verify_export(

@@ -220,13 +220,12 @@ def _elsewhere(other: Path | None, consistency: Path | None) -> Elsewhere | None
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """One after the other: a long log does not fit into memory."""
+    from voile.audit_log import record_lines
     from voile.core.errors import UnreadableFile
-    from voile.core.input_file import LARGEST_TEXT, open_regular
+    from voile.core.input_file import open_regular
 
     try:
         with open_regular(path) as stream:
-            while line := stream.readline(LARGEST_TEXT):
-                yield line.removesuffix(b"\n")
+            yield from record_lines(stream)
     except OSError as error:
         raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error

@@ -6,9 +6,10 @@ is compared with what the server saw: every answer that counted has a charge on 
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from voile.audit_log import (
@@ -16,12 +17,13 @@ from voile.audit_log import (
     ParticipationRecord,
     Policy,
     decode_record,
+    record_lines,
     verify_export,
 )
-from voile.audit_log.canonical import Malformed
+from voile.audit_log.canonical import Malformed, decode_flat
 from voile.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
 from voile.core.atomic_file import replace_file
-from voile.core.errors import Refused, VoileError
+from voile.core.errors import InvalidInput, Refused, VoileError
 from voile.federation import Closed, Closing, HistoryRow, Transport
 from voile.ledger.event_text import event_for_log, event_text
 from voile.privacy.events import from_dict
@@ -60,7 +62,7 @@ def checked_log(
     """The files of a log that a node handed over, if it is what was agreed on and says the same."""
     if type(closed) is not Closed or (closed.client, closed.agreement) != (party, agreement.digest):
         raise Refused(f"{party!r} has answered with something else than its log")
-    files = closed.files
+    files = closed.files if isinstance(closed.files, Mapping) else {}
     if set(files) != set(FILES_OF_A_LOG) or not all(isinstance(f, bytes) for f in files.values()):
         raise Refused(f"the log of {party!r} consists of other files than {list(FILES_OF_A_LOG)}")
     try:
@@ -69,11 +71,15 @@ def checked_log(
         raise Refused(f"the policy of {party!r} cannot be read: {error}") from error
     if policy.log_keys != (agreement.keys[party],):
         raise Refused(f"the log of {party!r} is signed with another key than was agreed on")
-    records = files[RECORDS_FILE].splitlines()
+    records = list(record_lines(io.BytesIO(files[RECORDS_FILE])))
     for step in verify_export(records, files[CHECKPOINT_FILE], policy).steps:
         if step.outcome is CheckOutcome.FAILED and step.number != _COSIGNATURES:
             raise Refused(f"the log of {party!r} does not verify: {step.name}: {step.detail}")
-    _check_charges(party, agreement, records, counted)
+    try:
+        participations = list(_participations(records))
+    except InvalidInput as error:
+        raise Refused(f"the log of {party!r} cannot be read: {error}") from error
+    _check_charges(party, agreement, participations, counted)
     return files
 
 
@@ -81,17 +87,30 @@ _COSIGNATURES = 6
 """Of the steps of `verify_export`: witnesses may still be missing, which the report says."""
 
 
+def _participations(records: Iterable[bytes]) -> Iterator[ParticipationRecord]:
+    """What a log that verifies says about rounds. Its other records are for auditors, and may be of
+    kinds that only another version of voile knows: they are shown as they are."""
+    for content in records:
+        flat = decode_flat(content)
+        if (flat["kind"], flat["version"]) == (
+            ParticipationRecord.kind,
+            ParticipationRecord.version,
+        ):
+            record = decode_record(content)
+            assert isinstance(record, ParticipationRecord)
+            yield record
+
+
 def _check_charges(
     party: str,
     agreement: FederationAgreement,
-    records: Iterable[bytes],
+    participations: Iterable[ParticipationRecord],
     counted: Iterable[HistoryRow],
 ) -> None:
     charged = {
         (record.stage, record.round, record.event)
-        for record in map(decode_record, records)
-        if isinstance(record, ParticipationRecord)
-        and (record.federation, record.agreement) == (agreement.name, agreement.digest)
+        for record in participations
+        if (record.federation, record.agreement) == (agreement.name, agreement.digest)
     }
     for row in counted:
         event = event_for_log(event_text(from_dict(json.loads(row.event))))

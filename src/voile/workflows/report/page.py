@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from jinja2 import Environment, StrictUndefined
 
 from voile import plots
-from voile.audit_log import Report, verify_export
+from voile.audit_log import Report, record_lines, verify_export
 from voile.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
 from voile.core.atomic_file import replace_file
 from voile.core.input_file import LARGEST_TEXT, read_file
@@ -177,13 +177,13 @@ def report_html(artefact: Artefact) -> str:
 def check_log(artefact: Artefact, party: str) -> Report:
     """Check a party's exported log against its own policy: unchanged since it was signed."""
     folder = artefact.log_folder(party)
-    records = read_file(folder / RECORDS_FILE).splitlines()
+    records = record_lines(io.BytesIO(read_file(folder / RECORDS_FILE)))
     note = read_file(folder / CHECKPOINT_FILE, LARGEST_TEXT)
     return verify_export(records, note, read_policy(folder / POLICY))
 
 
 def _checked(artefact: Artefact, party: str) -> tuple[int, str]:
-    size = len(read_file(artefact.log_folder(party) / RECORDS_FILE).splitlines())
+    size = read_file(artefact.log_folder(party) / RECORDS_FILE).count(b"\n")
     failed = check_log(artefact, party).failed
     return size, "signed and complete" if failed is None else f"{failed.name}: {failed.detail}"
 
