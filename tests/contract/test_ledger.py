@@ -25,6 +25,7 @@ from voile.ledger import (
     PublicInput,
     Question,
     Settled,
+    check_journal,
     forecast,
     how_many,
     remaining,
@@ -731,3 +732,65 @@ def test_running_sums_are_those_in_the_database_whoever_wrote_them(books: Books)
         alone.charge()
         assert books.spent("clinic") == alone.spent("clinic")
         assert books.problems() == []
+
+
+# --- other terms for an account that was never used -----------------------------------------------
+
+
+def reopen(books: Books, name: str = "clinic", **changes: Any) -> None:
+    asked = opening(name, **changes)
+    books.storage.submit(lambda t: books.ledger.reopen(t, asked, caller="custodian"))
+
+
+def checked(books: Books) -> list[str]:
+    return books.storage.submit(lambda t: check_journal(t, books.ledger.nodes(t)))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Adaptive(), Planned((CHEAP, CHEAP))),
+        (Planned((CHEAP, Laplace(50.0))), Planned((CHEAP, CHEAP, Laplace(60.0)))),
+        (Planned((CHEAP,)), Adaptive((32.0, 64.0))),
+    ],
+)
+def test_an_unused_account_is_opened_again_under_other_terms(
+    books: Books, first: Any, second: Any
+) -> None:
+    books.open(epsilon=3.0, spending=first)
+    for epsilon in (2.0, 1.0):
+        reopen(books, epsilon=epsilon, spending=second)
+    fresh = Books.memory()
+    fresh.open(epsilon=1.0, spending=second)
+    assert fill(books, "clinic", CHEAP) == fill(fresh, "clinic", CHEAP) > 0
+    assert books.storage.submit(lambda t: books.ledger.account(t, "clinic").epsilon) == 1.0
+    assert checked(books) == []
+
+
+def test_what_was_charged_renewed_or_has_accounts_below_keeps_its_terms(books: Books) -> None:
+    books.open("charged", dataset="a")
+    books.charge("charged", dataset="a")
+    books.open("renewed", dataset="b")
+    books.storage.submit(lambda t: books.ledger.renew(t, "renewed", reason="x", caller="x"))
+    books.open("above", dataset="c")
+    books.open("below", dataset="c", parent="above")
+    books.open("fresh", dataset="d")
+    for name, dataset in (("charged", "a"), ("renewed", "b"), ("above", "c"), ("below", "c")):
+        with pytest.raises(Refused, match="gets no other terms"):
+            reopen(books, name, dataset=dataset, epsilon=9.0)
+    for other in ({"dataset": "e"}, {"dataset": "d", "unit": ProtectedUnit.USER}):
+        with pytest.raises(Refused, match="the same unit of the same data set"):
+            reopen(books, "fresh", **other)
+    with pytest.raises(InvalidInput, match="no account 'unknown'"):
+        reopen(books, "unknown")
+    assert checked(books) == []
+
+
+def test_an_opening_in_the_middle_of_a_journal_is_noticed(books: Books) -> None:
+    """Nobody gets rid of charges by a second opening."""
+    books.open()
+    reopen(books, epsilon=0.5)
+    books.charge()
+    first = books.storage.submit(lambda t: t.scan(ENTRIES, "clinic"))[0]
+    books.storage.submit(lambda t: t.insert(ENTRIES, first._replace(number=3)))
+    assert any("was opened twice" in each for each in checked(books))

@@ -25,7 +25,7 @@ from voile.federation import (
 )
 from voile.privacy.events import PrivacyEvent
 from voile.workflows.custody import open_custody
-from voile.workflows.federate.books import ClientBooks, Promise, open_account
+from voile.workflows.federate.books import ClientBooks, Promise
 
 CAP = 2
 EVENT: Any = Pull().cost(40)
@@ -41,8 +41,7 @@ def in_memory(folder: Path) -> Iterator[ParticipationGuard]:  # noqa: ARG001
 @contextmanager
 def ledger_and_log(folder: Path) -> Iterator[ParticipationGuard]:
     with open_custody(folder, "north.example/log") as books:
-        open_account(books, "north", PROMISE, [EVENT] * CAP)
-        yield ClientBooks(books, "north", PROMISE)
+        yield ClientBooks(books, "north", PROMISE, (EVENT,) * CAP)
 
 
 KINDS: dict[str, Callable[[Path], Any]] = {"in memory": in_memory, "ledger": ledger_and_log}
@@ -72,6 +71,9 @@ class Watched:
 
     inner: Any
     told: list[str]
+
+    def before_joining(self) -> None:
+        self.inner.before_joining()
 
     def before_participation(self, asked: Participation) -> Booking:
         self.told.append("asked")
@@ -129,6 +131,15 @@ def test_a_booking_is_held_for_its_participation_alone(new_books: Any) -> None:
         (participation(1), Booking(first.name, "another account")),
     ):
         assert not books.holds(asked, booking)
+
+
+def test_joining_books_nothing(new_books: Any) -> None:
+    books = new_books("books")
+    for _ in range(CAP + 1):
+        books.before_joining()
+    for number in range(CAP):
+        assert books.holds(participation(number), books.before_participation(participation(number)))
+    books.before_joining()  # whoever has taken part can be asked again, for a run that is resumed
 
 
 def test_the_cap_is_kept_and_a_refusal_books_nothing(new_books: Any) -> None:

@@ -42,6 +42,9 @@ class OnDisk:
     def lines(self) -> list[str]:
         return self.path.read_text().splitlines() if self.path.exists() else []
 
+    def before_joining(self) -> None:
+        """Nothing is refused."""
+
     def before_participation(self, participation: Participation) -> Booking:
         mine = f"{participation.client},{participation.stage},"
         if sum(line.startswith(mine) for line in self.lines()) >= self.cap:

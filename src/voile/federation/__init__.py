@@ -10,7 +10,8 @@ Say what is trained:
 Say who takes part:
     a `Node` handles messages: an `Instruction` is answered with an `Update` by its `Client`, which
     has its own rows, books, disk and randomness (`FreshCiphers`, `SeededSources` in tests; both are
-    `Sources`); `Closing` with `Closed`. It accepts nothing else from a server.
+    `Sources`); before the first `Joining` with `Joined`, after the last `Closing` with `Closed`. It
+    accepts nothing else from a server.
 
 Add up in secret:
     a `SecureSum` is the round protocol that shows a server sums only (`voile.secure_aggregation`),
@@ -22,7 +23,8 @@ Add up in secret:
 Run it:
     `Rounds` is the loop, over any `Transport`: `Threads` in this process. Its `StageResult` has
     every `ClientError`; a `Progress` is told what can be `Seen`. `Unprotected` rows are the only
-    ones that exact figures are computed on. `run_pipeline` runs all stages of a `Pipeline`.
+    ones that exact figures are computed on. `run_pipeline` runs all stages of a `Pipeline`;
+    `is_finished` says whether that was done.
 
 Keep the books:
     a client's `ParticipationGuard` is asked before each `Participation` and gives a `Booking`
@@ -65,6 +67,8 @@ from voile.federation.messages import (
     Closed,
     Closing,
     Instruction,
+    Joined,
+    Joining,
     SecureInstruction,
     Update,
 )
@@ -76,7 +80,7 @@ from voile.federation.participation import (
     Participation,
     ParticipationGuard,
 )
-from voile.federation.pipeline import Pipeline, run_pipeline
+from voile.federation.pipeline import Pipeline, is_finished, run_pipeline
 from voile.federation.progress import Progress, Seen
 from voile.federation.randomness import FreshCiphers, SeededSources, Sources
 from voile.federation.round_log import ListedRounds, NoRoundLog, Outcome, RoundLog, RoundReport
@@ -111,6 +115,8 @@ __all__ = [
     "FreshCiphers",
     "HistoryRow",
     "Instruction",
+    "Joined",
+    "Joining",
     "KeptRounds",
     "Krum",
     "ListedRounds",
@@ -145,6 +151,7 @@ __all__ = [
     "UpdateAggregator",
     "charged",
     "digest_of_arrays",
+    "is_finished",
     "most_spent",
     "read_history",
     "run_pipeline",

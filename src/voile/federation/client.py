@@ -64,6 +64,16 @@ class Client:
         check_name("a client", self.name)
         check_size(self.name, self.size)
 
+    def check_ready(self) -> None:
+        """Before the first round: `Refused` for whatever would be refused in one of them anyway.
+
+        What lies in its folder can be sent, and its books have nothing against the federation.
+        """
+        self.guard.before_joining()
+        for stage, task in self.tasks.items():
+            for number in self._stored_rounds(stage):
+                self._stored(Participation(self.name, stage, number, task.cost(self.size)))
+
     def answer(self, instruction: Instruction) -> Update:
         task = self._task(instruction)
         stage, number = instruction.stage, instruction.round
@@ -158,6 +168,12 @@ class Client:
                 "agreement": update.agreement,
             }
             write_arrays(path, STORED, update.arrays, label)
+
+    def _stored_rounds(self, stage: str) -> list[int]:
+        first = self._path(stage, 1)
+        found = () if first is None else first.parent.glob(first.name.replace(".1.", ".*."))
+        numbers = (path.name.split(".")[1] for path in found)
+        return sorted(int(number) for number in numbers if number.isdecimal())
 
     def _path(self, stage: str, number: int) -> Path | None:
         if self.folder is None:

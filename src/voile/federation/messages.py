@@ -5,7 +5,10 @@ arrays. There is no field for a seed, a path, a schema, a noise scale or a budge
 one is refused: a node's randomness, data and budget are its own. An `Update` has no weight: weights
 follow from sizes that were declared in public before the first round. It states what it cost and
 what is to be said about its randomness, so that a server never promises noise that nobody says was
-added, nor noise that can be guessed. At the end a `Closing` is answered with `Closed`: the node's
+added, nor noise that can be guessed.
+
+Before the first round a `Joining` is answered with `Joined`, or refused: nobody is charged until
+everybody has said that they take part. At the end a `Closing` is answered with `Closed`: the node's
 own signed log, for whoever wants to check what it says it did.
 
 Where updates are added up in secret, a `SecureInstruction` takes the place of an `Instruction` and
@@ -94,6 +97,21 @@ class Update:
 
 
 @dataclass(frozen=True)
+class Joining:
+    """Server to client: the first round is about to begin; say whether you take part."""
+
+    agreement: str = ""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Client to server: it has found nothing that it would refuse. It has charged nothing yet."""
+
+    client: str
+    agreement: str
+
+
+@dataclass(frozen=True)
 class Closing:
     """Server to client: all stages are over; hand over your signed log."""
 
@@ -144,7 +162,7 @@ class Advertised:
     advert: SignedMessage
 
 
-Message: TypeAlias = Instruction | Closing | SecureInstruction | SignedMessage
+Message: TypeAlias = Joining | Instruction | Closing | SecureInstruction | SignedMessage
 """What a server may say."""
 
 

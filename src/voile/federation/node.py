@@ -12,6 +12,8 @@ from voile.federation.messages import (
     Closed,
     Closing,
     Instruction,
+    Joined,
+    Joining,
     SecureInstruction,
     Update,
 )
@@ -43,7 +45,7 @@ class Node:
     def name(self) -> str:
         return self.client.name
 
-    def handle(self, message: object) -> Update | Closed | Advertised | SignedMessage:
+    def handle(self, message: object) -> Update | Joined | Closed | Advertised | SignedMessage:
         """The answer, or `Refused`: nothing that comes in a message sets anything here."""
         if type(message) is Instruction and self.secure is None:
             return self.client.answer(message)
@@ -51,17 +53,24 @@ class Node:
             return self.secure.begin(self.client, message)
         if type(message) is SignedMessage and self.secure is not None:
             return self.secure.handle(message)
+        if type(message) is Joining:
+            self._check_agreed(message.agreement)
+            self.client.check_ready()
+            return Joined(self.name, message.agreement)
         if type(message) is not Closing:  # a subclass could carry further fields
             raise InvalidInput(
                 f"{self.name!r} takes {self._takes} and nothing more, found "
                 f"{type(message).__name__}"
             )
-        if message.agreement != self.client.agreement:
-            raise Refused(f"{self.name!r} has agreed to {self.client.agreement!r} only")
+        self._check_agreed(message.agreement)
         return Closed(self.name, message.agreement, self.signed_log())
 
     @property
     def _takes(self) -> str:
         if self.secure is None:
-            return "an Instruction or a Closing"
-        return "a SecureInstruction, signed steps of it or a Closing"
+            return "a Joining, an Instruction or a Closing"
+        return "a Joining, a SecureInstruction, signed steps of it or a Closing"
+
+    def _check_agreed(self, agreement: str) -> None:
+        if agreement != self.client.agreement:
+            raise Refused(f"{self.name!r} has agreed to {self.client.agreement!r} only")

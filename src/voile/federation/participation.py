@@ -41,6 +41,13 @@ class Booking(NamedTuple):
 class ParticipationGuard(Protocol):
     """A client's own books: what it may do, whatever a server asks for."""
 
+    def before_joining(self) -> None:
+        """`Refused` if these books would grant no participation at all; books nothing.
+
+        Asked before the first round, so that nobody is charged for a federation in which somebody
+        else takes no part.
+        """
+
     def before_participation(self, participation: Participation) -> Booking:
         """Charge it, durably, or raise `Refused`. A repeat is a new participation.
 
@@ -54,6 +61,9 @@ class ParticipationGuard(Protocol):
 @dataclass(frozen=True)
 class NoGuard:
     """Grants everything and remembers nothing: for tasks that protect nobody."""
+
+    def before_joining(self) -> None:
+        """Nothing is refused."""
 
     def before_participation(self, participation: Participation) -> Booking:  # noqa: ARG002
         """Granted."""
@@ -78,6 +88,9 @@ class CountingGuard:
     _booked: dict[str, Participation] = field(default_factory=dict, repr=False)
     _taken: Counter[tuple[str, str]] = field(default_factory=Counter, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def before_joining(self) -> None:
+        """Nothing is refused before the cap is reached."""
 
     def before_participation(self, participation: Participation) -> Booking:
         with self._lock:

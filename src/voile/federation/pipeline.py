@@ -63,6 +63,21 @@ def run_pipeline(
     return results
 
 
+def is_finished(pipeline: Pipeline, rounds: Rounds) -> bool:
+    """Whether all stages were run before; `Refused` if what is kept of one cannot be continued.
+
+    Nobody is asked anything: what a server would refuse in the middle, it refuses here.
+    """
+    finished, given = True, dict[str, Any]()
+    for stage in pipeline.stages:
+        place = rounds.kept(stage, pipeline.start(stage.name), given)
+        if place is None or place.round < stage.rounds:
+            finished = False  # rounds of a later stage can be of another run only
+        else:
+            given |= named(stage.name, place.arrays)
+    return finished
+
+
 def named(stage: str, arrays: Arrays) -> dict[str, Any]:
     """The arrays of a stage, as later stages are given them."""
     return {f"{stage}/{name}": array for name, array in arrays.items()}

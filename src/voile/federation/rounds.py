@@ -135,6 +135,12 @@ class Rounds:
             self._tell(stage, number, len(result.heard), place.rows, done=True)
         return StageResult(place.arrays, place.rows, place.figures, tuple(errors))
 
+    def kept(self, stage: Stage, start: Arrays, given: Arrays) -> StagePlace | None:
+        """How far a stage was run before; None if it was not begun, or nothing is kept."""
+        fixed = checked(given, "the given arrays")
+        found = self._checkpoints(stage, checked(start, "the start arrays"), fixed)
+        return None if found is None else found.load()
+
     def _begun(
         self, stage: Stage, start: dict[str, Array], given: Arrays
     ) -> tuple[StagePlace, Checkpoints | None]:
@@ -143,15 +149,20 @@ class Rounds:
             raise InvalidInput(
                 f"{stage.name!r} trains arrays of the shapes {shapes}, found {shapes_of(start)}"
             )
-        if self.checkpoints is None:
+        kept = self._checkpoints(stage, start, given)
+        if kept is None:
             return self._first(stage, start), None
-        agreement = stage.agreement(self.sizes, start, given, self.agreement)
-        kept = Checkpoints(self.checkpoints, stage.name, agreement)
         place = kept.load()
         if place is None:
             place = self._first(stage, start)
             kept.begin(place)
         return place, kept
+
+    def _checkpoints(self, stage: Stage, start: Arrays, given: Arrays) -> Checkpoints | None:
+        if self.checkpoints is None:
+            return None
+        agreement = stage.agreement(self.sizes, start, given, self.agreement)
+        return Checkpoints(self.checkpoints, stage.name, agreement)
 
     def _first(self, stage: Stage, start: dict[str, Array]) -> StagePlace:
         schedule = drawn_schedule(stage, list(self.sizes), self.source.generator())

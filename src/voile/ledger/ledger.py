@@ -12,7 +12,7 @@ from voile.core.errors import InvalidInput
 from voile.core.storage import Reader, Transaction
 from voile.ledger.accounts import Account, Opening
 from voile.ledger.charging import Charge, Grant, apply_charge
-from voile.ledger.opening import Done, open_account, renew
+from voile.ledger.opening import Done, is_unused, open_account, renew, reopen_account
 from voile.ledger.replay import Asked
 from voile.ledger.tables import ANSWERS, CHILDREN, ENTRIES, AnswerRow
 from voile.ledger.tree import AccountNode, Tree
@@ -74,6 +74,10 @@ class Ledger:
     def open(self, t: Transaction, opening: Opening, *, caller: str) -> Done:
         """Open an account: the root of a data set, or one below another account."""
         return open_account(t, self._tree, opening, caller, self.now())
+
+    def reopen(self, t: Transaction, opening: Opening, *, caller: str) -> Done:
+        """Give a root that was never charged nor renewed other terms; `Refused` if it was."""
+        return reopen_account(t, self._tree, opening, caller, self.now())
 
     def renew(self, t: Transaction, account: str, *, reason: str, caller: str) -> Done:
         """Start a new period for an account and all below it."""
@@ -155,6 +159,10 @@ class Ledger:
     def is_open(self, t: Reader, name: str) -> bool:
         """Whether there is an account of this name."""
         return self._tree.has(t, name)
+
+    def is_unused(self, t: Reader, name: str) -> bool:
+        """Whether nothing ever happened to a root but being opened."""
+        return is_unused(t, self._tree.node(t, name))
 
     def children(
         self, t: Reader, parent: str, *, after: str = "", limit: int | None = None

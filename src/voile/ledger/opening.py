@@ -6,13 +6,15 @@ import secrets
 from dataclasses import dataclass
 
 from voile.core.errors import DuplicateRecord, InvalidInput, Refused
-from voile.core.storage import Transaction
+from voile.core.storage import Reader, Transaction
 from voile.ledger.accounts import Account, Adaptive, Opening, Planned
 from voile.ledger.alerts import Alert
 from voile.ledger.balances import Standing
 from voile.ledger.charging import charge_name, check_words, standings_after, write_act
 from voile.ledger.event_text import event_text, parts_of
+from voile.ledger.journal import entries_of
 from voile.ledger.measures import Measure, Sums, packed
+from voile.ledger.recomputing import nothing_of
 from voile.ledger.tables import (
     ACCOUNTS,
     BALANCES,
@@ -49,8 +51,7 @@ def open_account(t: Transaction, tree: Tree, opening: Opening, caller: str, now:
     account = _account(opening, above, now)
     _claim_dataset(t, account, opening.shares_rows_with)
     terms = secrets.token_bytes(16)
-    nothing = (Measure() if account.measure is None else account.measure).nothing
-    standing = Standing.fresh(nothing)
+    standing = Standing.fresh(nothing_of(account))
     balance = Balance(account.name, terms, 0, standing.pack(), 0, 0, 0.0)
     try:
         t.insert(BALANCES, balance)
@@ -63,6 +64,48 @@ def open_account(t: Transaction, tree: Tree, opening: Opening, caller: str, now:
         t.insert(PLAN_PARTS, PlanPart(account.name, text, count, 0))
     path = [AccountNode(account, balance, standing), *above]
     return _act(t, tree, path, Act.OPENED, "opened", caller, now)
+
+
+def reopen_account(t: Transaction, tree: Tree, opening: Opening, caller: str, now: float) -> Done:
+    """Give a root other terms, for the same unit of the same data set, while it is unused.
+
+    Its old terms have granted nothing to anybody, and grant nothing any more. Both openings stay in
+    the journal.
+    """
+    check_words("caller", caller)
+    old = tree.node(t, opening.name)
+    if opening.parent is not None or not is_unused(t, old):
+        raise Refused(
+            f"account {opening.name!r} was charged or renewed, or is part of a tree: what it "
+            "promised stands, and it gets no other terms"
+        )
+    before, after = old.account.protected.texts, opening.protected.texts
+    if any(before[part] != after[part] for part in ("unit", "dataset")):
+        raise Refused(
+            f"account {opening.name!r} is for {old.account.protected.difference(opening.protected)}"
+            ": other terms are for the same unit of the same data set"
+        )
+    account, terms = _account(opening, [], max(now, old.balance.time)), secrets.token_bytes(16)
+    _claim_dataset(t, account, opening.shares_rows_with)
+    standing = Standing.fresh(nothing_of(account))
+    balance = old.balance._replace(terms=terms, sums=standing.pack())
+    t.insert(ACCOUNTS, row_from(account, terms))
+    parts = parts_of(account.plan)
+    for part in t.scan(PLAN_PARTS, account.name):
+        t.replace(PLAN_PARTS, part._replace(planned=parts.pop(part.event, 0)))
+    for text, count in parts.items():
+        t.insert(PLAN_PARTS, PlanPart(account.name, text, count, 0))
+    path = [AccountNode(account, balance, standing)]
+    return _act(t, tree, path, Act.OPENED, "opened again", caller, now)
+
+
+def is_unused(t: Reader, node: AccountNode) -> bool:
+    """Whether nothing ever happened to an account but being opened: it is a root, and there is no
+    charge, no renewal and no account below it."""
+    name = node.account.name
+    return node.account.parent is None and all(
+        (entry.act, entry.account) == (Act.OPENED, name) for entry in entries_of(t, name)
+    )
 
 
 def renew(t: Transaction, tree: Tree, name: str, *, reason: str, caller: str, now: float) -> Done:

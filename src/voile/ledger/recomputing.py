@@ -58,6 +58,7 @@ class Recomputed:
     standing: Standing
     period: int = 0
     used: Counter[str] = field(default_factory=Counter)
+    openings: int = 1
 
     @property
     def account(self) -> Recomputed:
@@ -74,13 +75,7 @@ class Recomputation:
     def apply(self, movement: Movement, nothing: Sums) -> None:
         """One more act. `nothing` is the zero of the tree's measure."""
         if movement.act is Act.OPENED:
-            if movement.account in self.accounts:
-                raise InvalidInput(f"account {movement.account!r} was opened twice")
-            if movement.parent is not None and movement.parent not in self.accounts:
-                raise InvalidInput(f"account {movement.account!r} was opened before its parent")
-            self.accounts[movement.account] = Recomputed(
-                movement.parent, movement.is_plan, movement.is_parallel, Standing.fresh(nothing)
-            )
+            self._open(movement, nothing)
         path = self._path(movement.account)
         if movement.act is Act.RENEWED:
             self._renew(movement.account)
@@ -91,6 +86,21 @@ class Recomputation:
         elif movement.act is Act.CHARGED and movement.event:
             self.accounts[movement.account].used += parts_of([event_from(movement.event)])
         self.entries[path[-1]] += 1
+
+    def _open(self, movement: Movement, nothing: Sums) -> None:
+        name, before = movement.account, self.accounts.get(movement.account)
+        # A root may be opened again, as long as nothing else has happened in its tree.
+        if before is not None and (movement.parent, self.entries[name]) != (None, before.openings):
+            raise InvalidInput(f"account {name!r} was opened twice")
+        if movement.parent is not None and movement.parent not in self.accounts:
+            raise InvalidInput(f"account {name!r} was opened before its parent")
+        self.accounts[name] = Recomputed(
+            movement.parent,
+            movement.is_plan,
+            movement.is_parallel,
+            Standing.fresh(nothing),
+            openings=1 if before is None else before.openings + 1,
+        )
 
     def _path(self, name: str) -> list[str]:
         path = [name]

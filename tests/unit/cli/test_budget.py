@@ -65,6 +65,21 @@ def test_open_show_and_the_copy_of_the_checkpoint(run: Any) -> None:
     assert len(run("budget", "show", "log.db", "wards")["accounts"]) == 1
 
 
+def test_an_account_that_was_never_charged_gets_other_terms(run: Any) -> None:
+    smaller = [*OPEN[:3], "0.5", *OPEN[4:]]
+    run("budget", "open", "log.db", "clinic", *smaller, "--again", code=2)
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    run("budget", "open", "log.db", "clinic", *smaller, code=2)
+    run("budget", "open", "log.db", "clinic", *smaller, "--again")
+    assert [a["epsilon"] for a in run("budget", "show", "log.db")["accounts"]] == [0.5]
+    assert run("budget", "verify", "log.db")["verified"]
+    assert run("budget", "report", "log.db", "clinic")["epsilon"] == 0.5
+    spend(0.005)
+    said = run("budget", "open", "log.db", "clinic", *OPEN, "--again", code=3)
+    assert "gets no other terms" in said["error"]["message"]
+    assert run("budget", "verify", "log.db")["verified"]
+
+
 @pytest.mark.parametrize("name", ["log.db", "audit.key", "audit-policy.toml", "audit.checkpoint"])
 def test_a_page_overwrites_nothing_that_is_kept(run: Any, name: str) -> None:
     run("budget", "open", "log.db", "clinic", *OPEN)

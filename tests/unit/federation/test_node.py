@@ -1,4 +1,4 @@
-"""A node takes two kinds of message, of its own agreement, and nothing else."""
+"""A node takes three kinds of message, of its own agreement, and nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.federation.toys import START, client
 from voile.core.errors import InvalidInput, Refused
-from voile.federation import Closed, Closing, Instruction, Node, Update
+from voile.federation import Closed, Closing, Instruction, Joined, Joining, Node, Update
 
 AGREED = "3f" * 32
 
@@ -28,7 +28,15 @@ def test_at_the_end_it_hands_over_its_signed_log() -> None:
     assert node().handle(Closing(AGREED)) == Closed("ash", AGREED, {"log": b"signed"})
 
 
-@pytest.mark.parametrize("message", [Instruction("pull", 1, START), Closing(), Closing("4f" * 32)])
+def test_before_the_first_round_it_says_that_it_takes_part() -> None:
+    asked = node()
+    assert asked.handle(Joining(AGREED)) == Joined("ash", AGREED)
+    assert not asked.client.guard.participations  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "message", [Instruction("pull", 1, START), Closing(), Closing("4f" * 32), Joining()]
+)
 def test_what_belongs_to_another_agreement_is_refused(message: Any) -> None:
     asked = node()
     with pytest.raises(Refused, match="agreed"):

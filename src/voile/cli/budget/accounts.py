@@ -47,6 +47,10 @@ def open_(
     shares_rows_with: Annotated[
         list[str] | None, typer.Option(help="Another version with common rows; repeatable.")
     ] = None,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="It is open and was never charged: give it other terms."),
+    ] = False,
     by: CallerOption = "custodian",
     key: KeyOption = None,
     policy: PolicyOption = None,
@@ -72,7 +76,9 @@ def open_(
         shares_rows_with=tuple(shares_rows_with or ()),
     )
     with open_books(database, key, policy) as custody:
-        done = open_budget(custody.storage, custody.ledger, custody.log, asked, caller=by)
+        done = open_budget(
+            custody.storage, custody.ledger, custody.log, asked, caller=by, again=again
+        )
         kept = custody.keep()
     said = {"opened": account, "composition": done.account.composition, "entry": done.entry}
     _say_kept(said, kept, as_json=as_json)

@@ -9,12 +9,23 @@ from voile.ledger.measures import written
 
 
 def open_budget(
-    storage: Storage, ledger: Ledger, log: AuditLog, opening: Opening, *, caller: str
+    storage: Storage,
+    ledger: Ledger,
+    log: AuditLog,
+    opening: Opening,
+    *,
+    caller: str,
+    again: bool = False,
 ) -> Done:
-    """Open an account; the log says so in the same transaction."""
+    """Open an account; the log says so in the same transaction.
+
+    Args:
+        again: it exists and was never used: give it these terms instead.
+    """
+    act = ledger.reopen if again else ledger.open
 
     def command(t: Transaction) -> Done:
-        done = ledger.open(t, opening, caller=caller)
+        done = act(t, opening, caller=caller)
         log.append(t, opened_record(done))
         return done
 

@@ -67,12 +67,16 @@ class Comparison:
         self._waiting: dict[str, Entry] = {}
         self._read = dict.fromkeys(roots, 0)
         self._other_acts = 0
+        self._opened: dict[str, BudgetOpenedRecord] = {}
+        """The last opening of each account; one that was never used may have been opened again."""
         self.entries = self.acts = 0
         self.charges: list[str] = []
         """Step 6."""
         self.costs: list[str] = []
         """Step 7."""
         again, unreadable = self._follow(_contents(t, log, progress))
+        for opened in self._opened.values():
+            self._check_terms(opened)
         self._read_the_rest()
         self.journal = [
             *self._check.problems,
@@ -117,7 +121,7 @@ class Comparison:
         cost = read(record.cost) if record.cost else ()
         if isinstance(record, BudgetOpenedRecord):
             self._other_acts -= 1
-            self._check_terms(record)
+            self._opened[record.account] = record
             return Movement(
                 act=Act.OPENED,
                 account=record.account,

@@ -6,10 +6,11 @@
 - run it: `federate` in one process; `open_node` for a party and `run_server` over any transport
 """
 
+from voile.workflows.federate.accepts import Accepts
 from voile.workflows.federate.agreement import SERVER, FederationAgreement, origin_of
 from voile.workflows.federate.files import read_agreement, read_job
 from voile.workflows.federate.job import Job, ServerSide
-from voile.workflows.federate.party import Accepts, Party, Say, open_node, party_key
+from voile.workflows.federate.party import Party, Say, open_node, party_key
 from voile.workflows.federate.run import NOT_FOR_RELEASE, Federated, federate, run_server
 
 __all__ = [

@@ -3,6 +3,7 @@
 A client charges its own account before it trains; the record of the charge is in its log in the
 same transaction. Its account is a plan: the list of all participations that its noise was
 calibrated for. A server that asks once too often, or for another stage, is refused by that list.
+The account is opened in the transaction of the first charge: there is none that was never charged.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import hashlib
 import math
 import secrets
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from voile import audit_log
 from voile.audit_log import (
@@ -23,15 +25,17 @@ from voile.audit_log import (
 )
 from voile.core.errors import BudgetExceeded, Refused
 from voile.core.guarantee import Protected, RowPart
-from voile.core.storage import Transaction
+from voile.core.storage import Reader, Transaction
 from voile.federation import AnnouncedRound, Booking, Participation, RoundReport
 from voile.federation.chain import check_chain
-from voile.ledger import Charge, Opening, Planned, recent_charges
+from voile.ledger import Account, Charge, Opening, Planned, recent_charges
 from voile.ledger.event_text import event_for_log, event_text
+from voile.ledger.journal import Entry
 from voile.ledger.measures import written
 from voile.privacy.events import PrivacyEvent
 from voile.workflows.budget import opened_record
 from voile.workflows.custody import Custody
+from voile.workflows.federate.accepts import Accepts
 from voile.workflows.federate.rounds import (
     WrittenRound,
     hash_of,
@@ -56,67 +60,6 @@ class Promise:
         return self.protected.dataset
 
 
-def open_account(
-    books: Custody,
-    client: str,
-    promise: Promise,
-    planned: Sequence[PrivacyEvent],
-    agreement: str | None = None,
-) -> None:
-    """Open a client's account for a plan of participations, unless it is open already.
-
-    A federation that is resumed finds its account; one that was opened for another promise or
-    another plan, or charged under another agreement, is refused: arrays made under one promise are
-    never shown under another, and rounds of two agreements never together.
-    """
-    name = account_name(client, promise)
-    found = books.storage.submit(
-        lambda t: next((n.account for n in books.ledger.nodes(t) if n.account.name == name), None)
-    )
-    if found is not None:
-        wanted = (promise.epsilon, promise.delta, promise.protected, Counter(planned))
-        if (found.epsilon, found.delta, found.protected, Counter(found.plan)) != wanted:
-            raise Refused(
-                f"{client!r} has opened its account {name!r} for (ε = {found.epsilon:g}, "
-                f"δ = {found.delta:g}), {found.protected}, and another plan of training; go on "
-                "with the old settings, or give the new federation a name and rows of its own"
-            )
-        _check_agreement(books, client, promise, agreement)
-        return
-    opening = Opening(
-        name=name,
-        protected=promise.protected,
-        epsilon=promise.epsilon,
-        delta=promise.delta,
-        spending=Planned(tuple(planned)),
-    )
-
-    def command(t: Transaction) -> None:
-        done = books.ledger.open(t, opening, caller=client)
-        books.log.append(t, replace(opened_record(done), time=_hour(done.time)))
-
-    books.storage.submit(command)
-
-
-def _check_agreement(books: Custody, client: str, promise: Promise, agreement: str | None) -> None:
-    """Before anything is trained: what was charged so far was charged under this agreement."""
-    name, caller = account_name(client, promise), _caller(promise, agreement)
-    charges = books.storage.read_snapshot(
-        lambda t: recent_charges(books.ledger, t, name, since=-math.inf)
-    )
-    if any(each.caller != caller for each in charges):
-        raise Refused(
-            f"{client!r} has taken part in {promise.federation!r} under another agreement: go on "
-            "with that one (schema, sizes, keys, promise and rounds as they were), or give the new "
-            "federation a name of its own"
-        )
-
-
-def _caller(promise: Promise, agreement: str | None) -> str:
-    """In whose name a participation is charged."""
-    return promise.federation if agreement is None else f"{promise.federation}, {agreement}"
-
-
 def account_name(client: str, promise: Promise) -> str:
     return f"{promise.federation}: {client}"
 
@@ -134,44 +77,69 @@ def _hour(seconds: float) -> int:
     return int(seconds) // 3600 * 3600
 
 
+class _TakenBack(Exception):
+    """Undoes what a transaction has tried."""
+
+
 @dataclass(frozen=True)
 class ClientBooks:
     """The books of one client: its own ledger grants or refuses, whatever a server asks for.
 
     The name of a booking is random and stands in the journal as the charge's question, so a stored
     update that was paid for from other books is not taken for one of these.
+
+    Args:
+        planned: all participations that the promise was calibrated for.
+        agreement: the digest of what was agreed on.
+        accepts: what the client accepts; whatever is promised, if None.
     """
 
     books: Custody
     client: str
     promise: Promise
+    planned: tuple[PrivacyEvent, ...] = field(repr=False)
     agreement: str | None = None
+    accepts: Accepts | None = None
+
+    @property
+    def account(self) -> str:
+        return account_name(self.client, self.promise)
+
+    def before_joining(self) -> None:
+        """What the first charge does before it charges, done and taken back."""
+        with suppress(_TakenBack):
+            self.books.storage.submit(self._try_opening)
+
+    def _try_opening(self, t: Transaction) -> None:
+        self._ensure_open(t)
+        raise _TakenBack
 
     def before_participation(self, participation: Participation) -> Booking:
-        """Charge and write down, in one transaction; or write down the refusal, and refuse."""
+        """Charge and write down, in one transaction; or write down the refusal, and refuse.
+
+        The first charge opens the account; if it is refused, the opening is taken back with it.
+        """
         if participation.event is None:
             raise Refused(
                 f"{participation.stage!r} promises no privacy, and {self.client!r} has promised "
                 f"its rows (ε = {self.promise.epsilon:g}, δ = {self.promise.delta:g})"
             )
         event = participation.event
-        booking = Booking(secrets.token_hex(32), account_name(self.client, self.promise))
-        refused = self.books.storage.submit(
-            lambda t: self._charge(t, participation, event, booking)
-        )
-        if refused is not None:
-            raise refused
+        booking = Booking(secrets.token_hex(32), self.account)
+        try:
+            self.books.storage.submit(lambda t: self._charge(t, participation, event, booking))
+        except BudgetExceeded as refused:
+            record = self._refusal(refused)
+            self.books.storage.submit(lambda t: self.books.log.append(t, record))
+            raise
         return booking
 
     def holds(self, participation: Participation, booking: Booking) -> bool:
         """Whether the journal has a charge of this name, for this stage and round and event."""
-        account = account_name(self.client, self.promise)
-        if booking.account != account or participation.event is None:
+        if booking.account != self.account or participation.event is None:
             return False
         wanted = booking.name, _where(participation), event_text(participation.event)
-        charges = self.books.storage.read_snapshot(
-            lambda t: recent_charges(self.books.ledger, t, account, since=-math.inf)
-        )
+        charges = self.books.storage.read_snapshot(self._charges)
         return wanted in {(each.query.hex(), each.purpose, each.event) for each in charges}
 
     def before_round(self, announced: AnnouncedRound) -> None:
@@ -206,27 +174,78 @@ class ClientBooks:
             remember(t, WrittenRound(federation, announced.round, link, link))
         return None
 
+    def _charges(self, t: Reader) -> list[Entry]:
+        ledger, account = self.books.ledger, self.account
+        known = ledger.is_open(t, account)
+        return recent_charges(ledger, t, account, since=-math.inf) if known else []
+
+    def _ensure_open(self, t: Transaction) -> None:
+        """The account is open for this promise and this plan, and the client accepts it.
+
+        A federation that is resumed finds its account. One that was charged for another promise,
+        plan or agreement is refused: arrays made under one promise are never shown under another,
+        and rounds of two agreements never together. One that was never charged gets other terms.
+        """
+        ledger, name = self.books.ledger, self.account
+        found = ledger.account(t, name) if ledger.is_open(t, name) else None
+        if found is None or not self._is_agreed(found):
+            if found is not None and not ledger.is_unused(t, name):
+                raise Refused(
+                    f"{self.client!r} has opened its account {name!r} for (ε = {found.epsilon:g}, "
+                    f"δ = {found.delta:g}), {found.protected}, and another plan of training; go on "
+                    "with the old settings, or give the new federation a name and rows of its own"
+                )
+            act = ledger.open if found is None else ledger.reopen
+            done = act(t, self._opening, caller=self.client)
+            self.books.log.append(t, replace(opened_record(done), time=_hour(done.time)))
+        elif any(each.caller != self._caller for each in self._charges(t)):
+            raise Refused(
+                f"{self.client!r} has taken part in {self.promise.federation!r} under another "
+                "agreement: go on with that one (schema, sizes, keys, promise and rounds as they "
+                "were), or give the new federation a name of its own"
+            )
+        if self.accepts is not None:
+            self.accepts.check_ledger(self.client, self.promise.protected, ledger.nodes(t))
+
+    def _is_agreed(self, found: Account) -> bool:
+        promise = self.promise
+        wanted = promise.epsilon, promise.delta, promise.protected, Counter(self.planned)
+        return (found.epsilon, found.delta, found.protected, Counter(found.plan)) == wanted
+
+    @cached_property
+    def _opening(self) -> Opening:
+        promise = self.promise
+        return Opening(
+            name=self.account,
+            protected=promise.protected,
+            epsilon=promise.epsilon,
+            delta=promise.delta,
+            spending=Planned(self.planned),
+        )
+
+    @property
+    def _caller(self) -> str:
+        """In whose name a participation is charged."""
+        name = self.promise.federation
+        return name if self.agreement is None else f"{name}, {self.agreement}"
+
     def _charge(
         self, t: Transaction, participation: Participation, event: PrivacyEvent, booking: Booking
-    ) -> BudgetExceeded | None:
-        account = account_name(self.client, self.promise)
+    ) -> None:
+        self._ensure_open(t)
         charge = Charge(
-            account=account,
+            account=self.account,
             event=event,
             protected=self.promise.protected,
             purpose=_where(participation),
-            caller=_caller(self.promise, self.agreement),
+            caller=self._caller,
             query=bytes.fromhex(booking.name),
             part=RowPart.TRAINING,
         )
-        try:
-            grant = self.books.ledger.charge(t, charge)
-        except BudgetExceeded as refused:
-            self.books.log.append(t, self._refusal(refused))
-            return refused
+        grant = self.books.ledger.charge(t, charge)
         record = audit_log.ParticipationRecord(
             time=_hour(grant.time),
-            account=account,
+            account=self.account,
             charge=grant.charge,
             federation=self.promise.federation,
             stage=participation.stage,
@@ -239,12 +258,11 @@ class ClientBooks:
             agreement=self.agreement,
         )
         self.books.log.append(t, record)
-        return None
 
     def _refusal(self, refused: BudgetExceeded) -> RefusalRecord:
         return RefusalRecord(
             time=_hour(self.books.ledger.now()),
-            account=account_name(self.client, self.promise),
+            account=self.account,
             reason=str(refused)[:_LONGEST_REASON],
             epsilon=self.promise.epsilon,
             delta=self.promise.delta,

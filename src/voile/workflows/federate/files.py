@@ -29,15 +29,12 @@ from voile.federation.files import file_stem
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.tables import TableRecords
 from voile.secure_aggregation import ThreatModel
+from voile.workflows.federate.accepts import Accepts
 from voile.workflows.federate.agreement import FederationAgreement, asked_in_a_round
-from voile.workflows.federate.config import (
-    FederationFile,
-    NodeFile,
-    ServerFile,
-)
+from voile.workflows.federate.config import FederationFile, NodeFile, ServerFile
 from voile.workflows.federate.job import Job, ServerSide
 from voile.workflows.federate.open_rows import check_open_rows
-from voile.workflows.federate.party import Accepts, Party
+from voile.workflows.federate.party import Party
 from voile.workflows.toml_file import TomlFile
 
 FEDERATION_FILE: Final = "federation.toml"

@@ -19,8 +19,9 @@ from voile.federation import AttemptsOnDisk, Client, Node, SecureMember
 from voile.pipelines.tables import TableRecords
 from voile.secure_aggregation import Signer
 from voile.workflows.custody import POLICY, Custody, open_custody
+from voile.workflows.federate.accepts import Accepts
 from voile.workflows.federate.agreement import FederationAgreement
-from voile.workflows.federate.books import ClientBooks, Promise, open_account
+from voile.workflows.federate.books import ClientBooks, Promise
 from voile.workflows.federate.rounds import PART as ROUNDS_PART
 
 UPDATES: Final = "updates"
@@ -28,49 +29,6 @@ ATTEMPTS: Final = "attempts"
 LOCK: Final = ".federation.lock"
 Say = Callable[[str], None]
 """Told in words what is being done."""
-
-
-@dataclass(frozen=True)
-class Accepts:
-    """The most that a party promises away, whatever is agreed on, in all that its ledger knows of.
-
-    Args:
-        agreement: the digest of the one agreement that it takes part in; any, if None.
-    """
-
-    epsilon: float
-    delta: float
-    agreement: str | None = None
-
-    def check(self, name: str, agreement: FederationAgreement) -> None:
-        if self.agreement is not None and self.agreement != agreement.digest:
-            raise Refused(
-                f"{name!r} has accepted the agreement {self.agreement}, and this one is "
-                f"{agreement.digest}; nothing was trained or charged"
-            )
-        if agreement.epsilon > self.epsilon or agreement.delta > self.delta:
-            raise Refused(
-                f"{name!r} accepts at most (ε = {self.epsilon:g}, δ = {self.delta:g}), and "
-                f"(ε = {agreement.epsilon:g}, δ = {agreement.delta:g}) was agreed on; nothing was "
-                "trained or charged"
-            )
-
-    def check_others(self, name: str, agreement: FederationAgreement, custody: Custody) -> None:
-        """Whatever else this ledger has promised is about the same rows: it adds up."""
-        accounts = [node.account for node in custody.storage.submit(custody.ledger.nodes)]
-        others = [
-            each
-            for each in accounts
-            if each.parent is None and each.protected.dataset != agreement.name
-        ]
-        epsilon = agreement.epsilon + sum(each.epsilon for each in others)
-        delta = agreement.delta + sum(each.delta for each in others)
-        if epsilon > self.epsilon or delta > self.delta:
-            raise Refused(
-                f"{name!r} accepts at most (ε = {self.epsilon:g}, δ = {self.delta:g}) for all that "
-                f"its ledger knows of; with {', '.join(repr(each.name) for each in others)} this "
-                f"would be (ε = {epsilon:g}, δ = {delta:g}); nothing was trained or charged"
-            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,10 +52,12 @@ class Party:
 def open_node(
     party: Party, agreement: FederationAgreement, say: Say = lambda _: None
 ) -> Iterator[Node]:
-    """The node of a party that takes part: its account is open for exactly this plan.
+    """The node of a party that takes part. Nothing is charged, nor an account opened, before the
+    first round.
 
     Refused if the agreement does not name the party with this key and this number of rows, or
-    promises more than it accepts.
+    promises more than it accepts. What its books have against it, the node says when it is asked to
+    join.
     """
     _check_size(party, agreement)
     if party.accepts is not None:
@@ -111,11 +71,8 @@ def open_node(
                 f"{party.folder}: {party.name!r} signs with other keys than the agreement says: "
                 "put its one key there before the first round, and rotate after the last"
             )
-        if party.accepts is not None:
-            party.accepts.check_others(party.name, agreement, custody)
-        planned = agreement.plan.participation_events
-        open_account(custody, party.name, promise, planned, agreement.digest)
-        books = ClientBooks(custody, party.name, promise, agreement.digest)
+        planned = tuple(agreement.plan.participation_events)
+        books = ClientBooks(custody, party.name, promise, planned, agreement.digest, party.accepts)
         client = Client(
             name=party.name,
             size=agreement.sizes[party.name],

@@ -2,8 +2,10 @@
 
 1. A plan from public facts: how much noise each step needs so that all of it together meets the
    promise.
-2. Each party opens an account for exactly this plan in its own ledger.
-3. Rounds of each stage; a party charges its account before it trains.
+2. Everything that can be refused is: by the server for its folder, by every party when it is asked
+   to join. Nothing was charged until then, and no account opened.
+3. Rounds of each stage; a party charges its account before it trains, and opens it, for exactly
+   this plan, with the first charge.
 4. Every party hands over its signed log, which is compared with what the server saw.
 5. What follows for free, such as a fast explainer that is distilled from a surrogate alone.
 6. Figures on unprotected rows; the artefact is written.
@@ -30,6 +32,7 @@ from voile.federation import (
     Threads,
     Transport,
     Unprotected,
+    is_finished,
     run_pipeline,
 )
 from voile.federation.history import event_as_text
@@ -52,6 +55,7 @@ from voile.workflows.explain import ExplanationSpec
 from voile.workflows.federate.agreement import SERVER, FederationAgreement, origin_of
 from voile.workflows.federate.books import Promise, ServerBooks, account_name
 from voile.workflows.federate.job import Job, ServerSide
+from voile.workflows.federate.joining import check_all_join
 from voile.workflows.federate.kinds import KINDS, Aside
 from voile.workflows.federate.logs import collected_logs, write_logs
 from voile.workflows.federate.party import Say, held, open_node, signed_log, signer_of
@@ -136,6 +140,8 @@ def run_server(
             agreement=agreement.digest,
             sign=None if key is None else signer_of(custody, key),
         )
+        if not is_finished(agreement.plan, rounds):
+            check_all_join(transport, agreement)
         unprotected = Unprotected(server.held_out, "rows listed as unprotected")
         results = run_pipeline(agreement.plan, rounds, unprotected=unprotected)
         _check_run(agreement, results, promise)

@@ -28,7 +28,7 @@ from voile.ledger import Ledger
 from voile.privacy.events import Gaussian, PoissonSampled, PrivacyEvent, Repeated
 from voile.workflows.budget.verification import Evidence, verify
 from voile.workflows.custody import Custody, open_custody
-from voile.workflows.federate.books import ClientBooks, Promise, ServerBooks, open_account
+from voile.workflows.federate.books import ClientBooks, Promise, ServerBooks
 from voile.workflows.federate.rounds import PART as ROUNDS_PART
 
 EVENT: PrivacyEvent = Repeated(PoissonSampled(Gaussian(4.0), 0.1, Relation.BLANK_ONE), 10)
@@ -54,8 +54,7 @@ def records(books: Custody) -> list[object]:
 
 
 def test_a_client_grants_its_plan_and_nothing_beyond(books: Custody) -> None:
-    open_account(books, "north", PROMISE, [EVENT, EVENT])
-    recorder = ClientBooks(books, "north", PROMISE)
+    recorder = ClientBooks(books, "north", PROMISE, (EVENT, EVENT))
     recorder.before_participation(asked(1))
     recorder.before_participation(asked(2))
     with pytest.raises(BudgetExceeded):
@@ -65,8 +64,7 @@ def test_a_client_grants_its_plan_and_nothing_beyond(books: Custody) -> None:
 
 
 def test_another_event_than_planned_is_refused(books: Custody) -> None:
-    open_account(books, "north", PROMISE, [EVENT])
-    recorder = ClientBooks(books, "north", PROMISE)
+    recorder = ClientBooks(books, "north", PROMISE, (EVENT,))
     louder = Repeated(PoissonSampled(Gaussian(2.0), 0.1, Relation.BLANK_ONE), 10)
     with pytest.raises(BudgetExceeded):
         recorder.before_participation(asked(1, louder))
@@ -77,8 +75,7 @@ def test_another_event_than_planned_is_refused(books: Custody) -> None:
 def test_no_record_of_a_client_is_dated_more_finely_than_in_hours(books: Custody) -> None:
     """How long it took from one to the next depends on what was drawn."""
     exact = replace(books, ledger=Ledger(clock=lambda: 1_700_003_599.5))
-    open_account(exact, "north", PROMISE, [EVENT])
-    recorder = ClientBooks(exact, "north", PROMISE)
+    recorder = ClientBooks(exact, "north", PROMISE, (EVENT,))
     recorder.before_participation(asked(1))
     with pytest.raises(BudgetExceeded):
         recorder.before_participation(asked(2))
@@ -86,8 +83,7 @@ def test_no_record_of_a_client_is_dated_more_finely_than_in_hours(books: Custody
 
 
 def test_the_log_alone_adds_up_to_the_ledger(books: Custody) -> None:
-    open_account(books, "north", PROMISE, [EVENT, EVENT])
-    ClientBooks(books, "north", PROMISE).before_participation(asked(1))
+    ClientBooks(books, "north", PROMISE, (EVENT, EVENT)).before_participation(asked(1))
     published = books.publish()
     evidence = Evidence(books.policy, (("copy", bytes(published.note)),))
     report = verify(books.storage, books.ledger, books.log, evidence)
@@ -97,12 +93,9 @@ def test_the_log_alone_adds_up_to_the_ledger(books: Custody) -> None:
 def test_books_are_found_again_with_their_account(tmp_path: Path) -> None:
     for _ in range(2):
         with opened(tmp_path) as books:
-            open_account(books, "north", PROMISE, [EVENT, EVENT])
-            ClientBooks(books, "north", PROMISE).before_participation(asked(1))
-    with opened(tmp_path) as books:
-        open_account(books, "north", PROMISE, [EVENT, EVENT])
-        with pytest.raises(BudgetExceeded):
-            ClientBooks(books, "north", PROMISE).before_participation(asked(3))
+            ClientBooks(books, "north", PROMISE, (EVENT, EVENT)).before_participation(asked(1))
+    with opened(tmp_path) as books, pytest.raises(BudgetExceeded):
+        ClientBooks(books, "north", PROMISE, (EVENT, EVENT)).before_participation(asked(3))
     with ExitStack() as stack, pytest.raises(InvalidInput, match="books of"):
         stack.enter_context(open_custody(tmp_path, "south.example/log"))
 
@@ -155,11 +148,11 @@ def test_a_round_that_was_written_is_known_without_reading_the_log(
 def test_books_that_were_set_back_are_neither_opened_nor_charged(tmp_path: Path) -> None:
     """A client's and a server's: by the copy of the checkpoint beside the key."""
     with opened(tmp_path) as books:
-        open_account(books, "north", PROMISE, [EVENT, EVENT])
+        ClientBooks(books, "north", PROMISE, (EVENT, EVENT)).before_participation(asked(1))
     shutil.copy(tmp_path / "log.db", tmp_path / "backup.db")
     report = RoundReport("black box", 1, (("north", Outcome.ANSWERED),), True, "digest")
     with opened(tmp_path) as books:
-        ClientBooks(books, "north", PROMISE).before_participation(asked(1))
+        ClientBooks(books, "north", PROMISE, (EVENT, EVENT)).before_participation(asked(2))
         published = books.publish()
     copy = (tmp_path / "audit.checkpoint").read_bytes()
     assert copy == bytes(published.note)
@@ -172,7 +165,7 @@ def test_books_that_were_set_back_are_neither_opened_nor_charged(tmp_path: Path)
         (tmp_path / "audit.checkpoint").write_bytes(copy)
         before = records(books)
         with pytest.raises(VerificationFailed, match="set back"):
-            ClientBooks(books, "north", PROMISE).before_participation(asked(1))
+            ClientBooks(books, "north", PROMISE, (EVENT, EVENT)).before_participation(asked(2))
         with pytest.raises(VerificationFailed, match="set back"):
             ServerBooks(books, PROMISE).after_round(report)
         (node,) = books.storage.submit(books.ledger.nodes)

@@ -27,7 +27,7 @@ from voile.core.errors import (
 )
 from voile.core.guarantee import Relation
 from voile.datasets import Dataset, clinic_federation
-from voile.federation import Closed, Outcome, Threads
+from voile.federation import Closed, Instruction, Joining, Outcome, Threads
 from voile.ledger.event_text import event_for_log, event_text
 from voile.models import RowWise, row_wise
 from voile.privacy.accounting import PrivacyLoss
@@ -305,19 +305,19 @@ def _files(kept: list[Path]) -> list[Path]:
 
 
 def test_arrays_of_one_promise_are_never_shown_under_another(job: Job, artefact: Artefact) -> None:
-    """Not with another epsilon, not if the client's books are gone, nor from stored updates."""
+    """Not from checkpoints, not where accounts were charged, nor from stored updates."""
     assert artefact.guarantees[0].epsilon > 2
     stricter, folder = agreed(job, epsilon=0.5), job.server.folder
-    with pytest.raises(Refused, match=r"has opened its account .* another plan"):
+    with pytest.raises(Refused, match=r"checkpoints.* under another agreement"):
         federate(stricter)
-    for client in CHOSEN:
-        for part in BOOKS:
-            (party(job, client).folder / part).rename(folder / f"{client}.{part}")
+    shutil.move(folder / "checkpoints", folder / "moved")
     try:
-        with pytest.raises(Refused, match=r"checkpoints.* under another agreement"):
+        with pytest.raises(Refused, match=r"has opened its account .* another plan"):
             federate(stricter)
-        shutil.move(folder / "checkpoints", folder / "moved")
-        with pytest.raises(Refused, match=r"no client contributed .* made under another agreement"):
+        for client in CHOSEN:
+            for part in BOOKS:
+                (party(job, client).folder / part).rename(folder / f"{client}.{part}")
+        with pytest.raises(Refused, match=r"'city' has an update .* made under another agreement"):
             federate(stricter)
     finally:
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
@@ -611,8 +611,12 @@ def test_an_agreement_that_changed_after_the_run_began_is_refused_before_anythin
     text = schema.read_text()
     schema.write_text(text.replace('name = "clinic', 'name = "another clinic', 1))
     assert schema.read_text() != text
-    with pytest.raises(Refused, match=r"has taken part in .* under another agreement"):
+    with pytest.raises(Refused, match=r"checkpoints.* under another agreement"):
         federate(read_job(config))
+    elsewhere = read_job(config)
+    elsewhere = replace(elsewhere, server=replace(elsewhere.server, folder=tmp_path / "other"))
+    with pytest.raises(Refused, match=r"has taken part in .* under another agreement"):
+        federate(elsewhere)
     assert charges(job) == before
     schema.write_text(text)
     assert len(federate(read_job(config)).artefact.history) == 18
@@ -627,6 +631,24 @@ def test_a_server_does_not_continue_rounds_of_another_agreement(
     other = agreed(job, schema=replace(job.agreement.schema, name="another"))
     with pytest.raises(Refused, match="under another agreement"):
         run_server(other.agreement, job.server, Threads([Silent(name) for name in CHOSEN]))
+
+
+def test_a_server_refuses_rounds_of_a_later_stage_before_it_asks_anybody(
+    job: Job, artefact: Artefact, tmp_path: Path
+) -> None:
+    """Else everything is spent on the first stage when they are found."""
+    assert artefact.guarantees
+    shutil.copytree(job.server.folder / "checkpoints", tmp_path / "new" / "checkpoints")
+    for path in (tmp_path / "new" / "checkpoints").glob("black*"):
+        path.unlink()
+    server = replace(job.server, folder=tmp_path / "new")
+    with pytest.raises(Refused, match=r"surrogate\.0.* under another agreement"):
+        run_server(job.agreement, server, Threads([Silent(name) for name in CHOSEN]))
+
+
+def test_for_a_complete_run_nobody_is_asked_anything(job: Job, artefact: Artefact) -> None:
+    again = run_server(job.agreement, job.server, Threads([Silent(name) for name in CHOSEN]))
+    assert again.artefact.guarantees == artefact.guarantees
 
 
 @dataclass
@@ -655,14 +677,16 @@ def test_a_party_with_a_second_key_takes_no_part(tmp_path: Path) -> None:
 def test_what_a_party_accepts_counts_for_all_that_its_ledger_knows(tmp_path: Path) -> None:
     """A new name in the public file is no new budget."""
     job = read_job(write_files(tmp_path))
-    with open_node(party(job, "city"), job.agreement):
-        pass
-    renamed = agreed(job, protected=row_of("study v2"), epsilon=0.5)
+    with open_node(party(job, "city"), job.agreement) as node:
+        stage = job.agreement.plan.stages[0].name
+        start = job.agreement.plan.start(stage)
+        node.handle(Instruction(stage, 1, start, agreement=job.agreement.digest))
+    renamed = agreed(job, protected=row_of("study v2"), epsilon=0.5).agreement
     with (
+        open_node(party(job, "city"), renamed) as node,
         pytest.raises(Refused, match=r"for all that its ledger knows of; with 'study v1: city'"),
-        open_node(party(job, "city"), renamed.agreement),
     ):
-        raise AssertionError("it takes part")
+        node.handle(Joining(renamed.digest))
 
 
 def test_two_runs_at_once_do_not_share_a_folder(tmp_path: Path) -> None:
@@ -672,7 +696,7 @@ def test_two_runs_at_once_do_not_share_a_folder(tmp_path: Path) -> None:
         federate(job)
     with held(job.server.folder), pytest.raises(StorageBusy, match=busy):
         federate(job)
-    assert set(charges(job).values()) == {1}
+    assert set(charges(job).values()) == {0}
 
 
 @pytest.mark.parametrize(
