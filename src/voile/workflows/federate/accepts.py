@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 
 from voile.core.errors import Refused
-from voile.core.guarantee import Protected
 from voile.ledger import AccountNode
 from voile.workflows.federate.agreement import FederationAgreement
 
@@ -36,21 +36,41 @@ class Accepts:
                 "trained or charged"
             )
 
-    def check_ledger(self, name: str, promised: Protected, nodes: Iterable[AccountNode]) -> None:
-        """Whatever else this ledger has promised is about the same rows: it adds up.
+    def check_ledger(self, name: str, nodes: Iterable[AccountNode]) -> None:
+        """Everything that a ledger has ever promised is about the same rows: it adds up.
+
+        Roots alone are counted: what is granted below one lies within its promise. Whatever unit,
+        data set and name they are for, and each of their periods: a renewal promises once more and
+        takes nothing back. An account that was never charged counts, because it can be.
 
         Args:
-            promised: what the federation's own account is for.
             nodes: all accounts, that of the federation among them.
         """
-        roots = [node.account for node in nodes if node.account.parent is None]
-        own = [each for each in roots if each.protected == promised]
-        others = [each for each in roots if each.protected.dataset != promised.dataset]
-        epsilon = sum(each.epsilon for each in (*own, *others))
-        delta = sum(each.delta for each in (*own, *others))
-        if epsilon > self.epsilon or delta > self.delta:
+        roots = [node for node in nodes if node.account.parent is None]
+        epsilon = sum(_periods(root) * _as_written(root.account.epsilon) for root in roots)
+        delta = sum(_periods(root) * _as_written(root.account.delta) for root in roots)
+        if epsilon > _as_written(self.epsilon) or delta > _as_written(self.delta):
             raise Refused(
                 f"{name!r} accepts at most (ε = {self.epsilon:g}, δ = {self.delta:g}) for all that "
-                f"its ledger knows of; with {', '.join(repr(each.name) for each in others)} this "
-                f"would be (ε = {epsilon:g}, δ = {delta:g}); nothing was trained or charged"
+                f"its ledger has promised, over all periods, and this would be "
+                f"(ε = {float(epsilon):g}, δ = {float(delta):g}): "
+                + ", ".join(map(_line, roots))
+                + "; nothing was trained or charged. Accept more in its node.toml, on purpose, or "
+                "give an account that was never charged a smaller promise (voile budget open "
+                "--again)"
             )
+
+
+def _periods(root: AccountNode) -> int:
+    return root.balance.period + 1
+
+
+def _as_written(figure: float) -> Fraction:
+    """The decimal that somebody wrote: three times 1e-5 is 3e-5, and no more."""
+    return Fraction(repr(figure))
+
+
+def _line(root: AccountNode) -> str:
+    account, periods = root.account, _periods(root)
+    times = "" if periods == 1 else f", {periods} periods"
+    return f"{account.name!r} (ε = {account.epsilon:g}, δ = {account.delta:g}{times})"

@@ -205,7 +205,7 @@ class ClientBooks:
                 "were), or give the new federation a name of its own"
             )
         if self.accepts is not None:
-            self.accepts.check_ledger(self.client, self.promise.protected, ledger.nodes(t))
+            self.accepts.check_ledger(self.client, ledger.nodes(t))
 
     def _is_agreed(self, found: Account) -> bool:
         promise = self.promise

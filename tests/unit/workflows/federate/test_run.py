@@ -684,7 +684,7 @@ def test_what_a_party_accepts_counts_for_all_that_its_ledger_knows(tmp_path: Pat
     renamed = agreed(job, protected=row_of("study v2"), epsilon=0.5).agreement
     with (
         open_node(party(job, "city"), renamed) as node,
-        pytest.raises(Refused, match=r"for all that its ledger knows of; with 'study v1: city'"),
+        pytest.raises(Refused, match=r"all that its ledger has promised.*'study v1: city'"),
     ):
         node.handle(Joining(renamed.digest))
 
