@@ -2,28 +2,59 @@
 
 Walks the object and hashes types, settings, arrays, code and what the code refers to. Equal content
 gives equal digests in every process; anything that cannot be walked is refused rather than guessed.
+
+Classes, modules and compiled functions of libraries are known by name. Somebody's own classes and
+modules are looked into (`voile.models.own_code`): all of a class, and of a module what any code of
+one's own that was walked names. This is written behind all the rest, and only where there is any,
+so a model that is made of libraries' parts and plain functions has the digest it always had.
+
+Not seen is what code finds out while it runs: files that it reads, modules that it imports and
+attributes that it asks for by a text it puts together.
 """
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import hashlib
+import random
 import types
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from voile.core.errors import InvalidInput
+from voile.models.own_code import OwnCode, codes_in, names_in
 
-_FORM = b"voile model 1\n"
+_FORM: Final = b"voile model 1\n"
+_SCALARS: Final = frozenset({type(None), bool, int, float, complex, str, bytes})
+_SAYS_NOTHING: Final = (
+    *(types.ModuleType, type, type(None)),
+    *(np.random.RandomState, np.random.Generator, random.Random),
+)
+"""What compiled functions are bound to beside their contents: whence they come, or chance."""
+_MACHINERY: Final = frozenset(
+    {
+        *("__dict__", "__weakref__", "__module__", "__doc__", "_abc_impl", "__abstractmethods__"),
+        *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__"),
+        *("__firstlineno__", "__static_attributes__", "__signature__"),
+        *("__pydantic_core_schema__", "__pydantic_validator__", "__pydantic_serializer__"),
+    }
+)
+"""What Python and pydantic derive from a class; another line number makes no other model."""
 
 
 def digest_of(value: object) -> str:
     """SHA-256 (hex) of everything `value` consists of."""
     walk = _DigestWalk()
-    walk.visit(value)
+    try:
+        walk.visit(value)
+        walk.visit_own_code()
+    except RecursionError:
+        _refuse(value, "refers to things that refer to others too many times over")
     return walk.hash.hexdigest()
 
 
@@ -32,16 +63,27 @@ class _DigestWalk:
         self.hash = hashlib.sha256(_FORM)
         self._seen: dict[int, int] = {}
         self._kept: list[object] = []  # ids stay unique only while the objects live
+        self._own = OwnCode()
+        self._waiting: deque[Any] = deque()
+        self._awaited: set[int] = set()
+        self._modules: dict[str, types.ModuleType] = {}
+        self._names: set[str] = set()
+        self._behind = False
 
     def visit(self, value: Any) -> None:
-        if value is None or isinstance(value, bool | int | float | complex | str | bytes):
-            self._write(type(value).__name__, repr(value).encode())
+        kind = type(value)
+        if kind in _SCALARS or isinstance(value, bool | int | float | complex | str | bytes):
+            self._write(kind.__name__, repr(value).encode())
+            if kind not in _SCALARS:
+                self._look_into_later(value)
         elif isinstance(value, np.generic):
             self.visit(np.asarray(value))
         elif isinstance(value, types.ModuleType):
             self._write("module", value.__name__.encode())
+            if self._own.has_module(value.__name__):
+                self._modules.setdefault(value.__name__, value)
         elif isinstance(value, type | types.BuiltinFunctionType | np.ufunc):
-            self._write("name", _name(value).encode())
+            self._named(value)
         elif id(value) in self._seen:
             self._write("again", str(self._seen[id(value)]).encode())
         else:
@@ -49,10 +91,25 @@ class _DigestWalk:
             self._kept.append(value)
             self._visit_compound(value)
 
+    def _named(self, value: Any) -> None:
+        """What a library calls by a name; of the rest, what is behind the name."""
+        if self._own.is_compiled(value) or (
+            isinstance(value, np.ufunc) and all(kinds.strip("O->") == "" for kinds in value.types)
+        ):
+            _refuse(value, "cannot be looked into")
+        self._write("name", _name(value).encode())
+        if isinstance(value, type):
+            if self._own.has_class(value):
+                self._wait(value)
+        elif not isinstance(of := getattr(value, "__self__", None), _SAYS_NOTHING):
+            self.visit(of)  # the table of `table.get`
+
     def _visit_compound(self, value: Any) -> None:
         for kind, visit in self._kinds():
             if isinstance(value, kind):
                 visit(value)
+                if kind is not types.FunctionType:
+                    self._look_into_later(value)
                 return
         if _is_tensor(value):
             self._array(value.detach().cpu().numpy())
@@ -70,6 +127,9 @@ class _DigestWalk:
             (functools.partial, lambda v: self._sequence("partial", [v.func, v.args, v.keywords])),
             (types.CodeType, self._code),
             (Enum, lambda v: self._write("enum", f"{_name(type(v))}.{v.name}".encode())),
+            (property, lambda v: self._sequence("property", [v.fget, v.fset, v.fdel])),
+            (staticmethod | classmethod, lambda v: self._sequence("of class", [v.__func__])),
+            (functools.cached_property, lambda v: self._sequence("cached", [v.func])),
             (np.random.RandomState | np.random.Generator, lambda _: self._write("random", b"")),
         ]
 
@@ -103,11 +163,15 @@ class _DigestWalk:
     def _function(self, value: types.FunctionType) -> None:
         self._write("function", _name(value).encode())
         self._code(value.__code__)
-        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        cells = [_content(cell) for cell in value.__closure__ or ()]
         self._sequence("closure", [*cells, value.__defaults__, value.__kwdefaults__])
-        known = value.__globals__
-        names = [name for name in value.__code__.co_names if name in known]
-        self._mapping({name: known[name] for name in names})
+        own = self._own.has_function(value)
+        if own or not self._behind:  # globals of libraries are caches, too
+            known = value.__globals__
+            names = [name for name in value.__code__.co_names if name in known]
+            self._mapping({name: known[name] for name in names})
+        if own:
+            self._wait(value)
 
     def _code(self, code: types.CodeType) -> None:
         self._write("code", code.co_code)
@@ -116,19 +180,112 @@ class _DigestWalk:
 
     def _object(self, value: Any) -> None:
         """As the parts from which `copy` would make it again; what cannot be copied is refused."""
-        try:
-            parts = value.__reduce_ex__(2)
-        except Exception as error:
-            raise InvalidInput(
-                f"a {_name(type(value))} cannot be looked into, so the model has no digest of its "
-                "own; pass `digest=` to `wrap` (for example the SHA-256 of the file it came from)"
-            ) from error
-        self._write("object", _name(type(value)).encode())
+        kind = type(value)
+        parts = _parts(value)
+        self._write("object", _name(kind).encode())
+        if self._own.has_class(kind):
+            self._wait(kind)
         if isinstance(parts, str):  # known by its name alone
-            self.visit(parts)
+            self._alias(value, parts)
             return
         for part in parts:
             self.visit(list(part) if isinstance(part, Iterator) else part)
+
+    def _alias(self, value: Any, name: str) -> None:
+        if self._own.is_compiled(value):
+            _refuse(value, "cannot be looked into")
+        self.visit(name)
+        wrapped = getattr(value, "__wrapped__", None)  # `functools.lru_cache`
+        if isinstance(wrapped, types.FunctionType) and self._own.has_function(wrapped):
+            self.visit(wrapped)
+        if self._own.has_class(type(value)):
+            self.visit(getattr(value, "__dict__", None))
+
+    # --- code of one's own, behind all the rest ---------------------------------------------------
+
+    def visit_own_code(self) -> None:
+        """What is behind the names of own classes and modules, until nothing new is named."""
+        self._behind = True
+        done: set[tuple[str, str]] = set()
+        while True:
+            while self._waiting:
+                value = self._waiting.popleft()
+                if isinstance(value, type):
+                    self._class(value)
+                elif isinstance(value, types.FunctionType):
+                    self._behind_function(value)
+                else:
+                    self._object(value)
+            named = {
+                (name, attribute)
+                for name, module in self._modules.items()
+                for attribute in self._names.intersection(vars(module))
+            }
+            if named == done:
+                return
+            for name, attribute in sorted(named - done):
+                self._write("attribute", f"{name}.{attribute}".encode())
+                self.visit(vars(self._modules[name])[attribute])
+            done = named
+
+    def _wait(self, value: Any) -> None:
+        if id(value) not in self._awaited:
+            self._awaited.add(id(value))
+            self._kept.append(value)
+            self._waiting.append(value)
+
+    def _look_into_later(self, value: Any) -> None:
+        """A number, text, list or table of an own class is more than its items."""
+        if self._own.has_class(type(value)):
+            self._wait(value)
+
+    def _class(self, kind: type) -> None:
+        self._write("class", _name(kind).encode())
+        self._sequence("bases", [*kind.__bases__, type(kind)])
+        own = {name: value for name, value in vars(kind).items() if name not in _MACHINERY}
+        self._mapping(own)
+
+    def _behind_function(self, function: types.FunctionType) -> None:
+        """What its inner functions refer to, what hangs on it, what it imports while it runs."""
+        inner: set[str] = set()
+        for code in codes_in(function.__code__):
+            self._names |= names_in(code)
+            inner.update(code.co_names)
+        known = function.__globals__
+        more = {name: known[name] for name in inner.intersection(known)}
+        for name in function.__code__.co_names:
+            more.pop(name, None)
+        hung = {name: v for name, v in vars(function).items() if name != "__wrapped__"}
+        imported = {each.__name__: each for each in self._own.imported_in(function)}
+        for found in (more, hung, imported):
+            if found:
+                self._write("behind", _name(function).encode())
+                self._mapping(found)
+
+
+def _parts(value: Any) -> Any:
+    try:
+        return value.__reduce_ex__(2)
+    except Exception as error:
+        reduce: Any = copyreg.dispatch_table.get(type(value))
+        if reduce is None:
+            _refuse(value, "cannot be looked into", error)
+        made_by, *parts = reduce(value)
+        return [_name(made_by), *parts]
+
+
+def _refuse(value: object, why: str, error: Exception | None = None) -> NoReturn:
+    raise InvalidInput(
+        f"a {_name(type(value))} {why}, so the model has no digest of its own; pass `digest=` to "
+        "`wrap` (for example the SHA-256 of the file it came from)"
+    ) from error
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing is in it yet
+        return _name(types.CellType)
 
 
 def _name(value: Any) -> str:

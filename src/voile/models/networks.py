@@ -12,6 +12,7 @@ from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.models.digests import digest_of
 from voile.models.inspection import layers
+from voile.models.own_code import OwnCode
 from voile.models.protocol import Rows
 from voile.models.wrapped import Forward, InspectedForward, WrappedModel
 
@@ -98,8 +99,29 @@ def _refuse_training(source: Any) -> None:
 
 
 def _identity(source: Any) -> str:
-    """The structure as torch prints it, the class, and every parameter and buffer."""
+    """The structure as torch prints it, the class, and every parameter and buffer.
+
+    Where modules are somebody's own or hold what torch does not print, that is written as well.
+    """
     state = {name: np.asarray(value.cpu()) for name, value in source.state_dict().items()}
     kinds = [f"{type(m).__module__}.{type(m).__qualname__}" for m in source.modules()]
     code = getattr(type(source).forward, "__code__", None)
-    return digest_of([repr(source), kinds, code, state])
+    more = [[name, found] for name, part in source.named_modules() if (found := _unprinted(part))]
+    return digest_of([repr(source), kinds, code, state, *more])
+
+
+def _unprinted(part: Any) -> list[Any]:
+    """An own class with its settings; of torch's classes hooks, what replaces a method, and the
+    settings of those that print none (`torch.nn.MultiheadAttention`)."""
+    torch = optional("torch", extra="torch")
+    plain, kind = vars(torch.nn.Module()), type(part)
+    own = OwnCode().has_class(kind)
+    prints = not own and kind.extra_repr is not torch.nn.Module.extra_repr
+    settings = {
+        name: value
+        for name, value in vars(part).items()
+        if name not in {*plain, "inplace"} and (not prints or hasattr(kind, name))
+    }
+    hooks = [list(v.values()) for name, v in vars(part).items() if name.endswith("hooks") and v]
+    buffers = {name: part._buffers[name] for name in sorted(part._non_persistent_buffers_set)}
+    return [*([kind] if own else ()), *filter(None, (settings, hooks, buffers))]
