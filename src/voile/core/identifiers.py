@@ -12,8 +12,9 @@ names a record goes through `canonical_identifier`:
   so is `+7`; `-0` is 0;
 - nothing, NaN and the words that programs write for a missing value, in upper or lower case, mean:
   no identifier;
-- anything else is refused: a float with a fraction, one so large that digits are lost, a truth
-  value, bytes, a date.
+- anything else is refused: a float with a fraction, one so large that digits are lost (also as
+  text, `9007199254740992.0`), text with an exponent (`1e5`, `1.2345678E7`), a truth value, bytes, a
+  date.
 
 Case counts, and so do leading zeros of text: give identifiers in the same form everywhere. Where in
 doubt two spellings become one: then two people share a budget, which is dear and safe.
@@ -40,7 +41,7 @@ MISSING_WORDS: Final = frozenset(
 )
 """In lower case; what programs write where nothing is, among identifiers and features alike."""
 _WHOLE: Final = re.compile(r"([+-]?)([0-9]+)(\.0*)?")
-_SCIENTIFIC: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?[eE][+-][0-9]+")
+_SCIENTIFIC: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)[eE][+-]?[0-9]+")
 _UNSEEN: Final = frozenset({"Cc", "Cf"})
 _IGNORABLE: Final = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
@@ -86,7 +87,12 @@ def _text(value: str) -> str | None:
     if _SCIENTIFIC.fullmatch(text):
         raise _refusal("found text that was written as a float, which may have lost digits")
     whole = _WHOLE.fullmatch(text)
-    return text if whole is None else _signed(whole[1], whole[2])
+    if whole is None:
+        return text
+    sign, digits, point = whole.groups()
+    if point and int(digits) >= _first_inexact(1.0):
+        raise _refusal("found text that was written as a float, too large to have kept its digits")
+    return _signed(sign, digits)
 
 
 def _signed(sign: str, digits: str) -> str:

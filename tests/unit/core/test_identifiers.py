@@ -115,6 +115,8 @@ def test_nobody_is_named(value: object) -> None:
         *(datetime.date(2026, 1, 1), np.datetime64("2026-01-01"), uuid.UUID(int=7)),
         *([7], np.array([7]), {"id": 7}, object(), "x" * (LONGEST + 1), "\ud800"),
         *("1e+05", "1.23457E+12", "7.000e+00"),
+        *("1.2345678E7", "1e5", "1E5", "1.0E5", "1.5e3", "1E16", "-2e0", ".5e1", " 1\u200be5 "),
+        *("9007199254740992.0", "-9007199254740992.", f"{10**40}.00"),
     ],
 )
 def test_what_is_neither_an_integer_nor_text_is_refused(value: object) -> None:
@@ -131,6 +133,7 @@ def test_what_is_neither_an_integer_nor_text_is_refused(value: object) -> None:
         ("a\u0301", "a\u200d\u0301"),
         ("ada lovelace", "ada\u2800lovelace\u2800"),
         ("+007", "007"),
+        ("9007199254740991.0", "9007199254740991"),
         ("-00", "00"),
     ],
 )
