@@ -1,11 +1,13 @@
-"""Saving an explanation on a full disk, into a read-only folder, and under kill -9."""
+"""Saving explanations and keys on a full disk, into a read-only folder, and under kill -9."""
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import resource
 import select
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.faults.forking import child, kill, lines
+from tests.faults.forking import child, exit_code, kill, lines
+from voile.audit_log import SigningKey
 from voile.core.errors import StorageFull, StorageReadOnly
 from voile.core.explanation import Explanation
+from voile.ledger import ReplayKey
 
 NOBODY = 65534
 
@@ -67,6 +71,35 @@ def test_kill_at_random_points_leaves_the_old_file_or_the_new_one(tmp_path: Path
     assert moved > 30
     numbered(last + 1).save(path)  # whatever a killed process left behind is in nobody's way
     assert Explanation.load(path) == numbered(last + 1)
+
+
+@pytest.mark.parametrize("key", [ReplayKey.generate(), SigningKey.generate("example.org/log")])
+def test_a_key_is_there_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: ReplayKey | SigningKey
+) -> None:
+    """Killed before anything of it reached the disk, or without room for it there."""
+    path = tmp_path / "made.key"
+
+    def killed(_: int) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    def save(_: int) -> None:
+        monkeypatch.setattr(os, "fsync", killed)
+        key.save(path)
+
+    with child(save) as (process, _):
+        assert exit_code(process) == -signal.SIGKILL
+    assert not path.exists()
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "fsync", full)
+        with pytest.raises(StorageFull):
+            key.save(path)
+    assert not path.exists()
+    key.save(path)
+    assert type(key).load(path) == key
 
 
 def test_readers_beside_a_writer_always_find_a_whole_file(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final, Self
@@ -25,7 +24,7 @@ from voile.audit_log.notes import (
     from_base64,
     to_base64,
 )
-from voile.core.atomic_file import disk_fault
+from voile.core.atomic_file import create_key_file
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.input_file import open_regular
 
@@ -72,12 +71,7 @@ class SigningKey:
         """Write a new key file, mode 0600, whole or not at all; never over another file."""
         material = to_base64(bytes([self.kind]) + self.seed)
         line = f"{_PREFIX}{self.name}+{self.verifier.key_id.hex()}+{material}\n"
-        try:
-            _create(path, line.encode())
-        except FileExistsError:
-            raise InvalidInput(f"{path}: exists already; a key is never overwritten") from None
-        except OSError as error:
-            raise disk_fault(path, error) from error
+        create_key_file(path, line.encode())
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -101,24 +95,6 @@ class SigningKey:
 
     def _signature(self, value: bytes) -> Signature:
         return Signature(self.name, self.verifier.key_id, value)
-
-
-def _create(path: Path, content: bytes) -> None:
-    """A link fails where a file is: so two creators cannot overwrite each other's key."""
-    descriptor, neighbour = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.link(neighbour, path)
-    finally:
-        Path(neighbour).unlink()
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _read_private(path: Path) -> str:

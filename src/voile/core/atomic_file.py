@@ -46,7 +46,7 @@ def create_file(path: Path, content: bytes, *, mode: int = 0o644) -> bool:
     try:
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            _write_forced(neighbour, content, mode)
+            _write_new(neighbour, content, mode)
             os.link(neighbour, path)
         except FileExistsError:
             return False
@@ -57,6 +57,13 @@ def create_file(path: Path, content: bytes, *, mode: int = 0o644) -> bool:
     except OSError as error:
         raise disk_fault(path, error) from error
     return True
+
+
+def create_key_file(path: Path, content: bytes) -> Path:
+    """Make a new file for its owner only (0600), whole or not at all; never over another file."""
+    if not create_file(path, content, mode=0o600):
+        raise InvalidInput(f"{path}: exists already; a key is never overwritten")
+    return path
 
 
 def check_output(path: Path) -> None:
@@ -98,15 +105,15 @@ def _beside(path: Path) -> Path:
 def _write_beside(path: Path, content: bytes, mode: int) -> None:
     neighbour = _beside(path)
     try:
-        _write_forced(neighbour, content, mode)
+        _write_new(neighbour, content, mode)
         neighbour.replace(path)
     except BaseException:
         neighbour.unlink(missing_ok=True)
         raise
 
 
-def _write_forced(path: Path, content: bytes, mode: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+def _write_new(path: Path, content: bytes, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(content)
         stream.flush()

@@ -23,7 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final, Self, TypeAlias
 
-from voile.core.atomic_file import disk_fault
+from voile.core.atomic_file import create_key_file
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.guarantee import ProtectedUnit
 from voile.core.identifiers import canonical_identifier
@@ -124,17 +124,8 @@ class ReplayKey:
         return cls(secrets.token_bytes(KEY_SIZE))
 
     def save(self, path: Path) -> None:
-        """Write a new key file, mode 0600; never over another file."""
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(_PREFIX + self.key.hex().encode() + b"\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-        except FileExistsError:
-            raise InvalidInput(f"{path}: exists already; a key is never overwritten") from None
-        except OSError as error:
-            raise disk_fault(path, error) from error
+        """Write a new key file, mode 0600, whole or not at all; never over another file."""
+        create_key_file(path, _PREFIX + self.key.hex().encode() + b"\n")
 
     @classmethod
     def load(cls, path: Path) -> Self:
