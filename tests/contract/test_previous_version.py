@@ -207,6 +207,12 @@ class TestArtefact:
         run("report", "output/artefact", "--output", "report.html")
         assert "study v1" in Path("report.html").read_text()
 
+    def test_its_files_are_found_from_another_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        artefact = load_artefact(Path("output/artefact"))
+        monkeypatch.chdir("/")
+        assert artefact.model.predict(artefact.reference[:2]).shape == (2, 2)
+        assert (artefact.log_folder("coast") / "checkpoint.txt").exists()
+
     def test_a_complete_run_is_not_trained_again(self, run: Run) -> None:
         """Its single file is refused with the command that splits it, and nothing changes."""
         before = Path("output/artefact/artefact.json").read_bytes()

@@ -22,7 +22,7 @@ Compatibility promise: an artefact of version n is read by every later voile.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -152,10 +152,15 @@ class Artefact:
     """Whether the black box was trained by the federation, and is here."""
     has_surrogate: bool = True
     """Whether there are a surrogate and a fast explainer."""
+    _home: Path = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Files are read when they are needed, wherever the process has gone meanwhile."""
+        object.__setattr__(self, "_home", self.folder.absolute())
 
     @cached_property
     def schema(self) -> Schema:
-        return Schema.load(self.folder / SCHEMA)
+        return Schema.load(self._home / SCHEMA)
 
     @cached_property
     def network(self) -> NetworkModel:
@@ -164,7 +169,7 @@ class Artefact:
             raise Refused(
                 "this artefact explains a model that somebody brought; it holds its surrogate only"
             )
-        arrays, _ = read_arrays(self.folder / BLACK_BOX, _BLACK_BOX_FILE)
+        arrays, _ = read_arrays(self._home / BLACK_BOX, _BLACK_BOX_FILE)
         return NetworkModel.of(self.schema, OutputHead.of_label(self.schema), arrays)
 
     @cached_property
@@ -185,13 +190,13 @@ class Artefact:
     def surrogate(self) -> Surrogate:
         """Refused where the pipeline has none."""
         self._check_surrogate()
-        return load_surrogate(self.folder / SURROGATE)
+        return load_surrogate(self._home / SURROGATE)
 
     @cached_property
     def explainer(self) -> FastShap:
         """The distilled explainer; refused where the pipeline has none."""
         self._check_surrogate()
-        return load_explainer(self.folder / EXPLAINER)
+        return load_explainer(self._home / EXPLAINER)
 
     def _check_surrogate(self) -> None:
         if not self.has_surrogate:
@@ -200,12 +205,12 @@ class Artefact:
     @cached_property
     def reference(self) -> Rows:
         """Public rows."""
-        return self.schema.rows(read_table(self.folder / REFERENCE))
+        return self.schema.rows(read_table(self._home / REFERENCE))
 
     @cached_property
     def statement(self) -> dict[str, Any]:
         """Everything in `guarantees.json`."""
-        return read_form(self.folder / GUARANTEES, Statement)
+        return read_form(self._home / GUARANTEES, Statement)
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -220,17 +225,17 @@ class Artefact:
 
     @cached_property
     def figures(self) -> dict[str, Any]:
-        return read_form(self.folder / FIGURES, Figures)
+        return read_form(self._home / FIGURES, Figures)
 
     @cached_property
     def history(self) -> list[HistoryRow]:
-        return list(read_history(self.folder / HISTORY))
+        return list(read_history(self._home / HISTORY))
 
     def log_folder(self, party: str) -> Path:
         """Where a party's exported log lies; the server's is called `server`."""
         if party not in self.settings["logs"]:
             raise InvalidInput(f"{self.folder}: {party!r} is no party of it")
-        return self.folder / log_place(party)
+        return self._home / log_place(party)
 
 
 def is_artefact(folder: Path) -> bool:

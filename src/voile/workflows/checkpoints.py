@@ -115,7 +115,7 @@ class Keeper:
             published = self.publish(storage, log)
         except VoileError as error:
             return Kept(f"not published: {error}", error=error)
-        return Kept(f"{self.copy} ({published.checkpoint.size} records)", published)
+        return Kept(f"{_told(self.copy)} ({published.checkpoint.size} records)", published)
 
     def keep_up(self, storage: Storage, log: AuditLog) -> Kept:
         """The same, unless all of it was signed meanwhile: by another process, or on demand."""
@@ -126,7 +126,7 @@ class Keeper:
             self._advance(storage)
         except VoileError as error:
             return Kept(f"not kept: {error}", error=error)
-        return Kept(f"{self.copy} ({size} records)")
+        return Kept(f"{_told(self.copy)} ({size} records)")
 
     def _keep_from_elsewhere(self, storage: Storage, log: AuditLog) -> Kept:
         known, size = self._advance(storage), storage.submit(log.head).size
@@ -142,3 +142,9 @@ class Keeper:
         if note is not None:
             kept.advance(note)
         return kept.read()
+
+
+def _told(path: Path) -> Path:
+    """As people call it who are in this folder."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -56,6 +56,16 @@ class Place:
         """All in one folder, under the usual names."""
         return cls(str(folder / DATABASE), folder / LOG_KEY, folder / POLICY, folder / REPLAY_KEY)
 
+    def absolute(self) -> Self:
+        """The same, wherever the process goes while it is open: keys and copies are read and
+        written later. A database that was opened knows where it is."""
+        return replace(
+            self,
+            signing_key=self.signing_key.absolute(),
+            policy=self.policy.absolute(),
+            replay_key=self.replay_key.absolute(),
+        )
+
 
 def usual_place(
     artefact: Path | None = None,
@@ -213,7 +223,7 @@ def open_custody(
         extra_parts: what else is kept in the same database.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    place = Place.within(folder)
+    place = Place.within(folder.absolute())
     signer = _signing_key(place.signing_key, origin)
     if signer.verifier.name != origin:
         raise InvalidInput(
@@ -223,9 +233,8 @@ def open_custody(
         replace_file(place.policy, str(Policy(origin, (signer.verifier,))).encode())
     with open_storage(place.database, (*PARTS, *extra_parts)) as storage:
         _make_log(storage, origin)
-        custody = _opened(storage, place)
-        _ = custody.key  # made with the rest
-        with signed_by(custody, signing) as custody:
+        with signed_by(_opened(storage, place), signing) as custody:
+            _ = custody.key  # made with the rest
             yield custody
 
 
@@ -236,7 +245,7 @@ def open_custody_at(
     """Open what is there; see `open_custody`."""
     with (
         open_existing(place.database, PARTS) as storage,
-        signed_by(_opened(storage, place), signing) as custody,
+        signed_by(_opened(storage, place.absolute()), signing) as custody,
     ):
         yield custody
 

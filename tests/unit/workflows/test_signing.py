@@ -21,7 +21,7 @@ from voile.audit_log.publishing import latest_checkpoint
 from voile.core.errors import InvalidInput, StorageFault, StorageFull
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.storage import Transaction
-from voile.ledger import Children
+from voile.ledger import Children, ReplayKey
 from voile.workflows.budget import open_budget
 from voile.workflows.checkpoints import Keeper, Kept
 from voile.workflows.custody import Custody, Place, open_custody, open_custody_at
@@ -230,6 +230,32 @@ def test_answers_are_signed_while_the_log_is_open(tmp_path: Path) -> None:
         answer(custody, "carol")
         assert custody.unsigned == 2
     assert kept_size(tmp_path) == 7
+
+
+@pytest.mark.parametrize("schedule", [None, NEVER])
+def test_what_is_kept_stays_where_it_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schedule: SigningSchedule | None
+) -> None:
+    """A process may go elsewhere while its books are open: nothing is looked for or made there."""
+    books, elsewhere = tmp_path / "books", tmp_path / "elsewhere"
+    (elsewhere / "books").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with opened(Path("books"), schedule) as custody:
+        open_people(custody)
+        monkeypatch.chdir(elsewhere)
+        answer(custody)
+        custody.publish()
+        assert kept_size(books) == 3
+        assert len(custody.kept_copies) == 1
+    assert ReplayKey.load(books / "replay.key") == custody.key
+    monkeypatch.chdir(tmp_path)
+    with open_custody_at(Place.within(Path("books")), schedule) as custody:
+        monkeypatch.chdir(elsewhere)
+        assert answer(custody).replayed
+        answer(custody, "bob")
+        custody.publish()
+    assert kept_size(books) == 5
+    assert list((elsewhere / "books").iterdir()) == []
 
 
 def test_a_log_is_signed_when_it_is_closed_even_after_an_error(tmp_path: Path) -> None:
