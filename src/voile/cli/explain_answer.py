@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from voile.cli.explain_output import leave, print_explained, print_preview, speed
 from voile.cli.rounds import say
+from voile.core.errors import VoileError
 
 if TYPE_CHECKING:
     from voile.workflows.artefact import Artefact
-    from voile.workflows.custody import Place
+    from voile.workflows.custody import Custody, Place
     from voile.workflows.explain import ExplanationSpec
     from voile.workflows.explain.outputs import Outputs
     from voile.workflows.workspace import WorkspaceFile
@@ -69,10 +72,25 @@ def answer(
             found = service.preview(release, given, payer=payer)
             print_preview(found, given.count, as_json=call.as_json)
             return
-        explained = service.answer(
-            release, given, payer=payer, caller=call.by, purpose=call.purpose, fresh=call.fresh
-        )
+        with _signed_if_refused(custody):
+            explained = service.answer(
+                release, given, payer=payer, caller=call.by, purpose=call.purpose, fresh=call.fresh
+            )
         kept = custody.keep()
         written = outputs.write(service, explained, signed=custody.covers(max(explained.records)))
     print_explained(explained, spec.top, written, kept, place.policy, as_json=call.as_json)
     leave(written, kept, as_json=call.as_json)
+
+
+@contextmanager
+def _signed_if_refused(custody: Custody) -> Iterator[None]:
+    """A refusal is on record as well, and a command that ends leaves nothing unsigned."""
+    try:
+        yield
+    except BaseException:
+        with suppress(VoileError):  # of a database that is gone; told already
+            if custody.unsigned:
+                kept = custody.keep()
+                if kept.published is None or kept.missing:
+                    say(f"checkpoint: {kept}")
+        raise

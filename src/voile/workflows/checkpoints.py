@@ -90,8 +90,8 @@ class Keeper:
             return cls(read_policy(policy), copy, SigningKey.load(key) if key.exists() else None)
         if copy.exists():
             raise InvalidInput(
-                f"{copy}: a checkpoint is kept here, and {policy}, which says whose signature it "
-                "must bear, is missing: name it with --policy"
+                f"{told(copy)}: a checkpoint is kept here, and {told(policy)}, which says whose "
+                "signature it must bear, is missing: name it with --policy"
             )
         return None
 
@@ -115,7 +115,7 @@ class Keeper:
             published = self.publish(storage, log)
         except VoileError as error:
             return Kept(f"not published: {error}", error=error)
-        return Kept(f"{_told(self.copy)} ({published.checkpoint.size} records)", published)
+        return Kept(f"{told(self.copy)} ({published.checkpoint.size} records)", published)
 
     def keep_up(self, storage: Storage, log: AuditLog) -> Kept:
         """The same, unless all of it was signed meanwhile: by another process, or on demand."""
@@ -126,7 +126,7 @@ class Keeper:
             self._advance(storage)
         except VoileError as error:
             return Kept(f"not kept: {error}", error=error)
-        return Kept(f"{_told(self.copy)} ({size} records)")
+        return Kept(f"{told(self.copy)} ({size} records)")
 
     def _keep_from_elsewhere(self, storage: Storage, log: AuditLog) -> Kept:
         known, size = self._advance(storage), storage.submit(log.head).size
@@ -144,7 +144,7 @@ class Keeper:
         return kept.read()
 
 
-def _told(path: Path) -> Path:
+def told(path: Path) -> Path:
     """As people call it who are in this folder."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path

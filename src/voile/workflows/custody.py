@@ -27,7 +27,7 @@ from voile.core.storage import Part, Storage, Transaction, open_storage
 from voile.core.storage.opening import file_of, open_existing
 from voile.ledger import PART as LEDGER_PART
 from voile.ledger import Account, Ledger, ReplayKey
-from voile.workflows.checkpoints import Keeper, Kept, kept_checkpoint
+from voile.workflows.checkpoints import Keeper, Kept, kept_checkpoint, told
 from voile.workflows.signing import ScheduledSigning, SigningSchedule
 from voile.workflows.stored_answers import KeySample
 
@@ -134,9 +134,9 @@ class Custody:
         key = self.key_as_found
         if self.key_sample is not None and not self.key_sample.fits(key):
             raise Refused(
-                f"{self.place.replay_key}: does not open the stored answers of this ledger; under "
-                "another replay key everything that was asked before would be charged again: name "
-                "the right one with --replay-key, and if this is it, run `voile budget verify`"
+                f"{told(self.place.replay_key)}: does not open the stored answers of this ledger; "
+                "under another replay key everything that was asked before would be charged again: "
+                "name the right one with --replay-key, and if this is it, run `voile budget verify`"
             )
         return key
 
@@ -146,9 +146,9 @@ class Custody:
         path = self.place.replay_key
         if self.key_sample is not None and not path.exists():
             raise InvalidInput(
-                f"{path}: the replay key of this ledger is not here; under a new one everything "
-                "that was asked before would be charged again: put it there, or name it with "
-                "--replay-key"
+                f"{told(path)}: the replay key of this ledger is not here; under a new one "
+                "everything that was asked before would be charged again: put it there, or name it "
+                "with --replay-key"
             )
         return _replay_key(path)
 
@@ -195,14 +195,14 @@ class Custody:
         """The same after something was paid for: says what went wrong instead of raising it."""
         if self.keeper is None:
             return Kept(
-                f"not kept: no {self.place.policy} here; `voile audit checkpoint` signs one"
+                f"not kept: no {told(self.place.policy)} here; `voile audit checkpoint` signs one"
             )
         return self.keeper.keep(self.storage, self.log)
 
     @property
     def _keeper(self) -> Keeper:
         if self.keeper is None:
-            raise InvalidInput(f"{self.place.policy}: there is no policy that says who signs")
+            raise InvalidInput(f"{told(self.place.policy)}: there is no policy that says who signs")
         return self.keeper
 
 
@@ -290,9 +290,9 @@ def _known_log(t: Transaction, place: Place, keeper: Keeper | None) -> AuditLog:
             each.check(t)
     elif log.is_signed(t):
         raise InvalidInput(
-            f"{place.policy}: the log has signed checkpoints, and the policy that says by whom is "
-            "not here; without it a database that was set back would be charged from: name it with "
-            "--policy"
+            f"{told(place.policy)}: the log has signed checkpoints, and the policy that says by whom "
+            "is not here; without it a database that was set back would be charged from: name it "
+            "with --policy"
         )
     return log
 

@@ -482,7 +482,10 @@ def test_beyond_the_budget_is_exit_code_3_and_recorded(run: Any) -> None:
     error = run(*asked("applicants.csv", *BACKGROUND), "--epsilon", "4", code=3)["error"]
     assert error["kind"] == "BudgetExceeded"
     assert error["exit_code"] == 3
-    assert run("audit", "show", "log.db", "--last", "1")["records"][0]["kind"] == "refusal"
+    shown = run("audit", "show", "log.db", "--last", "1")
+    assert shown["records"][0]["kind"] == "refusal"
+    assert shown["unsigned"] == 0
+    assert f"\n{shown['size']}\n" in Path("audit.checkpoint").read_text()
 
 
 @pytest.mark.parametrize(
