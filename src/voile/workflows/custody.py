@@ -290,9 +290,9 @@ def _known_log(t: Transaction, place: Place, keeper: Keeper | None) -> AuditLog:
             each.check(t)
     elif log.is_signed(t):
         raise InvalidInput(
-            f"{told(place.policy)}: the log has signed checkpoints, and the policy that says by whom "
-            "is not here; without it a database that was set back would be charged from: name it "
-            "with --policy"
+            f"{told(place.policy)}: the log has signed checkpoints, and the policy that says by "
+            "whom is not here; without it a database that was set back would be charged from: name "
+            "it with --policy"
         )
     return log
 

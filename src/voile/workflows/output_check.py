@@ -2,7 +2,8 @@
 
 An output takes the place of a file of that name. So it must not be a file that the same command
 reads or keeps, nor another of its outputs, under whatever name or link; and whatever the command, a
-database or a key never gives way to an output.
+database, a key, code and settings never give way to an output. Which modules a model is made of is
+known only once they were imported, and a workspace names files that this command does not need.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ _PRECIOUS: Final = {
     SigningKey.FILE_STARTS_WITH: "a signing key",
     ReplayKey.FILE_STARTS_WITH: "a replay key",
 }
+_WRITTEN_BY_PEOPLE: Final = frozenset({".py", ".pyw", ".pyc", ".pyx", ".so", ".ipynb", ".toml"})
+"""Endings of code and settings; no output has one of them."""
 _BESIDE_DATABASE: Final = ("", "-wal", "-shm", "-journal", ".turn")
 
 
@@ -97,6 +100,8 @@ def _check_numbered(folder: Path, taken: Iterable[Path]) -> None:
 def _check_precious(path: Path) -> None:
     if not path.is_file():
         return
+    if path.suffix.lower() in _WRITTEN_BY_PEOPLE:
+        raise InvalidInput(f"{path}: holds code or settings, which no output overwrites")
     try:
         with open_regular(path) as stream:
             start = stream.read(max(map(len, _PRECIOUS)))

@@ -247,11 +247,13 @@ def test_the_replay_key_of_another_ledger_is_refused(run: Any) -> None:
 
 
 KEPT = ("log.db", "log.db-wal", "audit.key", "audit-policy.toml", "audit.checkpoint", "replay.key")
-READ = ("loans.toml", "applicants.csv", "customers.csv")
+READ = ("loans.toml", "applicants.csv", "customers.csv", "weights_of_loans.py", "voile.toml")
 
 
 @pytest.mark.parametrize("name", [*KEPT, *READ])
 def test_an_output_overwrites_nothing_that_is_needed(run: Any, name: str) -> None:
+    Path("weights_of_loans.py").write_text("B = 2.0\n")
+    Path("voile.toml").write_text("")
     before = {path: path.read_bytes() for path in map(Path, (*KEPT, *READ)) if path.exists()}
     said = run(*asked("applicants.csv", *BACKGROUND), "--receipt", name, code=2)
     assert "overwrit" in said["error"]["message"]

@@ -49,6 +49,17 @@ def test_a_database_or_key_is_never_overwritten(tmp_path: Path) -> None:
             check_outputs([tmp_path / name], [])
 
 
+@pytest.mark.parametrize("name", ["scoring.py", "weights.PY", "notes.ipynb", "voile.toml"])
+def test_code_and_settings_are_never_overwritten(tmp_path: Path, name: str) -> None:
+    """A model's modules may be any that lie here; a workspace is not what a receipt needs."""
+    path = tmp_path / name
+    check_outputs([path], [])
+    path.write_text("B = 2.0\n")
+    with pytest.raises(InvalidInput, match="holds code or settings, which no output overwrites"):
+        check_outputs([path], [])
+    assert path.read_text() == "B = 2.0\n"
+
+
 def test_two_outputs_are_two_files(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="writes as well"):
         check_outputs([tmp_path / "x", tmp_path / "." / "x"], [])
