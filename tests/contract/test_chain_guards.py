@@ -31,7 +31,7 @@ def in_memory(folder: Path) -> Iterator[ChainGuard]:  # noqa: ARG001
 @contextmanager
 def in_the_log(folder: Path) -> Iterator[ChainGuard]:
     with open_custody(folder, "north.example/log", extra_parts=(PART,)) as books:
-        yield ClientBooks(books, "north", PROMISE, AGREED)
+        yield ClientBooks(books, "north", PROMISE, (), AGREED)
 
 
 KINDS: dict[str, Any] = {"in memory": in_memory, "in the log": in_the_log}
