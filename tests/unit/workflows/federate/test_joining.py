@@ -94,11 +94,12 @@ def test_what_the_books_of_one_party_refuse_costs_the_others_nothing(job: Job) -
     assert not any(found.values())
 
 
-def test_what_the_servers_folder_refuses_costs_nobody_anything(job: Job) -> None:
-    with open_custody(job.server.folder, origin_of("another v1", "server"), signing=None):
+def test_what_the_servers_folder_refuses_costs_nobody_anything(job: Job, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    with open_custody(elsewhere, origin_of("another v1", "server"), signing=None):
         pass
     with pytest.raises(InvalidInput, match="these are the books of"):
-        federate(job)
+        federate(replace(job, server=replace(job.server, folder=elsewhere)))
     assert accounts(job) == NOBODYS
 
 

@@ -15,7 +15,7 @@ from tests.unit.workflows.federate.test_run import CHOSEN, write_files
 from voile.audit_log import RoundShownRecord, SigningKey, canonical_bytes, decode_record
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary
-from voile.federation import Advertised, AnnouncedRound, Closed, Outcome, SecureSum, Threads
+from voile.federation import Advertised, AnnouncedRound, Closed, Joined, Outcome, SecureSum, Threads
 from voile.secure_aggregation import (
     ActiveServer,
     HonestButCurious,
@@ -88,7 +88,8 @@ def test_nothing_but_keys_shares_masked_integers_and_logs_leaves_a_party(
         nodes = [stack.enter_context(open_node(p, own.agreement)) for p in own.parties]
         transport = Watched(nodes)
         run_server(own.agreement, own.server, transport)
-    assert {type(answer) for answer in transport.answers} == {Advertised, SignedMessage, Closed}
+    expected = {Joined, Advertised, SignedMessage, Closed}
+    assert {type(answer) for answer in transport.answers} == expected
     assert all(a.statement.arrays == {} for a in transport.answers if type(a) is Advertised)
 
 
