@@ -21,7 +21,7 @@ help:
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 $(LIGHT): pyproject.toml constraints.txt
-	@echo "voile: what the main job needs goes into .venv (about LIGHT_SIZE, LIGHT_TIME, once)"
+	@echo "voile: what the main job needs goes into .venv (0.95 GB, under a minute, once)"
 	@$(PYTHON) -m venv .venv
 	@$(INSTALL) --upgrade pip
 	@$(INSTALL) -e '.[demo]'
@@ -32,7 +32,7 @@ $(LIGHT): pyproject.toml constraints.txt
 # torch comes in a CPU build and in one with gigabytes of CUDA libraries, which nothing here uses:
 # `PIP_EXTRA_INDEX_URL=... make test` with PyTorch's index of CPU builds takes the small one.
 $(READY): $(LIGHT)
-	@echo "voile: everything else goes into .venv (about FULL_SIZE with the CPU build of torch, FULL_TIME, once)"
+	@echo "voile: everything else goes into .venv (3.1 GB with the CPU build of torch, some minutes, once)"
 	@$(INSTALL) -e '.[all,dev]'
 	@$(BIN)/python -m pip check
 	@touch $(READY)

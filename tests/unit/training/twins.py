@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from voile.training import Array, Batch, Loss, Perceptron, Softmax, arrays_of, divergence
+from voile.training import Array, Batch, Perceptron, Softmax, arrays_of, divergence
 
 
 def module_of(network: Perceptron) -> nn.Sequential:
@@ -84,17 +84,3 @@ def slopes_by_torch(values: Callable[[Tensor], Tensor], logits: Any) -> Any:
     given = torch.from_numpy(np.asarray(logits, dtype=np.float64)).requires_grad_(True)
     (found,) = torch.autograd.grad(values(given).sum(), given)
     return found.numpy()
-
-
-def gradient_by_differences(loss: Loss, logits: Any, batch: Batch, step: float = 1e-3) -> Any:
-    """The derivative of the summed values in each logit, by central differences."""
-    wide = np.asarray(logits, dtype=np.float64)
-    found = np.empty_like(wide)
-    for place in np.ndindex(wide.shape):
-        moved = []
-        for sign in (1, -1):
-            near = wide.copy()
-            near[place] += sign * step
-            moved.append(float(loss.values(near, batch).astype(np.float64).sum()))  # type: ignore[arg-type]
-        found[place] = (moved[0] - moved[1]) / (2 * step)
-    return found
