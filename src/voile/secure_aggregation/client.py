@@ -72,7 +72,6 @@ class ClientAttempt:
         self._next: AttemptStep | None = AttemptStep.ADVERTISE
         self._shares: dict[str, tuple[bytes, bytes]] = {}
         self._sharing: tuple[str, ...] = ()
-        self._consented: bytes | None = None
 
     def advertise(self, vector: Words) -> SignedMessage:
         """Step 1; to everybody.
@@ -160,7 +159,6 @@ class ClientAttempt:
 
     def _consent(self, body: bytes) -> SignedMessage:
         self._checked_survivors(body)
-        self._consented = body
         self._next = AttemptStep.UNMASK
         return self._said(AttemptStep.CONSENT, survivors_text(self._roster, body), EVERYBODY)
 
@@ -195,9 +193,10 @@ class ClientAttempt:
             )
 
     def _check_consents(self, listed: bytes, body: bytes, survivors: tuple[str, ...]) -> None:
-        """At least t survivors, this party among them, signed the very list that it signed."""
-        if listed != self._consented:
-            raise Refused(f"{self.name!r} has signed another list of survivors")
+        """At least t survivors signed this very list, and this party is one of them.
+
+        Its own signature is asked for like all others: it has signed one list, so it is that one.
+        """
         text = survivors_text(self._roster, listed)
         consents = decode_pairs(body, survivors)
         for name, (signature,) in consents.items():
