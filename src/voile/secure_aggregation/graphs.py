@@ -16,6 +16,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from voile.core.errors import InvalidInput
@@ -110,11 +111,12 @@ def sparse_for(parties: int, *, colluders: int, dropouts: int) -> Sparse:
     )
 
 
-def _circle(roster: tuple[str, ...], seed: bytes) -> list[str]:
+@lru_cache(maxsize=8)
+def _circle(roster: tuple[str, ...], seed: bytes) -> tuple[str, ...]:
     def key(name: str) -> bytes:
         return hashlib.sha256(b"voile circle\n" + seed + name.encode()).digest()
 
-    return sorted(roster, key=key)
+    return tuple(sorted(roster, key=key))
 
 
 def _at_least(others: int, marked: int, drawn: int, count: int) -> float:

@@ -92,7 +92,13 @@ def broken(graph: Sparse, parties: int, colluders: int, draw: Any) -> tuple[bool
 
 @pytest.mark.parametrize(
     ("graph", "parties", "colluders"),
-    [(Sparse(4, 3, 3), 20, 4), (Sparse(6, 4, 4), 24, 6), (Sparse(4, 2, 6), 24, 2)],
+    [
+        (Sparse(4, 3, 3), 20, 4),
+        (Sparse(6, 4, 4), 24, 6),
+        (Sparse(4, 2, 6), 24, 2),
+        (Sparse(8, 3, 0), 40, 3),  # colluders around one party are all that can happen
+        (Sparse(12, 10, 4), 40, 1),  # and here that too many fall out
+    ],
 )
 def test_failures_are_no_more_frequent_than_is_said(
     graph: Sparse, parties: int, colluders: int
