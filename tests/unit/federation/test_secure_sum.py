@@ -43,6 +43,7 @@ from voile.federation import (
     Threads,
     TrimmedMean,
     Update,
+    charged,
     digest_of_arrays,
 )
 from voile.federation.chain import link_before
@@ -339,6 +340,23 @@ def test_a_failed_sum_is_told_and_the_next_round_goes_on(tmp_path: Path) -> None
         "elm": Outcome.UNSUMMED,
         "fir": Outcome.UNSUMMED,
     }
+
+
+def test_who_refuses_a_later_step_has_trained_and_counts_as_charged() -> None:
+    """A refusal before anything was trained is free; this one is not."""
+
+    def refusing(_: Any) -> Any:
+        raise Refused("no further")
+
+    agreed = secret_stage(rounds=1)
+    nodes = secret_nodes(agreed)
+    members = [Falling(nodes[0], 2, refusing), Falling(nodes[1], 1, refusing), *nodes[2:]]
+    found = rounds_in_secret(agreed, members).run(agreed, START)
+    outcomes = {row.client: row.outcome for row in found.rows}
+    assert (outcomes["ash"], outcomes["beech"]) == (Outcome.UNSUMMED, Outcome.REFUSED)
+    assert outcomes["cedar"] is Outcome.ANSWERED
+    assert "ash" in charged(found.rows)
+    assert "beech" not in charged(found.rows)
 
 
 def test_an_answer_of_another_kind_is_left_out() -> None:
