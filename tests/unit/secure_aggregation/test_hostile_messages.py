@@ -95,6 +95,17 @@ WRONG: dict[str, Callable[[Any], Any]] = {
     "for somebody else": lambda m: signed(
         m.attempt, m.step, SERVER, "party 001", m.body, signer(SERVER)
     ),
+    "relabelled from somebody else": lambda m: replace(
+        signed(m.attempt, m.step, SERVER, "party 001", m.body, signer(SERVER)),
+        recipient=m.recipient,
+    ),
+    "relabelled from another step": lambda m: replace(
+        signed(m.attempt, AttemptStep.ADVERTISE, SERVER, m.recipient, m.body, signer(SERVER)),
+        step=m.step,
+    ),
+    "relabelled from another sender": lambda m: replace(
+        signed(m.attempt, m.step, "party 001", m.recipient, m.body, signer(SERVER)), sender=SERVER
+    ),
     "signed by a party": lambda m: signed(
         m.attempt, m.step, SERVER, m.recipient, m.body, signer("party 001")
     ),
