@@ -69,7 +69,7 @@ def answer(
         paying = None if payer is None else custody.account(payer)
         release = build_release(inputs, paying, given.count)
         if call.preview:
-            found = service.preview(release, given, payer=payer)
+            found = service.preview(release, given, payer=payer, caller=call.by)
             print_preview(found, given.count, as_json=call.as_json)
             return
         with _signed_if_refused(custody):

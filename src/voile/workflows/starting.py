@@ -77,5 +77,10 @@ def schema_text(name: str, columns: Sequence[str], label: str) -> str:
 
 def relative_name(file: Path, folder: Path) -> str:
     """As the config will look for it: beside itself where that is possible."""
-    absolute, home = file.resolve(), folder.resolve()
+    absolute, home = as_called(file), folder.resolve()
     return str(absolute.relative_to(home) if absolute.is_relative_to(home) else absolute)
+
+
+def as_called(file: Path) -> Path:
+    """Its absolute path under its own name: a link may point to something else tomorrow."""
+    return file.resolve() if file.name in ("", "..") else file.parent.resolve() / file.name

@@ -381,6 +381,28 @@ def test_a_preview_charges_nothing_and_draws_nothing(run: Any) -> None:
     assert "nothing was charged" in text
 
 
+def test_a_preview_says_that_the_account_cannot_pay(run: Any) -> None:
+    """For what was answered before nobody has to."""
+    much = (*asked("applicants.csv", *BACKGROUND), "--epsilon")
+    assert not any("refused" in each for each in run(*much, "2.8", "--preview")["remarks"])
+    run(*much, "2.8")
+    (said,) = (each for each in run(*much, "2.9", "--preview")["remarks"] if "refused" in each)
+    assert said.startswith("as things stand, refused: ")
+    assert "customers" in said
+    assert not any("refused" in each for each in run(*much, "2.8", "--preview")["remarks"])
+    assert run("audit", "show", "log.db", "--last", "1")["records"][0]["kind"] == "release"
+
+
+def test_a_call_that_is_partly_answered_before_says_what_was_charged(run: Any) -> None:
+    people = Path("applicants.csv").read_text().splitlines()
+    Path("first.csv").write_text("\n".join(people[:2]) + "\n")
+    (old,) = run(*asked("first.csv", *ROW))["charges"]
+    text = " ".join(run(*asked("applicants.csv", *ROW), as_json=False).split())
+    assert f"answered before, not charged again: {old}; record" in text
+    (new,) = set(run(*asked("applicants.csv", *ROW))["charges"]) - {old}
+    assert f"charged: {new}; answered before" in text
+
+
 def test_the_noise_level_decides_epsilon(run: Any) -> None:
     def epsilon(noise: str) -> float:
         preview = run(*asked("customers.csv", *POPULATION[:-2]), "--preview", "--noise", noise)

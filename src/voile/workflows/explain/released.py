@@ -74,8 +74,11 @@ class Explained:
         records = _first_few(list(map(str, self.records)))
         if not self.charges:
             return f"cost nothing; record {records}"
-        said = "answered before, not charged again" if self.replayed else "charged"
-        return f"{said}: {_first_few(self.charges)}; record {records}"
+        new = dict.fromkeys(e.charge for e in self.entries if e.charge and not e.replayed)
+        old = [charge for charge in self.charges if charge not in new]
+        parts = (("charged", list(new)), ("answered before, not charged again", old))
+        said = "; ".join(f"{what}: {_first_few(some)}" for what, some in parts if some)
+        return f"{said}; record {records}"
 
     def __repr__(self) -> str:
         return f"{self.explanation!r}\n  {self.payment}"

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 from voile.audit_log import (
@@ -55,7 +55,7 @@ from voile.workflows.explain.free import FreeCall, free_call, nonces_of_call
 from voile.workflows.explain.questions import RowsToExplain, about_public, chosen, question, stacked
 from voile.workflows.explain.released import Explained, OnRecord, joined, settled_notes
 from voile.workflows.explain.requests import ExplanationRequest, PublicFacts
-from voile.workflows.explain.walk import Draws, Missing, answer_callers
+from voile.workflows.explain.walk import Draws, Missing, answer_callers, refusal_now
 from voile.workflows.nonces import opened_by_nonces
 from voile.workflows.stored_answers import StoredAnswer
 
@@ -82,16 +82,28 @@ class ReleaseService:
     on_alert: Callable[[Alert], object] | None = None
     _facts: dict[int, PublicFacts] = field(init=False, repr=False, default_factory=dict)
 
-    def preview(self, release: Release[Any], rows: Any = 1, *, payer: str | None = None) -> Preview:
+    def preview(
+        self, release: Release[Any], rows: Any = 1, *, payer: str | None = None, caller: str = ""
+    ) -> Preview:
         """What an answer for these rows, or this many, would cost and be like; nothing is charged.
 
         Args:
-            payer: the account, if it is to be checked: that it protects what the release is about.
+            payer: the account, if it is to be checked: that it protects what the release is about
+                and, for rows that are handed in, whether it can pay for them.
+            caller: who would ask, see `answer`.
         """
-        facts = self._facts_of(release)
-        if payer is not None and not facts.is_free:
-            self.custody.storage.read_snapshot(lambda t: facts.paying(self.custody, t, payer))
-        return release.preview(rows if isinstance(rows, int) else RowsToExplain.of(rows).count)
+        facts, custody = self._facts_of(release), self.custody
+        if payer is None or facts.is_free:
+            return release.preview(rows if isinstance(rows, int) else RowsToExplain.of(rows).count)
+        custody.storage.read_snapshot(lambda t: facts.paying(custody, t, payer))
+        if isinstance(rows, int):
+            return release.preview(rows)
+        request = ExplanationRequest(rows=RowsToExplain.of(rows), payer=payer, caller=caller)
+        found = release.preview(request.rows.count)
+        refused = refusal_now(custody, facts.asking(custody, request))
+        if refused is None:
+            return found
+        return replace(found, remarks=(*found.remarks, f"as things stand, refused: {refused}"))
 
     def answer(
         self,

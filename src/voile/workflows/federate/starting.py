@@ -1,4 +1,8 @@
-"""`voile init` for tables: all files of a new federation, each where it belongs."""
+"""`voile init` for tables: all files of a new federation, each where it belongs.
+
+`federation.toml` is written last: broken off before, the same start goes on. What is there is
+compared with what would be written, and keys are not made anew.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from typing import Any, Final
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
+from voile.core.input_file import read_file
 from voile.core.schema.locate import quoted
 from voile.federation.files import file_stem
 from voile.workflows.federate.agreement import SERVER, origin_of
@@ -135,11 +140,10 @@ def start(files: Sequence[Path], folder: Path, *, label: str | None = None) -> S
         raise InvalidInput(f"{files[0]} has no column {chosen!r}; it has {', '.join(columns)}")
     founders = [Founder(file.stem, file) for file in files]
     schema, name = folder / SCHEMA_FILE, f"{files[0].stem} v1"
-    _check_new(folder, founders, schema)
-    folder.mkdir(parents=True, exist_ok=True)
-    replace_file(schema, schema_text(name, columns, chosen).encode())
     settings = Settings(held_out=(("held out", folder / "held-out.csv"),))
-    return Started(schema, _write(folder, name, schema, founders, settings), columns, chosen)
+    texts = {schema: schema_text(name, columns, chosen), **_texts(folder, founders, settings)}
+    config = _write(folder, founders, texts, _Agreed(name, schema, settings))
+    return Started(schema, config, columns, chosen)
 
 
 def split(file: Path, folder: Path) -> Path:
@@ -150,8 +154,6 @@ def split(file: Path, folder: Path) -> Path:
     """
     old, home = TomlFile.read(file).checked(SingleFile), file.parent
     founders = [Founder(each.name, home / each.data, each.rows) for each in old.clients]
-    _check_new(folder, founders)
-    folder.mkdir(parents=True, exist_ok=True)
     settings = Settings(
         epsilon=old.privacy.epsilon,
         delta=old.privacy.delta,
@@ -161,44 +163,82 @@ def split(file: Path, folder: Path) -> Path:
         held_out=tuple((each.name, home / each.data) for each in old.held_out),
         reference=None if old.reference is None else home / old.reference,
     )
-    return _write(folder, old.name, home / old.schema_file, founders, settings)
+    agreed = _Agreed(old.name, home / old.schema_file, settings)
+    return _write(folder, founders, _texts(folder, founders, settings), agreed)
 
 
-def _check_new(folder: Path, founders: Sequence[Founder], *others: Path) -> None:
+@dataclass(frozen=True)
+class _Agreed:
+    """What `federation.toml` says besides the parties."""
+
+    name: str
+    schema: Path
+    settings: Settings
+
+    def text(self, folder: Path, server_key: str, parties: str) -> str:
+        settings = self.settings
+        return _FEDERATION.format(
+            file=FEDERATION_FILE,
+            name=quoted(self.name),
+            schema=_from(folder, self.schema),
+            server_key=server_key,
+            epsilon=settings.epsilon,
+            delta=settings.delta,
+            relation=quoted(settings.relation.value),
+            rounds=settings.training.get("rounds", 10),
+            training=_training(settings.training),
+            parties=parties,
+        )
+
+
+def _texts(folder: Path, founders: Sequence[Founder], settings: Settings) -> dict[Path, str]:
+    """Of the files that need no key."""
+    homes = {_home(folder, founder): founder for founder in founders}
+    nodes = {own / NODE_FILE: _node_text(each, own, settings) for own, each in homes.items()}
+    return {folder / SERVER_FILE: _server_text(folder, settings), **nodes}
+
+
+def _output(folder: Path, settings: Settings) -> Path:
+    return folder / "output" if settings.output is None else settings.output
+
+
+def _home(folder: Path, founder: Founder) -> Path:
+    return folder / NODES / file_stem(founder.name)
+
+
+def _check_new(folder: Path, founders: Sequence[Founder], texts: Mapping[Path, str]) -> None:
+    """Refuse to overwrite anything but what the same start has written."""
     names = [founder.name for founder in founders]
     if len(set(names)) < len(names):
         raise InvalidInput(f"parties are called after their files, which need other names: {names}")
-    for path in (*others, *(folder / name for name in (FEDERATION_FILE, SERVER_FILE, NODES))):
-        if path.exists() or path.is_symlink():
+    nodes, own = folder / NODES, {_home(folder, founder) for founder in founders}
+    begun = nodes.is_dir() and not nodes.is_symlink() and own.issuperset(nodes.iterdir())
+    ours = {path for path, text in texts.items() if _holds(path, text)}
+    for path in (*texts, folder / FEDERATION_FILE, nodes):
+        if os.path.lexists(path) and path not in ours and not (path == nodes and begun):
             raise InvalidInput(f"{path}: exists already; move it away or choose another folder")
 
 
+def _holds(path: Path, text: str) -> bool:
+    if path.is_symlink() or not path.is_file():
+        return False
+    return read_file(path) == text.encode()
+
+
 def _write(
-    folder: Path, name: str, schema: Path, founders: Sequence[Founder], settings: Settings
+    folder: Path, founders: Sequence[Founder], texts: Mapping[Path, str], agreed: _Agreed
 ) -> Path:
+    _check_new(folder, founders, texts)
     parties = ""
     for founder in founders:
-        own = folder / NODES / file_stem(founder.name)
-        key = party_key(own, origin_of(name, founder.name))
-        replace_file(own / NODE_FILE, _node_text(founder, own, settings).encode())
+        key = party_key(_home(folder, founder), origin_of(agreed.name, founder.name))
         named = {"name": quoted(founder.name), "key": quoted(str(key))}
         parties += _PARTY.format(rows=founder.rows, **named)
-    output = folder / "output" if settings.output is None else settings.output
-    server = party_key(output, origin_of(name, SERVER))
-    replace_file(folder / SERVER_FILE, _server_text(folder, output, settings).encode())
-    agreed = _FEDERATION.format(
-        file=FEDERATION_FILE,
-        name=quoted(name),
-        schema=_from(folder, schema),
-        server_key=quoted(str(server)),
-        epsilon=settings.epsilon,
-        delta=settings.delta,
-        relation=quoted(settings.relation.value),
-        rounds=settings.training.get("rounds", 10),
-        training=_training(settings.training),
-        parties=parties,
-    )
-    return replace_file(folder / FEDERATION_FILE, agreed.encode())
+    server = party_key(_output(folder, agreed.settings), origin_of(agreed.name, SERVER))
+    for path, text in texts.items():
+        replace_file(path, text.encode())
+    content = agreed.text(folder, quoted(str(server)), parties)
+    return replace_file(folder / FEDERATION_FILE, content.encode())
 
 
 def _training(stated: Mapping[str, Any]) -> str:
@@ -217,14 +257,14 @@ def _node_text(founder: Founder, folder: Path, settings: Settings) -> str:
     )
 
 
-def _server_text(folder: Path, output: Path, settings: Settings) -> str:
+def _server_text(folder: Path, settings: Settings) -> str:
     steps, reference = settings.training.get("distillation_steps"), settings.reference
     held_out = (
         _HELD_OUT.format(name=quoted(name), data=_from(folder, data))
         for name, data in settings.held_out
     )
     return _SERVER.format(
-        output=_from(folder, output),
+        output=_from(folder, _output(folder, settings)),
         reference=_REFERENCE if reference is None else f"reference = {_from(folder, reference)}",
         steps="\n" + (_STEPS if steps is None else f"distillation_steps = {steps}"),
         held_out="\n".join(held_out),

@@ -85,12 +85,16 @@ class Workspace:
             release, given, payer=payer, caller=by, purpose=purpose, fresh=fresh
         )
 
-    def preview(self, name: str, rows: Any = 1) -> Preview:
-        """What an answer for these rows, or this many, would cost and be like; charges nothing."""
+    def preview(self, name: str, rows: Any = 1, *, by: str = "analyst") -> Preview:
+        """What an answer for these rows, or this many, would cost and be like; charges nothing.
+
+        Of rows it also says, among its remarks, if the account could not pay for them.
+        """
         inputs = self._inputs_of(name)
         given = rows if isinstance(rows, int) else inputs.read_rows(rows)
         count = given.count if isinstance(given, RowsToExplain) else given
-        return self.service.preview(self._release(name, count), count, payer=inputs.spec.account)
+        release, payer = self._release(name, count), inputs.spec.account
+        return self.service.preview(release, given, payer=payer, caller=by)
 
     def receipt(self, charge: str) -> Receipt:
         """A proof for one charge (`Explained.charges`), at any later time."""

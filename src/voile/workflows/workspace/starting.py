@@ -28,6 +28,7 @@ from voile.workflows.explain import ExplanationSpec, Protect, build_release, loa
 from voile.workflows.explain.inputs import find_artefact
 from voile.workflows.log_start import check_start, start_log
 from voile.workflows.public_example import EXAMPLE, write_example
+from voile.workflows.starting import as_called
 from voile.workflows.toml_file import TomlFile, check_form
 from voile.workflows.workspace.file import WorkspaceFile, place_of
 from voile.workflows.workspace.ledger_comparison import difference_from
@@ -161,13 +162,13 @@ def _name_of(spec: ExplanationSpec, artefact: Artefact | None) -> str:
         return release_name(artefact)
     if names_object(spec.model):
         return re.split(r"[:.]", spec.model)[-1]
-    return Path(spec.model).resolve().stem
+    return as_called(Path(spec.model)).stem
 
 
 def release_name(artefact: Artefact) -> str:
     """Explanations of an artefact are called by what it predicts."""
     label = artefact.schema.label
-    return artefact.folder.resolve().name if label is None else label.name
+    return as_called(artefact.folder).name if label is None else label.name
 
 
 def _origin(place: Place, stated: str | None, name: str) -> str:

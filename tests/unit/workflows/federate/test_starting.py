@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +12,7 @@ import pytest
 
 from voile.core.errors import InvalidInput, SchemaError, UnreadableFile
 from voile.core.schema import Schema
-from voile.workflows.federate import read_agreement, read_job
+from voile.workflows.federate import read_agreement, read_job, starting
 from voile.workflows.federate.starting import start
 from voile.workflows.starting import header
 
@@ -111,6 +113,48 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     start([file], tmp_path)
     with pytest.raises(InvalidInput, match="exists already"):
         start([file], tmp_path)
+
+
+@pytest.mark.parametrize("step", range(8))
+def test_a_start_that_was_broken_off_is_finished_by_the_same_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    files = [csv(tmp_path / "north.csv"), csv(tmp_path / "south.csv")]
+    left = [step]
+
+    def breaking(work: Callable[..., Any]) -> Callable[..., Any]:
+        def some(*given: Any) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise KeyboardInterrupt
+            return work(*given)
+
+        return some
+
+    with monkeypatch.context() as broken:
+        for name in ("replace_file", "party_key"):
+            broken.setattr(starting, name, breaking(getattr(starting, name)))
+        with pytest.raises(KeyboardInterrupt):
+            start(files, tmp_path)
+    keys = {path: path.read_bytes() for path in tmp_path.rglob("*.key")}
+    assert bool(keys) == (step > 0)
+    started = start(files, tmp_path)
+    assert {path: path.read_bytes() for path in keys} == keys
+    assert started.config.read_text().count("[[parties]]") == 2
+    assert (tmp_path / "nodes" / "south" / "node.toml").exists()
+
+
+@pytest.mark.parametrize("name", ["schema.toml", "server.toml", "nodes/a/node.toml", "nodes/b"])
+def test_what_another_start_began_is_not_overwritten(tmp_path: Path, name: str) -> None:
+    file = csv(tmp_path / "a.csv")
+    start([file], tmp_path).config.unlink()
+    if name == "nodes/b":
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).write_text("# changed\n")
+    with pytest.raises(InvalidInput, match="exists already"):
+        start([file], tmp_path)
+    assert not (tmp_path / "federation.toml").exists()
 
 
 def test_bad_headers_are_refused(tmp_path: Path) -> None:

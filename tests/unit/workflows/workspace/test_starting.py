@@ -146,6 +146,23 @@ def test_a_link_into_nothing_is_not_written_through(tmp_path: Path) -> None:
     assert not (tmp_path / "target").exists()
 
 
+def test_a_link_keeps_its_own_name(tmp_path: Path) -> None:
+    """It may point to another file tomorrow."""
+    store, home = tmp_path / "store", tmp_path / "study"
+    for folder in (store, home):
+        folder.mkdir()
+    write_files(home)
+    (home / "customers.csv").rename(store / "v7.csv")
+    (home / "customers.csv").symlink_to(store / "v7.csv")
+    start_workspace(private_spec(home), PROMISE, folder=home)
+    content = tomllib.loads((home / "voile.toml").read_text())
+    assert [each["file"] for each in content["backgrounds"].values()] == ["customers.csv"]
+    (store / "v7.onnx").touch()
+    (home / "risk.onnx").symlink_to(store / "v7.onnx")
+    spec = private_spec(home, model=str(home / "risk.onnx"))
+    assert starting_module._name_of(spec, None) == "risk"
+
+
 def test_a_file_called_like_the_example_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "example.csv").write_text("mine")
     started(tmp_path)
