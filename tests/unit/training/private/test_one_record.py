@@ -74,7 +74,7 @@ def moved_by(sums: Sums, record: Batch, norm: float) -> float:
 # A large input beside an error whose square vanishes in single precision.
 @example(
     rows=np.full((1, LINES, WIDTH), 1e18, dtype=np.float32),
-    pulls=np.full((1, LINES, OUTPUTS), 1e-22, dtype=np.float32),
+    pulls=np.full((1, LINES, OUTPUTS), 5e-24, dtype=np.float32),
     norm=SMALLEST_NORM,
 )
 def test_one_record_moves_the_sum_by_at_most_the_norm(
