@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from voile.core.errors import InvalidInput
 from voile.federation import (
     Aggregator,
+    CentredClipping,
     Contribution,
     CoordinateMedian,
     FedAdam,
@@ -37,10 +38,11 @@ AGGREGATORS: dict[str, Aggregator] = {
     "median": CoordinateMedian(),
     "trimmed": TrimmedMean(0.2),
     "krum": Krum(1),
+    "centred": CentredClipping(),
 }
-MEANS = {n: found for n, found in AGGREGATORS.items() if n not in ("adam", "yogi")}
+MEANS = {n: found for n, found in AGGREGATORS.items() if n not in ("adam", "yogi", "centred")}
 """Their change is one of the updates, or a mean of them."""
-ROBUST = {name: found for name, found in MEANS.items() if name != "average"}
+ROBUST = {n: found for n, found in AGGREGATORS.items() if n not in ("average", "adam", "yogi")}
 
 
 def contributions(seed: int, count: int = 7, spread: float = 1.0) -> list[Contribution]:
@@ -101,9 +103,9 @@ def test_shapes_types_and_range_are_kept(seed: int) -> None:
             assert (found[name] >= stack.min(axis=0) - 1e-6).all()
 
 
-@pytest.mark.parametrize("name", MEANS)
+@pytest.mark.parametrize("name", [*MEANS, "centred"])
 def test_equal_updates_come_out_unchanged(name: str) -> None:
-    aggregator = MEANS[name]
+    aggregator = AGGREGATORS[name]
     one = contributions(3)[0].change
     parts = [Contribution(f"client {i}", 10 + i, one) for i in range(7)]
     for each, array in combine(aggregator, parts).items():
@@ -128,7 +130,7 @@ def test_what_each_has_to_see_is_its_type() -> None:
     assert sums == {"average", "adam", "yogi"}
     rest = [found for name, found in AGGREGATORS.items() if name not in sums]
     assert all(isinstance(found, UpdateAggregator) for found in rest)
-    assert {found.fewest for found in AGGREGATORS.values()} == {1, 5}
+    assert {found.fewest for found in AGGREGATORS.values()} == {1, 3, 5}
     assert Krum(1).fewest == 5
 
 
@@ -280,3 +282,37 @@ def test_median_of_every_coordinate() -> None:
         for i, row in enumerate(values)
     ]
     np.testing.assert_array_equal(combine(CoordinateMedian(), parts)["x"], [5.0, 5.0, 5.0])
+
+
+def test_nobody_pulls_the_centre_further_than_a_share_of_the_radius() -> None:
+    """However large its update is: fewer than half cannot move the median distance far."""
+    parts = contributions(4, count=9, spread=0.1)
+    sound = combine(CentredClipping(times=1), parts)
+    for value in (1e2, 1e6):
+        bad = {key: np.full_like(array, value) for key, array in parts[0].change.items()}
+        found = combine(CentredClipping(times=1), [Contribution("client 0", 1, bad), *parts[1:]])
+        moved = np.concatenate([(found[n] - sound[n]).ravel() for n in sound])
+        lengths = [
+            np.linalg.norm(np.concatenate([a.ravel() for a in p.change.values()])) for p in parts
+        ]
+        assert float(np.linalg.norm(moved)) <= 2.1 * max(lengths) / 9
+
+
+def test_what_lies_within_the_radius_counts_in_full_and_the_last_change_is_remembered() -> None:
+    parts = contributions(6, count=5)
+    wide = CentredClipping(reach=1e6, times=1)
+    memory = wide.remembered(shapes_of(parts[0].change))
+    found = one_round(wide, parts, memory)
+    assert found.change is not None
+    for name, array in found.change.items():
+        mean = np.mean([part.change[name].astype(np.float64) for part in parts], axis=0)
+        np.testing.assert_allclose(array, mean, rtol=1e-5)
+        np.testing.assert_allclose(found.memory[f"centre/{name}"], mean, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"reach": 0}, {"reach": np.inf}, {"times": 0}, {"times": True}]
+)
+def test_unsound_settings_of_centred_clipping_are_refused(settings: Any) -> None:
+    with pytest.raises(InvalidInput, match="reach must be above 0"):
+        CentredClipping(**settings)

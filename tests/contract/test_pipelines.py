@@ -16,6 +16,7 @@ from voile.federation.arrays import shapes_of
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.logistic_regression import plan_logistic_regression
 from voile.pipelines.private_explainer import Facts, split_total
+from voile.pipelines.trusted_averaging import plan_trusted_averaging
 from voile.privacy.accounting import Plan
 from voile.secure_aggregation import HonestButCurious
 
@@ -41,6 +42,13 @@ def logistic_regression(relation: Relation) -> Pipeline:
     return plan_logistic_regression(facts, epsilon=EPSILON, delta=DELTA)
 
 
+def trusted_averaging(relation: Relation) -> Pipeline:
+    facts = FederationFacts(
+        SCHEMA, SIZES, row_of("v1", relation), rounds=ROUNDS, clients_per_round=2
+    )
+    return plan_trusted_averaging(facts, epsilon=EPSILON, delta=DELTA, hidden=(8,))
+
+
 def in_secret(relation: Relation) -> Pipeline:
     facts = FederationFacts(
         SCHEMA,
@@ -53,7 +61,7 @@ def in_secret(relation: Relation) -> Pipeline:
     return plan_logistic_regression(facts, epsilon=EPSILON, delta=DELTA)
 
 
-@pytest.fixture(params=[private_explainer, logistic_regression, in_secret])
+@pytest.fixture(params=[private_explainer, logistic_regression, in_secret, trusted_averaging])
 def build(request: pytest.FixtureRequest) -> Build:
     found: Build = request.param
     return found

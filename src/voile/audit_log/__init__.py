@@ -4,8 +4,9 @@ A tour, by what you want to do:
 
 - say what happened, in one of the classes of `Record`: `ReleaseRecord`, `PostProcessingRecord`,
   `RefusalRecord`, `BudgetOpenedRecord`, `BudgetRenewedRecord`, `FederationRoundRecord`,
-  `ParticipationRecord`, `AbsenceRecord`, `RoundShownRecord`, `AssessmentRecord`,
-  `KeyRotationRecord`; commit to a query or an answer without showing it: `Commitment`
+  `ParticipationRecord`, `AbsenceRecord`, `RoundShownRecord`, `TrustRecord`, `RewardRecord`,
+  `AssessmentRecord`, `KeyRotationRecord`; commit to a query or an
+  answer without showing it: `Commitment`
 - write it down, inside whatever transaction you are in: `AuditLog`, with the tables of `PART`
 - sign what the log holds, with witnesses if a policy asks for them: `SigningKey`, `publish`,
   `RemoteWitness`; keep a copy outside the database, so that one that was set back is noticed:
@@ -14,6 +15,8 @@ A tour, by what you want to do:
 - check them, anywhere, offline: `verify_receipt`, `verify_export`, `Policy`
 - one record for many rows, and a proof for each: `RowTree`, `RowReceipt`, `verify_row_receipt`
 - be a witness for somebody else's log: `Witness`, `serve`
+- put checkpoints on a chain, and compare with what stands there: `open_anchors`, `Anchors`,
+  `Anchored`, `AnchorAddress`, `DeliveryTerms`, `ChainFault`
 
 Names are loaded when they are first used: the verifier works without the writing side and without
 a database. It and what it stands on import nothing else of voile; what they refuse is a ValueError
@@ -26,7 +29,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from voile.audit_log.anchor import Anchors, open_anchors
     from voile.audit_log.commitments import Commitment
+    from voile.audit_log.delivery import ChainFault, DeliveryTerms
     from voile.audit_log.digests import (
         array_digest,
         explanation_bytes,
@@ -38,12 +43,14 @@ if TYPE_CHECKING:
         AbsenceRecord,
         FederationRoundRecord,
         ParticipationRecord,
+        RewardRecord,
         RoundShownRecord,
+        TrustRecord,
     )
     from voile.audit_log.kept import KeptCheckpoint
     from voile.audit_log.keys import SigningKey
     from voile.audit_log.log import PART, Appended, AuditLog, TreeHead
-    from voile.audit_log.policy import Policy
+    from voile.audit_log.policy import AnchorAddress, Policy
     from voile.audit_log.publishing import KeyChange, Unsigned, issue_receipt, publish, rotate
     from voile.audit_log.receipt import Receipt
     from voile.audit_log.records import (
@@ -62,6 +69,7 @@ if TYPE_CHECKING:
     )
     from voile.audit_log.row_receipt import RowReceipt, RowTree, verify_row_receipt
     from voile.audit_log.verifier import (
+        Anchored,
         CheckOutcome,
         Elsewhere,
         Report,
@@ -75,7 +83,9 @@ if TYPE_CHECKING:
     from voile.audit_log.witness_server import serve
 
 _HOMES = {
+    "anchor": ["Anchors", "open_anchors"],
     "commitments": ["Commitment"],
+    "delivery": ["ChainFault", "DeliveryTerms"],
     "digests": [
         "array_digest",
         "explanation_bytes",
@@ -87,12 +97,14 @@ _HOMES = {
         "AbsenceRecord",
         "FederationRoundRecord",
         "ParticipationRecord",
+        "RewardRecord",
         "RoundShownRecord",
+        "TrustRecord",
     ],
     "kept": ["KeptCheckpoint"],
     "keys": ["SigningKey"],
     "log": ["PART", "Appended", "AuditLog", "TreeHead"],
-    "policy": ["Policy"],
+    "policy": ["AnchorAddress", "Policy"],
     "publishing": ["KeyChange", "Unsigned", "issue_receipt", "publish", "rotate"],
     "receipt": ["Receipt"],
     "records": [
@@ -106,14 +118,14 @@ _HOMES = {
         "Record",
         "RefusalRecord",
         "ReleaseRecord",
-        "RoundShownRecord",
         "canonical_bytes",
         "decode_record",
     ],
     "row_receipt": ["RowReceipt", "RowTree", "verify_row_receipt"],
     "verifier": [
-        "Elsewhere",
+        "Anchored",
         "CheckOutcome",
+        "Elsewhere",
         "Report",
         "Step",
         "record_lines",
@@ -129,14 +141,19 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "PART",
     "AbsenceRecord",
+    "AnchorAddress",
+    "Anchored",
+    "Anchors",
     "Appended",
     "AssessmentRecord",
     "AuditLog",
     "BudgetOpenedRecord",
     "BudgetRenewedRecord",
+    "ChainFault",
     "CheckOutcome",
     "Commitment",
     "Contradicted",
+    "DeliveryTerms",
     "Draft",
     "Elsewhere",
     "Encoded",
@@ -153,12 +170,14 @@ __all__ = [
     "ReleaseRecord",
     "RemoteWitness",
     "Report",
+    "RewardRecord",
     "RoundShownRecord",
     "RowReceipt",
     "RowTree",
     "SigningKey",
     "Step",
     "TreeHead",
+    "TrustRecord",
     "Unsigned",
     "Witness",
     "array_digest",
@@ -168,6 +187,7 @@ __all__ = [
     "explanation_rows",
     "guarantees_digest",
     "issue_receipt",
+    "open_anchors",
     "publish",
     "published_round_hash",
     "record_lines",

@@ -100,3 +100,51 @@ class RoundShownRecord:
     begun: bytes
     signature: str
     agreement: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustRecord:
+    """How far one party of a federation was trusted in one round, and what that followed from.
+
+    Args:
+        accuracy, divergence: as reported, or as the server measured them (FedXChain's NSDS);
+            `consistency` and `trust` follow from these and earlier records, and anybody can
+            compute them again.
+        weight: the share that its update had; of all parties of a round they add up to 1. Follows
+            from the others where they were reported; a server that measures also looks at the
+            direction of updates, which it alone has seen.
+        measure: which divergence.
+        covered: "released" where accuracy and divergence are covered by the guarantee of the
+            federation, "exact" where they are not: then as many reports as there are features
+            determine what they were computed from.
+    """
+
+    kind: ClassVar[str] = "trust"
+    version: ClassVar[int] = 1
+    time: int
+    federation: str
+    round: int
+    client: str
+    accuracy: float
+    divergence: float
+    consistency: float
+    trust: float
+    weight: float
+    measure: str
+    covered: str
+    agreement: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardRecord:
+    """What a party of a federation earned in one round by its trust."""
+
+    kind: ClassVar[str] = "reward"
+    version: ClassVar[int] = 1
+    time: int
+    federation: str
+    round: int
+    client: str
+    trust: float
+    reward: float
+    agreement: str | None = None

@@ -11,6 +11,7 @@ Pure: standard library and one signature primitive. The verifier stands on it.
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -22,7 +23,26 @@ from voile.audit_log.notes import KeyKind, VerifierKey, check_name
 VERSION: Final = 1
 ALGORITHM: Final = "Ed25519, SHA-256"
 
+_ANCHOR = re.compile(r"eip155:([1-9][0-9]{0,17}):(0x[0-9a-fA-F]{40})", re.ASCII)
 _HEAD = "# Whom to trust when checking receipts of this log. Get it from somebody you trust.\n"
+
+
+@dataclass(frozen=True)
+class AnchorAddress:
+    """A contract on a chain, written `eip155:CHAIN:ADDRESS` (CAIP-10), in lower case."""
+
+    chain_id: int
+    contract: str
+
+    def __str__(self) -> str:
+        return f"eip155:{self.chain_id}:{self.contract}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        found = _ANCHOR.fullmatch(text)
+        if found is None:
+            raise Malformed(f"anchor: expected eip155:CHAIN:0x..., found {text[:80]!r}")
+        return cls(int(found[1]), found[2].lower())
 
 
 @dataclass(frozen=True)
@@ -35,6 +55,7 @@ class Policy:
         witness_keys: who may cosign.
         threshold: how many different witnesses must have cosigned; 0 asks for none.
         witness_urls: where the log asks for cosignatures.
+        anchor: the contract on a chain that holds checkpoints of the log, if there is one.
     """
 
     origin: str
@@ -42,6 +63,7 @@ class Policy:
     witness_keys: tuple[VerifierKey, ...] = ()
     threshold: int = 0
     witness_urls: tuple[str, ...] = ()
+    anchor: AnchorAddress | None = None
 
     def __post_init__(self) -> None:
         check_name(self.origin)
@@ -67,7 +89,7 @@ class Policy:
                 raise Malformed(f"witness_urls: expected http://... or https://..., found {url!r}")
 
     def __str__(self) -> str:
-        lines = {
+        lines: dict[str, int | str | list[str]] = {
             "version": VERSION,
             "algorithm": ALGORITHM,
             "origin": self.origin,
@@ -76,6 +98,8 @@ class Policy:
             "witness_threshold": self.threshold,
             "witness_urls": list(self.witness_urls),
         }
+        if self.anchor is not None:  # a policy without one stays readable for older verifiers
+            lines["anchor"] = str(self.anchor)
         # What JSON writes for strings, integers and lists of strings is TOML as well.
         return _HEAD + "".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items())
 
@@ -88,7 +112,8 @@ class Policy:
             raise Malformed(f"expected a policy in TOML: {error}") from None
         kinds = {"version": int, "algorithm": str, "origin": str, "log_keys": list}
         kinds |= {"witness_keys": list, "witness_threshold": int, "witness_urls": list}
-        found.setdefault("witness_urls", [])
+        kinds |= {"anchor": str}
+        found = {"witness_urls": [], "anchor": ""} | found
         if found.keys() != kinds.keys():
             raise Malformed(f"expected the settings {sorted(kinds)}, found {sorted(found)}")
         for name, kind in kinds.items():
@@ -102,6 +127,7 @@ class Policy:
             _keys("witness_keys", found["witness_keys"]),
             found["witness_threshold"],
             _strings("witness_urls", found["witness_urls"]),
+            AnchorAddress.parse(found["anchor"]) if found["anchor"] else None,
         )
 
 

@@ -21,7 +21,9 @@ from voile.audit_log.federation_records import (
     AbsenceRecord,
     FederationRoundRecord,
     ParticipationRecord,
+    RewardRecord,
     RoundShownRecord,
+    TrustRecord,
 )
 from voile.audit_log.merkle import HASH_SIZE
 from voile.core.errors import InvalidInput
@@ -199,6 +201,8 @@ Record: TypeAlias = (
     | ParticipationRecord
     | AbsenceRecord
     | RoundShownRecord
+    | TrustRecord
+    | RewardRecord
     | AssessmentRecord
     | KeyRotationRecord
 )

@@ -32,10 +32,17 @@ from voile.audit_log.merkle import EMPTY_ROOT, HASH_SIZE, is_included, leaf_hash
 from voile.audit_log.notes import hash_from_base64, to_base64
 from voile.audit_log.policy import Policy
 from voile.audit_log.receipt import LARGEST_RECEIPT, LONGEST_PATH, Receipt
-from voile.audit_log.verifier import CheckOutcome, Elsewhere, Report, Step, verify_receipt
+from voile.audit_log.verifier import (
+    Anchored,
+    CheckOutcome,
+    Elsewhere,
+    Report,
+    Step,
+    verify_receipt,
+)
 
 HEADER: Final = "voile row receipt v1"
-STEP: Final = 11
+STEP: Final = 12
 _TAG: Final = b"voile audit log v1 row   \n"
 _ROW = re.compile(r"row (0|[1-9][0-9]{0,15}) of ([1-9][0-9]{0,15})", re.ASCII)
 _NONCE = re.compile(rf"nonce ([0-9a-f]{{{2 * NONCE_SIZE}}})", re.ASCII)
@@ -137,10 +144,11 @@ def verify_row_receipt(
     *,
     row: bytes | None = None,
     elsewhere: Elsewhere | None = None,
+    anchored: Anchored | None = None,
 ) -> Report:
     """Check the receipt of a row: all steps of `verify_receipt`, and
 
-    11. Row  the row handed in is the one that the record commits to, at the number it says.
+    12. Row  the row handed in is the one that the record commits to, at the number it says.
 
     Args:
         row: canonical bytes of the row (`digests.explanation_rows`), if at hand.
@@ -149,7 +157,7 @@ def verify_row_receipt(
         receipt = RowReceipt.parse(content)
     except Malformed as error:
         return _and(verify_receipt(content, policy), CheckOutcome.FAILED, str(error))
-    report = verify_receipt(bytes(receipt.record), policy, elsewhere=elsewhere)
+    report = verify_receipt(bytes(receipt.record), policy, elsewhere=elsewhere, anchored=anchored)
     return _and(report, *_opened(receipt, row))
 
 

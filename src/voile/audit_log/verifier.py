@@ -14,6 +14,7 @@ Steps; every report lists all of them, in this order:
  8. Query        the record's commitment opens to the query handed in
  9. Answer       the record's commitment opens to the answer handed in
 10. Consistency  another checkpoint of this log, from elsewhere, is of the same history
+11. Anchor       the checkpoint that a chain holds of this log is of the same history, and no longer
 
 Left to the caller: that the policy file is the right one; that the other checkpoint of step 10
 comes from a place the log does not control; and what the record *says*: a log proves that a
@@ -58,6 +59,7 @@ NAMES: Final = (
     "query",
     "answer",
     "consistency",
+    "anchor",
 )
 
 
@@ -110,6 +112,19 @@ class Elsewhere:
     consistency: bytes = b""
 
 
+@dataclass(frozen=True)
+class Anchored:
+    """What a chain holds of the log, and the log's proof that joins it with a receipt.
+
+    Args:
+        checkpoint: the largest one on the chain; None if it holds none of this log.
+        consistency: as in `Elsewhere`. An export needs none: all records are there.
+    """
+
+    checkpoint: Checkpoint | None
+    consistency: bytes = b""
+
+
 class _Failed(Exception):
     """A step does not hold."""
 
@@ -151,6 +166,7 @@ def verify_receipt(
     query: bytes | None = None,
     answer: bytes | None = None,
     elsewhere: Elsewhere | None = None,
+    anchored: Anchored | None = None,
 ) -> Report:
     """Check one receipt against a policy.
 
@@ -159,6 +175,7 @@ def verify_receipt(
         query: canonical bytes of what was asked, if at hand.
         answer: canonical bytes of what was answered, if at hand.
         elsewhere: another checkpoint of the log, if at hand.
+        anchored: what a chain holds of the log, if it was asked.
     """
     steps = _Steps()
     steps.run(1, lambda: _policy(policy))
@@ -169,6 +186,7 @@ def verify_receipt(
     for number, name, content_ in ((8, "query", query), (9, "answer", answer)):
         steps.run(number, _opening(name, record, receipt, content_), needs=(3,))
     steps.run(10, lambda: _elsewhere(signed, elsewhere, policy), needs=(4, 5))
+    steps.run(11, lambda: _joined_with_anchor(signed, anchored), needs=(4, 5))
     return steps.report(record or None)
 
 
@@ -188,17 +206,21 @@ def verify_export(
     policy: Policy,
     *,
     elsewhere: Elsewhere | None = None,
+    anchored: Anchored | None = None,
 ) -> Report:
     """Check a whole log: records in order, and the checkpoint that covers exactly these."""
     steps = _Steps()
     steps.run(1, lambda: _policy(policy))
-    size, root = steps.run(3, lambda: _tree(records)) or (0, b"")
+    mark = anchored.checkpoint if anchored is not None else None
+    tree = steps.run(3, lambda: _tree(records, mark.size if mark else 0)) or (0, b"", b"")
+    size, root, root_then = tree
     steps.done[2] = Step(2, NAMES[1], CheckOutcome.CHECKED, "an export: one record a line")
     signed = _signed(steps, lambda: checkpoint, policy)
     steps.run(7, lambda: _whole(size, root, signed), needs=(3, 4))
     for number in (8, 9):
         steps.run(number, lambda: _no("an export holds no nonces, so that nothing can be opened"))
     steps.run(10, lambda: _elsewhere(signed, elsewhere, policy), needs=(4, 5))
+    steps.run(11, lambda: _begins_with_anchor(size, root_then, anchored), needs=(3,))
     return steps.report()
 
 
@@ -284,8 +306,11 @@ def _included(receipt: Receipt, signed: Checkpoint) -> tuple[None, str]:  # step
     return None, f"number {receipt.index} of {signed.size} records"
 
 
-def _tree(records: Iterable[bytes]) -> tuple[tuple[int, bytes], str]:  # step 3, of an export
-    size, edge = 0, b""
+def _tree(
+    records: Iterable[bytes], mark: int
+) -> tuple[tuple[int, bytes, bytes], str]:  # step 3, of an export
+    """Size and root, and the root when there were `mark` records."""
+    size, edge, root_then = 0, b"", b""
     for record in records:
         try:
             _record(record)
@@ -293,7 +318,9 @@ def _tree(records: Iterable[bytes]) -> tuple[tuple[int, bytes], str]:  # step 3,
             raise _Failed(f"record {size}: {reason}") from None
         edge, _ = grow(size, edge, leaf_hash(record))
         size += 1
-    return (size, root_of(edge)), f"{size} records"
+        if size == mark:
+            root_then = root_of(edge)
+    return (size, root_of(edge), root_then), f"{size} records"
 
 
 def _whole(size: int, root: bytes, signed: Checkpoint) -> tuple[None, str]:  # step 7, of an export
@@ -340,6 +367,47 @@ def _elsewhere(
             "the log was forked, rolled back or rewritten, or the proof is for other sizes"
         )
     return None, f"same history as the checkpoint of {other.size} records"
+
+
+def _on_chain(anchored: Anchored | None) -> Checkpoint:
+    if anchored is None:
+        raise _NotCheckable("no chain was asked: a fork or a rollback would not show")
+    if anchored.checkpoint is None:
+        raise _Failed("the chain holds no checkpoint of this log that is deep enough yet")
+    return anchored.checkpoint
+
+
+def _begins_with_anchor(
+    size: int, root_then: bytes, anchored: Anchored | None
+) -> tuple[None, str]:  # step 11, of an export
+    known = _on_chain(anchored)
+    if size < known.size:
+        raise _Failed(
+            f"the chain holds a checkpoint of {known.size} records, {size} were handed in: the log "
+            "was set back, or this export is older than the anchor; ask for a new one"
+        )
+    if root_then != known.root:
+        raise _Failed(
+            f"the first {known.size} records are not those that were anchored: the log was "
+            "forked or rewritten"
+        )
+    return None, f"begins with the {known.size} records that were anchored"
+
+
+def _joined_with_anchor(
+    signed: Checkpoint, anchored: Anchored | None
+) -> tuple[None, str]:  # step 11
+    known = _on_chain(anchored)
+    assert anchored is not None
+    small, large = sorted((signed, known), key=lambda checkpoint: checkpoint.size)
+    path = _hashes(anchored.consistency)
+    if not is_consistent(small.size, large.size, path, small.root, large.root):
+        raise _Failed(
+            f"the receipt's {signed.size} records and the {known.size} that were anchored are not "
+            "shown to share one history: the log was forked, rolled back or rewritten, or its "
+            f"proof (`voile audit prove --from {small.size} --to {large.size}`) was not handed in"
+        )
+    return None, f"same history as the {known.size} records that were anchored"
 
 
 def _hashes(content: bytes) -> tuple[bytes, ...]:

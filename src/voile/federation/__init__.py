@@ -5,7 +5,7 @@ Say what is trained:
     a `Stage` adds rounds, clients a round, a cap and a `RoundProtocol`: a `PlainRound` with any
     `Aggregator`. Those that see the weighted sum alone are a `SumAggregator` (`FedAvg`, `FedAdam`,
     `FedYogi`), those that see a `Contribution` of each client an `UpdateAggregator`
-    (`CoordinateMedian`, `TrimmedMean`, `Krum`); both give `Combined`.
+    (`CoordinateMedian`, `TrimmedMean`, `Krum`, `CentredClipping`); both give `Combined`.
 
 Say who takes part:
     a `Node` handles messages: an `Instruction` is answered with an `Update` by its `Client`, which
@@ -38,6 +38,7 @@ Keep the books:
 
 from voile.federation.aggregators import (
     Aggregator,
+    CentredClipping,
     Combined,
     Contribution,
     CoordinateMedian,
@@ -99,6 +100,7 @@ __all__ = [
     "Arrays",
     "AttemptsOnDisk",
     "Booking",
+    "CentredClipping",
     "ChainGuard",
     "Client",
     "ClientError",

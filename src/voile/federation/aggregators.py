@@ -12,6 +12,7 @@ in. Either may remember something from round to round, which is kept with the ar
 | `CoordinateMedian` | single updates | nothing | fewer than half of the clients, in each value |
 | `TrimmedMean` | single updates | nothing | the share that is cut at each end |
 | `Krum` | single updates | nothing | `faulty` clients among 2·`faulty` + 3 or more |
+| `CentredClipping` | single updates | the last change | fewer than half: each pulls by a radius |
 """
 
 from __future__ import annotations
@@ -210,6 +211,51 @@ class Krum(UpdateAggregator):
         return Combined({name: array.copy() for name, array in chosen.change.items()}, memory)
 
 
+@dataclass(frozen=True)
+class CentredClipping(UpdateAggregator):
+    """A mean in which nobody pulls further than a radius (Karimireddy, He and Jaggi, 2021).
+
+    Begins at the change of the round before and goes, a few times, to the mean of all updates, each
+    first moved to within the radius around the present centre. Unlike a median it loses nothing
+    where honest updates differ: whatever lies within the radius counts in full.
+
+    Args:
+        reach: the radius, in median distances of updates from the centre: the scale of updates
+            changes over a training, and fewer than half of the clients cannot move the median.
+        times: how often the centre is moved in a round.
+    """
+
+    reach: float = 1.0
+    times: int = 3
+
+    def __post_init__(self) -> None:
+        if not 0 < self.reach < math.inf or isinstance(self.times, bool) or self.times < 1:
+            raise InvalidInput(
+                f"reach must be above 0 and times at least 1, found {self.reach} and {self.times}"
+            )
+
+    @property
+    def fewest(self) -> int:
+        return 3
+
+    def remembered(self, shapes: Shapes) -> Memory:
+        return {f"centre/{name}": np.zeros(shape) for name, shape in shapes.items()}
+
+    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> Combined:
+        names = sorted(contributions[0].change)
+        vectors = np.stack([_flat(part.change) for part in contributions])
+        centre = np.concatenate([memory[f"centre/{name}"].ravel() for name in names])
+        for _ in range(self.times):
+            away = vectors - centre
+            lengths = np.linalg.norm(away, axis=1)
+            radius = self.reach * float(np.median(lengths))
+            kept = np.minimum(1.0, radius / np.maximum(lengths, np.finfo(float).tiny))
+            centre = centre + (away * kept[:, np.newaxis]).mean(axis=0)
+        change = _unflat(centre, contributions[0].change)
+        narrow = {name: array.astype(np.float32) for name, array in change.items()}
+        return Combined(narrow, {f"centre/{name}": array for name, array in change.items()})
+
+
 Reduction: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
@@ -227,3 +273,10 @@ def _each(contributions: Sequence[Contribution], reduce: Reduction) -> dict[str,
 def _flat(change: Arrays) -> NDArray[np.float64]:
     parts = [change[name].astype(np.float64).ravel() for name in sorted(change)]
     return np.concatenate(parts)
+
+
+def _unflat(vector: NDArray[np.float64], like: Arrays) -> dict[str, NDArray[np.float64]]:
+    """The inverse of `_flat`."""
+    names = sorted(like)
+    parts = np.split(vector, np.cumsum([like[name].size for name in names])[:-1])
+    return {n: part.reshape(like[n].shape) for n, part in zip(names, parts, strict=True)}

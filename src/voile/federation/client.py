@@ -5,18 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from voile.core.errors import InvalidInput, Refused
-from voile.federation.arrays import shapes_of
+from voile.federation.arrays import Arrays, shapes_of
 from voile.federation.files import file_stem, read_arrays, write_arrays
 from voile.federation.history import event_as_text
 from voile.federation.messages import Instruction, Update, check_name
 from voile.federation.participation import Booking, Participation, ParticipationGuard
 from voile.federation.randomness import FreshCiphers, Sources
-from voile.federation.task import Task
+from voile.federation.task import FollowUp, Task
 
 STORED: Final = "voile client update"
+_KEPT: Final = "kept/"
+
+
+class _Kept(NamedTuple):
+    """What a client keeps of its last answer for a stage."""
+
+    round: int
+    booking: Booking
+    note: str | None
+    arrays: Arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +46,9 @@ class Client:
     6. stores the update, durably, with the name of its booking and the note of its randomness, and
        only then sends it.
 
+    A `FollowUp` trains and charges nothing: it is made from what was kept at 6 of an update of the
+    same round, states that update's cost and booking, and is stored and sent again like any other.
+
     A refusal at 3 leaves nothing behind. A crash before 6 has cost a participation and released
     nothing; the repeat is charged again.
 
@@ -54,11 +67,12 @@ class Client:
     name: str
     size: int
     records: Any = field(repr=False)
-    tasks: Mapping[str, Task] = field(repr=False)
+    tasks: Mapping[str, Task | FollowUp] = field(repr=False)
     guard: ParticipationGuard = field(repr=False)
     sources: Sources = field(default_factory=FreshCiphers)
     folder: Path | None = None
     agreement: str = ""
+    _latest: dict[str, _Kept] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_name("a client", self.name)
@@ -70,15 +84,17 @@ class Client:
         What lies in its folder can be sent, and its books have nothing against the federation.
         """
         self.guard.before_joining()
-        for stage, task in self.tasks.items():
+        for stage in self.tasks:
             for number in self._stored_rounds(stage):
-                self._stored(Participation(self.name, stage, number, task.cost(self.size)))
+                self._stored(self._paid(stage, number), stage)
 
     def answer(self, instruction: Instruction) -> Update:
         task = self._task(instruction)
+        if isinstance(task, FollowUp):
+            return self._follow(task, instruction)
         stage, number = instruction.stage, instruction.round
-        participation = Participation(self.name, stage, number, task.cost(self.size))
-        stored = self._stored(participation)
+        participation = self._paid(stage, number)
+        stored = self._stored(participation, stage)
         if stored is not None:
             return stored
         booking = self.guard.before_participation(participation)
@@ -95,10 +111,46 @@ class Client:
             self.name, stage, number, dict(fitted.change), stated, booking.account, note,
             agreement=self.agreement,
         )  # fmt: skip
-        self._store(update, booking)
+        self._store(update, booking, fitted.kept)
         return update
 
-    def _task(self, instruction: Instruction) -> Task:
+    def _follow(self, task: FollowUp, instruction: Instruction) -> Update:
+        """Nothing is trained or charged: it is made from what was kept of an earlier answer."""
+        number = instruction.round
+        paid = self._paid(instruction.stage, number)
+        stored = self._stored(paid, instruction.stage)
+        if stored is not None:
+            return stored
+        found = self._kept(paid)
+        made = dict(task.make(instruction, self.name, found.arrays))
+        update = Update(
+            self.name, instruction.stage, number, made, event_as_text(paid.event),
+            found.booking.account, found.note, agreement=self.agreement,
+        )  # fmt: skip
+        self._store(update, found.booking, {})
+        return update
+
+    def _paid(self, stage: str, number: int) -> Participation:
+        """The participation that pays for an answer of this stage."""
+        task = self.tasks[stage]
+        if isinstance(task, FollowUp):
+            return self._paid(task.follows, number)
+        return Participation(self.name, stage, number, task.cost(self.size))
+
+    def _kept(self, paid: Participation) -> _Kept:
+        """Of this process, or from the disk of an earlier one."""
+        found = self._latest.get(paid.stage)
+        if found is None or found.round != paid.round:
+            self._stored(paid, paid.stage)
+            found = self._latest.get(paid.stage)
+        if found is None or found.round != paid.round:
+            raise Refused(
+                f"{self.name!r} has made nothing for {paid.stage!r} in round {paid.round} that "
+                "something could follow from"
+            )
+        return found
+
+    def _task(self, instruction: Instruction) -> Task | FollowUp:
         if type(instruction) is not Instruction:  # a subclass could carry further fields
             raise InvalidInput(
                 f"{self.name!r} takes an Instruction and nothing more, found "
@@ -122,12 +174,14 @@ class Client:
 
     # --- its own disk -------------------------------------------------------------------------
 
-    def _stored(self, participation: Participation) -> Update | None:
-        stage, number = participation.stage, participation.round
+    def _stored(self, participation: Participation, stage: str) -> Update | None:
+        """What was made for a stage, of the participation that paid for it."""
+        number = participation.round
         path = self._path(stage, number)
         if path is None or not path.exists():
             return None
-        arrays, label = read_arrays(path, STORED)
+        held, label = read_arrays(path, STORED)
+        arrays = {n: array for n, array in held.items() if not n.startswith(_KEPT)}
         stated = event_as_text(participation.event)
         if label.get("agreement", "") != self.agreement:
             raise Refused(
@@ -149,12 +203,15 @@ class Client:
         if "note" not in label:
             raise Refused(f"{path.name} does not say with what randomness it was made; not sent")
         note = label["note"]
+        kept = {n.removeprefix(_KEPT): a for n, a in held.items() if n not in arrays}
+        self._latest[stage] = _Kept(number, booking, note, kept)
         return Update(
             self.name, stage, number, arrays, stated, booking.account, note,
             resent=True, agreement=self.agreement,
         )  # fmt: skip
 
-    def _store(self, update: Update, booking: Booking) -> None:
+    def _store(self, update: Update, booking: Booking, kept: Arrays) -> None:
+        self._latest[update.stage] = _Kept(update.round, booking, update.note, kept)
         path = self._path(update.stage, update.round)
         if path is not None:
             label = {
@@ -167,7 +224,8 @@ class Client:
                 "note": update.note,
                 "agreement": update.agreement,
             }
-            write_arrays(path, STORED, update.arrays, label)
+            held = {f"{_KEPT}{name}": array for name, array in kept.items()}
+            write_arrays(path, STORED, {**update.arrays, **held}, label)
 
     def _stored_rounds(self, stage: str) -> list[int]:
         first = self._path(stage, 1)

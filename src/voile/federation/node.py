@@ -34,7 +34,7 @@ class Node:
         client: what it trains.
         signed_log: its own log, signed, as files by name.
         secure: what it adds up updates in secret with. A node that has it sends no update by
-            itself, whatever it is asked for.
+            itself, whatever it is asked for; only reports of stages that it lists for that.
     """
 
     client: Client
@@ -47,7 +47,7 @@ class Node:
 
     def handle(self, message: object) -> Update | Joined | Closed | Advertised | SignedMessage:
         """The answer, or `Refused`: nothing that comes in a message sets anything here."""
-        if type(message) is Instruction and self.secure is None:
+        if type(message) is Instruction and self._in_clear(message):
             return self.client.answer(message)
         if type(message) is SecureInstruction and self.secure is not None:
             return self.secure.begin(self.client, message)
@@ -64,6 +64,9 @@ class Node:
             )
         self._check_agreed(message.agreement)
         return Closed(self.name, message.agreement, self.signed_log())
+
+    def _in_clear(self, instruction: Instruction) -> bool:
+        return self.secure is None or instruction.stage in self.secure.in_clear
 
     @property
     def _takes(self) -> str:

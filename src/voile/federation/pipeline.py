@@ -15,7 +15,7 @@ from voile.federation.arrays import Arrays
 from voile.federation.history import unbounded
 from voile.federation.rounds import Rounds, StageResult
 from voile.federation.stage import Stage
-from voile.federation.task import Unprotected
+from voile.federation.task import FollowUp, Task, Unprotected
 from voile.privacy.events import PrivacyEvent
 
 
@@ -25,6 +25,10 @@ class Pipeline(Protocol):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """In the order in which they run."""
+
+    @property
+    def tasks(self) -> Mapping[str, Task | FollowUp]:
+        """What every client has to be set up with, by stage."""
 
     @property
     def protected(self) -> Protected:

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from voile.federation.aggregators import Memory
+from voile.federation.arrays import Arrays
+
 
 class Outcome(StrEnum):
     """What became of a client's part in a round. Names and kinds are all that is recorded."""
@@ -44,6 +47,8 @@ class RoundReport:
         outcomes: what became of each client that was asked, in order of names.
         changed: whether the arrays moved; they do not if too few answered.
         digest: of the arrays after the round (`digest_of_arrays`).
+        memory, arrays: what the round protocol remembers, and the arrays themselves; for books that
+            know what they mean.
     """
 
     stage: str
@@ -51,6 +56,8 @@ class RoundReport:
     outcomes: tuple[tuple[str, Outcome], ...]
     changed: bool
     digest: str
+    memory: Memory = field(default_factory=dict, repr=False, compare=False)
+    arrays: Arrays = field(default_factory=dict, repr=False, compare=False)
 
 
 class RoundLog(Protocol):

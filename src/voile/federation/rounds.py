@@ -11,6 +11,7 @@ import numpy as np
 
 from voile.core.errors import InvalidInput
 from voile.core.randomness import GeneratorSource, StreamCipher
+from voile.federation.aggregators import Memory
 from voile.federation.arrays import Array, Arrays, checked, digest_of_arrays, shapes_of
 from voile.federation.chain import link_before
 from voile.federation.checkpoints import Checkpoints, StagePlace
@@ -37,12 +38,14 @@ class StageResult:
             given.
         errors: what clients in this process raised, for whoever sits at this machine: it may hold
             what must not leave.
+        memory: what the round protocol remembers after the last round.
     """
 
     arrays: dict[str, Array]
     rows: tuple[HistoryRow, ...]
     figures: tuple[Mapping[str, float], ...]
     errors: tuple[ClientError, ...]
+    memory: Memory = field(default_factory=dict)
 
     @property
     def note(self) -> str | None:
@@ -133,7 +136,7 @@ class Rounds:
             if kept is not None:
                 kept.save(place)
             self._tell(stage, number, len(result.heard), place.rows, done=True)
-        return StageResult(place.arrays, place.rows, place.figures, tuple(errors))
+        return StageResult(place.arrays, place.rows, place.figures, tuple(errors), place.memory)
 
     def kept(self, stage: Stage, start: Arrays, given: Arrays) -> StagePlace | None:
         """How far a stage was run before; None if it was not begun, or nothing is kept."""
@@ -197,7 +200,11 @@ class Rounds:
             figures = stage.task.evaluate(arrays, given, unprotected)
         outcomes = tuple((name, heard.outcome) for name, heard in result.heard.items())
         digest = digest_of_arrays(arrays)
-        self.log.after_round(RoundReport(stage.name, number, outcomes, change is not None, digest))
+        self.log.after_round(
+            RoundReport(
+                stage.name, number, outcomes, change is not None, digest, result.memory, arrays
+            )
+        )
         return StagePlace(
             number,
             arrays,

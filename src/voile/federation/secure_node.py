@@ -41,12 +41,14 @@ class SecureMember:
         sign: with its identity key.
         store: what it remembers of attempts; durable.
         chain: what it remembers of rounds; durable, where it is to be evidence.
+        in_clear: stages that it has agreed to answer in clear: reports that are no updates.
     """
 
     stages: Mapping[str, Stage]
     sign: Signer = field(repr=False)
     store: AttemptStore
     chain: ChainGuard = field(default_factory=KeptRounds)
+    in_clear: frozenset[str] = frozenset()
     _running: ClientAttempt | None = field(default=None, init=False, repr=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 from voile.core.randomness import GeneratorSource
 from voile.federation.arrays import Arrays, Shapes
@@ -19,10 +19,12 @@ class Fitted:
     Args:
         change: new arrays minus old ones, in float32.
         event: what its release costs; None if the task promises no privacy.
+        kept: what stays with the client for tasks that follow in the same round; never sent.
     """
 
     change: Arrays
     event: PrivacyEvent | None
+    kept: Arrays = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,3 +59,23 @@ class Task(Protocol):
 
     def evaluate(self, arrays: Arrays, given: Arrays, rows: Unprotected) -> Mapping[str, float]:
         """Figures of global arrays by name."""
+
+
+@runtime_checkable
+class FollowUp(Protocol):
+    """What a client makes of what it kept of an earlier answer of the same round.
+
+    It sees no records and draws nothing, so it is post-processing of what was charged with that
+    answer: `Fitted.event` covers `Fitted.kept`, and what follows costs nothing more.
+    """
+
+    @property
+    def follows(self) -> str:
+        """The stage of the answer that something was kept of."""
+
+    @property
+    def shapes(self) -> Shapes:
+        """Names and shapes of what it sends."""
+
+    def make(self, instruction: Instruction, client: str, kept: Arrays) -> Arrays:
+        """What is sent, in float32; `Refused` if the instruction contradicts what is kept."""

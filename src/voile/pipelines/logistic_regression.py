@@ -80,7 +80,7 @@ class LogisticPlan:
         return NetworkTask(objective, self.training, self.noise_multiplier, relation)
 
     @property
-    def tasks(self) -> dict[str, NetworkTask]:
+    def tasks(self) -> Mapping[str, NetworkTask]:
         """What every client has to be set up with, by stage."""
         return {STAGE: self.task}
 

@@ -69,8 +69,12 @@ class TableRecords:
 
     def readable(self) -> TableRecords:
         """Without null records: to measure on, where the number of rows need not be kept."""
-        kept = ~self.null
-        return TableRecords(self.schema, self.rows[kept], self.labels[kept], self.null[kept])
+        return self.only(~self.null)
+
+    def only(self, places: NDArray[Any]) -> TableRecords:
+        """Some of the records."""
+        rows, labels, null = self.rows[places], self.labels[places], self.null[places]
+        return TableRecords(self.schema, rows, labels, null)
 
     @cached_property
     def columns(self) -> Array:

@@ -6,6 +6,7 @@
 - what does privacy cost: `privacy_quality`, from `QualityPoint`s
 - how rows are spread over clients: `partition`
 - who took part in a federation, what it cost, how good it got: `rounds`, `budgets`, `learning`
+- whom a federation trusts, who stands out and who earns what: `trust`
 """
 
 from voile.plots.bars import bar
@@ -14,6 +15,7 @@ from voile.plots.curves import QualityPoint, privacy_quality
 from voile.plots.federations import budgets, learning, rounds
 from voile.plots.partitions import partition
 from voile.plots.through_shap import beeswarm, waterfall
+from voile.plots.trust import trust
 from voile.plots.whiskers import whiskers
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "partition",
     "privacy_quality",
     "rounds",
+    "trust",
     "waterfall",
     "whiskers",
 ]

@@ -73,12 +73,23 @@ class _Distilled(_Form):
     cosine_to_exact_values_of_the_surrogate: _Figure
 
 
+class _TrustFigures(_Form):
+    rule: dict[str, _Figure | str]
+    verified: bool
+    parties: dict[str, list[dict[str, _Figure]]]
+    importance: dict[str, _Figure]
+    equal_weights_in_rounds: list[int]
+    outliers: list[str]
+    drifts: list[str]
+
+
 class Figures(_Form):
     """The form of `figures.json`."""
 
     measured_on: str
     rounds: dict[str, dict[str, list[_Figure]]]
     distilled_explainer: _Distilled | None = None
+    trust: _TrustFigures | None = None
 
 
 def read_form(path: Path, form: type[BaseModel]) -> dict[str, Any]:

@@ -90,11 +90,13 @@ class SmallLog:
         signers: Sequence[SigningKey] = (LOG_KEY,),
         cosigners: Sequence[SigningKey] = WITNESS_KEYS,
     ) -> Note:
-        root = self.storage.submit(lambda t: self.log.root_at(t, size))
-        text = Checkpoint(ORIGIN, size, root).text
+        text = self.checkpoint(size).text
         signatures = [key.sign(text) for key in signers]
         signatures += [key.cosign(text, 1_700_000_100) for key in cosigners]
         return Note(text, tuple(signatures))
+
+    def checkpoint(self, size: int) -> Checkpoint:
+        return Checkpoint(ORIGIN, size, self.storage.submit(lambda t: self.log.root_at(t, size)))
 
     def receipt(self, index: int, size: int, note: Note | None = None) -> Receipt:
         path = self.storage.submit(lambda t: self.log.inclusion_proof(t, index, size))

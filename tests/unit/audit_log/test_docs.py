@@ -63,6 +63,27 @@ def test_the_page_for_auditors_works_as_written(tmp_path: Path) -> None:
         run(rotation, tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_page_about_anchors_works_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a chain of our own in the place of the page's, with a payer that has something to pay."""
+    from tests.chain import LocalChain, served
+
+    text = (DOCS / "anchor.md").read_text(encoding="utf-8")
+    first, _, rest = text.partition("## 2. ")
+    operator = (DOCS / "audit.md").read_text(encoding="utf-8").partition(OPERATOR)[2]
+    monkeypatch.setenv("VOILE_KEYSTORE_PASSPHRASE", "correct horse")
+    run(operator.partition("```console\n$ voile audit checkpoint")[0], tmp_path)
+    run("```console\n$ voile audit checkpoint log.db\n```", tmp_path)
+    run(first, tmp_path)
+    chain = LocalChain()
+    chain.fund("0x" + json.loads((tmp_path / "payer.json").read_text())["address"])
+    with served(chain) as url:
+        here = rest.replace("http://127.0.0.1:8545", url).replace("1337", str(chain.chain_id))
+        run(re.sub(r"(\$ .*(--rpc).*)", r"\1 --confirmations 1", here), tmp_path)
+
+
 @contextmanager
 def witness_of(section: str, folder: Path) -> Iterator[list[str]]:
     """The witness that the page starts, on a free port; the lines of the policy that it asks for.
@@ -96,7 +117,7 @@ def test_the_guarantees_page_lists_the_steps_of_the_code() -> None:
 
 
 def test_every_page_that_is_linked_is_there() -> None:
-    for page in ("audit.md", "guarantees/audit-log.md"):
+    for page in ("audit.md", "anchor.md", "guarantees/audit-log.md"):
         text = (DOCS / page).read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)#:]+)\)", text):
             assert ((DOCS / page).parent / target).exists(), f"{page}: {target}"

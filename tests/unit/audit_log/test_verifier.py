@@ -18,7 +18,15 @@ from tests.unit.audit_log.examples import (
     signing_key,
 )
 
-from voile.audit_log import CheckOutcome, Elsewhere, Policy, Receipt, RefusalRecord, Report
+from voile.audit_log import (
+    Anchored,
+    CheckOutcome,
+    Elsewhere,
+    Policy,
+    Receipt,
+    RefusalRecord,
+    Report,
+)
 from voile.audit_log.canonical import Malformed
 from voile.audit_log.notes import Checkpoint, KeyKind, Note
 from voile.audit_log.verifier import NAMES, verify_export, verify_receipt
@@ -35,7 +43,7 @@ def verify(receipt: Receipt, rules: Policy | None = None, **more: object) -> Rep
 
 
 def outcomes(report: Report) -> dict[str, CheckOutcome]:
-    assert [step.number for step in report.steps] == list(range(1, 11))
+    assert [step.number for step in report.steps] == list(range(1, 12))
     assert [step.name for step in report.steps] == list(NAMES)
     return {step.name: step.outcome for step in report.steps}
 
@@ -49,7 +57,8 @@ def failed(report: Report) -> str:
 class TestReceipts:
     def test_a_sound_receipt_verifies_in_all_steps(self, small: SmallLog) -> None:
         elsewhere = Elsewhere(bytes(small.note(20)), small.consistency(15, 20))
-        report = verify(small.receipt(3, 15), elsewhere=elsewhere)
+        anchored = Anchored(small.checkpoint(20), small.consistency(15, 20))
+        report = verify(small.receipt(3, 15), elsewhere=elsewhere, anchored=anchored)
         assert set(outcomes(report).values()) == {CheckOutcome.CHECKED}
         assert report.verified
         assert report.record is not None
@@ -59,7 +68,7 @@ class TestReceipts:
         report = verify_receipt(bytes(small.receipt(3, 15)), policy(0))
         assert report.verified
         unchecked = [n for n, o in outcomes(report).items() if o is CheckOutcome.NOT_CHECKABLE]
-        assert unchecked == ["witnesses", "query", "answer", "consistency"]
+        assert unchecked == ["witnesses", "query", "answer", "consistency", "anchor"]
 
     def test_what_was_handed_in_must_open(self, small: SmallLog) -> None:
         """Taking the nonces out of a receipt must not turn a no into a shrug."""
@@ -180,6 +189,56 @@ class TestElsewhere:
     def test_a_damaged_proof_fails(self, small: SmallLog, proof: bytes) -> None:
         elsewhere = Elsewhere(bytes(small.note(20)), proof)
         assert failed(verify(small.receipt(3, 15), elsewhere=elsewhere)) == "consistency"
+
+
+class TestAnchor:
+    """A log that its own key holder changed is sound by itself; against the chain it is not."""
+
+    def test_a_receipt_is_joined_with_what_was_anchored_before_or_after(
+        self, small: SmallLog
+    ) -> None:
+        for size in (9, 15, 20):
+            joined = small.consistency(*sorted((size, 15)))
+            anchored = Anchored(small.checkpoint(size), joined)
+            assert verify(small.receipt(3, 15), anchored=anchored).verified
+            if size != 15:
+                assert (
+                    failed(
+                        verify(small.receipt(3, 15), anchored=replace(anchored, consistency=b""))
+                    )
+                    == "anchor"
+                )
+
+    def test_a_fork_of_an_anchored_log_shows(self, small: SmallLog) -> None:
+        forked = SmallLog.of([release(n) for n in (*range(10), *range(50, 60))])
+        for consistency in (small.consistency(15, 20), forked.consistency(15, 20), b""):
+            anchored = Anchored(small.checkpoint(20), consistency)
+            assert failed(verify(forked.receipt(3, 15), anchored=anchored)) == "anchor"
+
+    def test_an_export_must_begin_with_what_was_anchored(self, small: SmallLog) -> None:
+        records = list(small.storage.submit(small.log.records))
+
+        def export(log: SmallLog, anchored: Anchored) -> Report:
+            size = log.storage.submit(log.log.head).size
+            held = log.storage.submit(log.log.records)
+            return verify_export(held, bytes(log.note(size)), policy(), anchored=anchored)
+
+        for size in (1, 12, 20):
+            assert export(small, Anchored(small.checkpoint(size))).verified
+        set_back = SmallLog.of([release(n) for n in range(12)])
+        assert export(set_back, Anchored(small.checkpoint(12))).verified
+        report = export(set_back, Anchored(small.checkpoint(13)))
+        assert failed(report) == "anchor"
+        assert "set back" in report.steps[10].detail
+        for number in range(20):  # one record changed, the tree built and signed anew
+            changed = SmallLog.of([release(n + 100 * (n == number)) for n in range(20)])
+            assert export(changed, Anchored(changed.checkpoint(20))).verified
+            outcome = failed(export(changed, Anchored(small.checkpoint(20))))
+            assert outcome == "anchor", number
+        assert len(records) == 20
+
+    def test_a_chain_that_was_asked_and_knows_nothing_is_a_no(self, small: SmallLog) -> None:
+        assert failed(verify(small.receipt(3, 15), anchored=Anchored(None))) == "anchor"
 
 
 class TestRotation:

@@ -65,9 +65,8 @@ def obeys_the_server(instruction: Any) -> Any:
     """The mutant: noise from the server's seed where one is sent."""
     seed = getattr(instruction, "seed", None)
     node = client("a", seed=1 if seed is None else seed)
-    return node.tasks["pull"].fit(
-        instruction, node.records, node.size, node.sources.source("a", "pull", 1)
-    )
+    task: Any = node.tasks["pull"]
+    return task.fit(instruction, node.records, node.size, node.sources.source("a", "pull", 1))
 
 
 def test_no_message_changes_the_noise() -> None:

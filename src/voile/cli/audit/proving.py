@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from voile.cli.audit.anchoring import ConfirmationsOption
 from voile.cli.audit.opening import as_invalid_input, log_in, open_database, policy_in
 from voile.cli.files import place_of, read_note, read_text
 from voile.cli.options import DatabaseArgument, KeyOption, OutOption, PolicyOption
 from voile.cli.output import ExitCode, JsonOption, print_facts, print_json, print_steps
 
 if TYPE_CHECKING:
-    from voile.audit_log import Elsewhere
+    from voile.audit_log import Anchored, Elsewhere, Policy
 
 
 def prove(
@@ -117,24 +118,35 @@ def verify(
         Path | None,
         typer.Option(metavar="FILE", help="Proof between both, from `voile audit prove --from`."),
     ] = None,
+    rpc: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Compare with the policy's anchor, through this node of its chain."
+        ),
+    ] = None,
+    confirmations: ConfirmationsOption = 12,
     as_json: JsonOption = False,
 ) -> None:
     """Check a receipt or an export, offline; exit code 4 if a step fails.
 
-    Prints each step: checked, failed, or not checkable with what was handed in.
+    Prints each step: checked, failed, or not checkable with what was handed in. With --rpc, the
+    checkpoint on the chain is read, and --consistency leads to it unless --checkpoint is given.
     """
     from voile.audit_log import verify_export, verify_receipt, verify_row_receipt
     from voile.audit_log.row_receipt import HEADER
     from voile.core.input_file import read_file
 
     rules = policy_in(policy)
-    elsewhere = _elsewhere(other, consistency)
+    elsewhere = _elsewhere(other, consistency, chain=rpc is not None)
+    anchored = None
+    if rpc is not None:
+        anchored = _anchored(rules, rpc, confirmations, None if other else consistency)
     if proof.is_dir():
         note, records = read_note(proof / "checkpoint.txt"), _lines(proof / "records.jsonl")
-        report = verify_export(records, note, rules, elsewhere=elsewhere)
+        report = verify_export(records, note, rules, elsewhere=elsewhere, anchored=anchored)
     elif (content := read_text(proof)).startswith(HEADER.encode()):
         row = None if answer is None else _row(answer)
-        report = verify_row_receipt(content, rules, row=row, elsewhere=elsewhere)
+        report = verify_row_receipt(content, rules, row=row, elsewhere=elsewhere, anchored=anchored)
     else:
         report = verify_receipt(
             content,
@@ -142,6 +154,7 @@ def verify(
             query=None if query is None else read_file(query),
             answer=None if answer is None else _answer(answer),
             elsewhere=elsewhere,
+            anchored=anchored,
         )
     if not report.verified and answer is not None and not proof.is_dir():
         _check_pair(proof, answer)
@@ -208,13 +221,21 @@ def _nonces(path: Path | None) -> dict[str, bytes]:
         return parse_nonces(decode_flat(read_text(path).strip()))
 
 
-def _elsewhere(other: Path | None, consistency: Path | None) -> Elsewhere | None:
+def _anchored(rules: Policy, rpc: str, confirmations: int, consistency: Path | None) -> Anchored:
+    from voile.audit_log import Anchored
+    from voile.workflows.anchoring import anchors_of
+
+    found = anchors_of(rules, rpc, confirmations).latest(rules.origin)
+    return Anchored(found, b"" if consistency is None else read_text(consistency))
+
+
+def _elsewhere(other: Path | None, consistency: Path | None, *, chain: bool) -> Elsewhere | None:
     from voile.audit_log import Elsewhere
     from voile.core.errors import InvalidInput
 
     if other is None:
-        if consistency is not None:
-            raise InvalidInput("--consistency needs the --checkpoint it leads to")
+        if consistency is not None and not chain:
+            raise InvalidInput("--consistency needs the --checkpoint (or --rpc) it leads to")
         return None
     return Elsewhere(read_note(other), b"" if consistency is None else read_text(consistency))
 

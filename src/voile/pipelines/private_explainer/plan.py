@@ -137,7 +137,7 @@ class PipelinePlan:
         return self.tasks[stage].start(self.seed)
 
     @property
-    def tasks(self) -> dict[str, NetworkTask]:
+    def tasks(self) -> Mapping[str, NetworkTask]:
         """What every client has to be set up with, by stage."""
         return {stage.name: stage.task for stage in self.stages}  # type: ignore[misc]
 

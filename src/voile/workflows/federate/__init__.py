@@ -3,6 +3,7 @@
 - say what all parties have agreed on: an `FederationAgreement`
 - say what is whose: a `Party` and what it `Accepts`, the `ServerSide`; all of it in one process is
   a `Job`, read from people's files by `read_job`
+- write trust down where nothing is private: `ExactTrustLog`
 - run it: `federate` in one process; `open_node` for a party and `run_server` over any transport
 """
 
@@ -12,11 +13,13 @@ from voile.workflows.federate.files import read_agreement, read_job
 from voile.workflows.federate.job import Job, ServerSide
 from voile.workflows.federate.party import Party, Say, open_node, party_key
 from voile.workflows.federate.run import NOT_FOR_RELEASE, Federated, federate, run_server
+from voile.workflows.federate.trust import ExactTrustLog
 
 __all__ = [
     "NOT_FOR_RELEASE",
     "SERVER",
     "Accepts",
+    "ExactTrustLog",
     "Federated",
     "FederationAgreement",
     "Job",

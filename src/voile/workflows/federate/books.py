@@ -32,6 +32,7 @@ from voile.ledger import Account, Charge, Opening, Planned, recent_charges
 from voile.ledger.event_text import event_for_log, event_text
 from voile.ledger.journal import Entry
 from voile.ledger.measures import written
+from voile.pipelines.trusted_averaging import TrustRule
 from voile.privacy.events import PrivacyEvent
 from voile.workflows.budget import opened_record
 from voile.workflows.custody import Custody
@@ -43,6 +44,7 @@ from voile.workflows.federate.rounds import (
     last_hash,
     remember,
 )
+from voile.workflows.federate.trust import trust_records, trusted_hash
 
 _LONGEST_REASON = 300
 
@@ -276,6 +278,8 @@ class ServerBooks:
     books: Custody
     promise: Promise
     agreement: str | None = None
+    trust: TrustRule | None = None
+    """Of a trusted federation, whose rounds have a record of trust and reward for each client."""
 
     def after_round(self, report: RoundReport) -> None:
         """Write the round down; told twice after a crash, it is written once."""
@@ -298,6 +302,14 @@ class ServerBooks:
                     agreement=self.agreement,
                 )
                 self.books.log.append(t, absence)
+        if self.trust is None:
+            published = hashlib.sha256(model + (previous or b"")).digest()
+        else:
+            published = trusted_hash(report, previous)
+            for each in trust_records(
+                report, self.trust, federation=federation, time=now, agreement=self.agreement
+            ):
+                self.books.log.append(t, each)
         record = FederationRoundRecord(
             time=now,
             federation=federation,
@@ -306,7 +318,7 @@ class ServerBooks:
             epsilon=self.promise.epsilon,
             delta=self.promise.delta,
             model=model,
-            published_hash=hashlib.sha256(model + (previous or b"")).digest(),
+            published_hash=published,
             previous_hash=previous,
             agreement=self.agreement,
         )

@@ -17,7 +17,7 @@ from voile.attribution.fastshap import exact_values
 from voile.core.errors import InvalidInput
 from voile.core.randomness import StreamCipher
 from voile.evaluation import cosine_similarity
-from voile.federation import Pipeline, StageResult
+from voile.federation import Pipeline, SecureSum, StageResult
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.logistic_regression import (
     STAGE,
@@ -36,10 +36,20 @@ from voile.pipelines.private_explainer.plan import (
 )
 from voile.pipelines.promises import Promised
 from voile.pipelines.tables import NetworkModel, TableRecords
+from voile.pipelines.trusted_averaging import STAGE as TRUSTED_STAGE
+from voile.pipelines.trusted_averaging import (
+    ComparisonRows,
+    TrustedModel,
+    TrustedPlan,
+    plan_trusted_averaging,
+)
 from voile.training import Progress as Steps
 from voile.training import TrainingPlan
+from voile.workflows.federate.trust import trust_figures
 
 _EXPLAINED: Final = 200
+_FEWEST_COMPARED: Final = 10
+_MOST_COMPARED: Final = 500
 Say = Callable[[str], None]
 """Told in words what is being done."""
 
@@ -97,8 +107,18 @@ class PipelineKind(Protocol):
     def made(self, plan: Any, results: Mapping[str, StageResult], aside: Aside) -> Made:
         """What comes of the trained arrays; nothing here touches protected rows."""
 
+    def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, TableRecords]:
+        """The plan as the server runs it, and the unprotected rows that are left to measure on."""
 
-class PrivateExplainerKind:
+
+class _MeasuresOnAll:
+    """A kind whose rounds need no unprotected rows."""
+
+    def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, TableRecords]:
+        return plan, held_out
+
+
+class PrivateExplainerKind(_MeasuresOnAll):
     """FastSHAP++: black box, surrogate, and a fast explainer that is distilled from them."""
 
     def plan(
@@ -141,7 +161,7 @@ class PrivateExplainerKind:
         )
 
 
-class LogisticRegressionKind:
+class LogisticRegressionKind(_MeasuresOnAll):
     """One private linear model; it is explained interventionally, and needs no surrogate."""
 
     def plan(
@@ -168,8 +188,57 @@ class LogisticRegressionKind:
         return Made(trained.model, trained.promise(), readings)
 
 
+class TrustedKind:
+    """FedXChain: averaging weighted by trust; a logistic regression, or a perceptron.
+
+    In a secure sum parties report accuracy and divergence; where the server sees updates, it
+    measures both itself.
+
+    Parties compare their models on half of the unprotected rows; figures are measured on the other
+    half, so that no weight was chosen by what is measured.
+    """
+
+    def plan(
+        self,
+        facts: FederationFacts,
+        *,
+        epsilon: float,
+        delta: float,
+        hidden: tuple[int, ...] | None,
+    ) -> TrustedPlan:
+        seen = not isinstance(facts.protocol, SecureSum)  # what can be measured is not believed
+        return plan_trusted_averaging(
+            facts, epsilon=epsilon, delta=delta, hidden=hidden or (), verified=seen
+        )
+
+    def prepared(
+        self, plan: TrustedPlan, held_out: TableRecords
+    ) -> tuple[TrustedPlan, TableRecords]:
+        known = np.flatnonzero(~held_out.null & ~np.isnan(held_out.labels))
+        if len(known) < 2 * _FEWEST_COMPARED:
+            raise InvalidInput(
+                f"trust needs at least {2 * _FEWEST_COMPARED} unprotected rows with labels, half "
+                f"to compare models on and half to measure on; found {len(known)} in [[held_out]]"
+            )
+        compared, measured = held_out.only(known[::2][:_MOST_COMPARED]), held_out.only(known[1::2])
+        return plan.comparing_on(ComparisonRows(compared.rows, compared.labels)), measured
+
+    def made(
+        self,
+        plan: TrustedPlan,
+        results: Mapping[str, StageResult],
+        aside: Aside,  # noqa: ARG002
+    ) -> Made:
+        trained = TrustedModel(plan, results)
+        spent = Spent(plan.epsilon(plan.delta), plan.delta)
+        readings = BudgetReadings({TRUSTED_STAGE: spent}, spent, spent)
+        figures = {"trust": trust_figures(trained)}
+        return Made(trained.model, trained.promise(), readings, figures=figures)
+
+
 KINDS: Final[Mapping[str, PipelineKind]] = {
     "private explainer": PrivateExplainerKind(),
     "logistic regression": LogisticRegressionKind(),
+    "trusted": TrustedKind(),
 }
 DEFAULT: Final = "private explainer"

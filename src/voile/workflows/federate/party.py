@@ -17,6 +17,7 @@ from voile.core.file_lock import locked
 from voile.core.storage import Part
 from voile.federation import AttemptsOnDisk, Client, Node, SecureMember
 from voile.pipelines.tables import TableRecords
+from voile.pipelines.trusted_averaging import REPORTED, TrustedPlan
 from voile.secure_aggregation import Signer
 from voile.workflows.custody import POLICY, Custody, open_custody
 from voile.workflows.federate.accepts import Accepts
@@ -77,7 +78,7 @@ def open_node(
             name=party.name,
             size=agreement.sizes[party.name],
             records=party.records,
-            tasks={stage.name: stage.task for stage in agreement.plan.stages},
+            tasks=agreement.plan.tasks,
             guard=books,
             folder=party.folder / UPDATES,
             agreement=agreement.digest,
@@ -96,9 +97,13 @@ def _secure(
     """What it adds up updates in secret with: it signs with the key of the agreement."""
     if agreement.secure is None:
         return None
-    stages = {stage.name: stage for stage in agreement.plan.stages}
+    plan, in_clear = agreement.plan, frozenset[str]()
+    stages = {stage.name: stage for stage in plan.stages}
+    if isinstance(plan, TrustedPlan):  # adds up twice in a round, and reports in between
+        stages, in_clear = plan.summed_stages, REPORTED
     sign = signer_of(books.books, agreement.keys[party.name])
-    return SecureMember(stages, sign, AttemptsOnDisk(party.folder / ATTEMPTS), books)
+    store = AttemptsOnDisk(party.folder / ATTEMPTS)
+    return SecureMember(stages, sign, store, books, in_clear)
 
 
 def signer_of(custody: Custody, agreed: VerifierKey) -> Signer:

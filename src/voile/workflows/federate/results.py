@@ -14,6 +14,7 @@ from voile.federation import (
     digest_of_arrays,
 )
 from voile.pipelines.network_task import NetworkTask
+from voile.pipelines.trusted_averaging.tasks import GlobalModel
 from voile.privacy.accounting import PrivacyLoss
 from voile.workflows.artefact import Contents
 from voile.workflows.federate.agreement import FederationAgreement
@@ -26,8 +27,13 @@ def contents_of(
     server: ServerSide,
     made: Made,
     results: Mapping[str, StageResult],
+    measured: int,
 ) -> Contents:
-    """What the artefact holds, its logs aside."""
+    """What the artefact holds, its logs aside.
+
+    Args:
+        measured: how many unprotected rows figures were measured on.
+    """
     rows = tuple(row for result in results.values() for row in result.rows)
     return Contents(
         name=agreement.name,
@@ -39,7 +45,7 @@ def contents_of(
         guarantees=made.promised.guarantees,
         statement=_statement(agreement, made, rows),
         figures={
-            "measured_on": f"{len(server.held_out)} rows listed as unprotected",
+            "measured_on": f"{measured} rows listed as unprotected",
             "rounds": {stage: _by_name(result) for stage, result in results.items()},
             **made.figures,
         },
@@ -88,6 +94,8 @@ def _secure_settings(agreement: FederationAgreement) -> dict[str, Any]:
 
 def _training(task: Task) -> dict[str, Any]:
     """Public settings of a stage, as far as it is a network that is trained."""
+    if isinstance(task, GlobalModel):
+        task = task.local.network
     if not isinstance(task, NetworkTask):
         return {}
     return {

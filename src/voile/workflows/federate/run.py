@@ -37,6 +37,7 @@ from voile.federation import (
 )
 from voile.federation.history import event_as_text
 from voile.federation.progress import NoProgress
+from voile.pipelines.trusted_averaging import TrustedPlan
 from voile.training import Progress as Steps
 from voile.workflows.artefact import (
     Artefact,
@@ -124,6 +125,7 @@ def run_server(
     complete one is left as it is: whoever asks again gets the explanations that others hold.
     """
     check_place(server.folder / ARTEFACT)
+    plan, measured = KINDS[agreement.pipeline].prepared(agreement.plan, server.held_out)
     promise = Promise(agreement.protected, agreement.epsilon, agreement.delta)
     origin = origin_of(agreement.name, SERVER)
     with (
@@ -131,19 +133,20 @@ def run_server(
         open_custody(server.folder, origin, signing=None, extra_parts=(ROUNDS_PART,)) as custody,
     ):
         key = None if agreement.secure is None else agreement.server_key
+        rule = plan.rule if isinstance(plan, TrustedPlan) else None
         rounds = Rounds(
             transport,
             agreement.sizes,
-            log=ServerBooks(custody, promise, agreement.digest),
+            log=ServerBooks(custody, promise, agreement.digest, rule),
             checkpoints=server.folder / _CHECKPOINTS,
             progress=rounds_seen or NoProgress(),
             agreement=agreement.digest,
             sign=None if key is None else signer_of(custody, key),
         )
-        if not is_finished(agreement.plan, rounds):
+        if not is_finished(plan, rounds):
             check_all_join(transport, agreement)
-        unprotected = Unprotected(server.held_out, "rows listed as unprotected")
-        results = run_pipeline(agreement.plan, rounds, unprotected=unprotected)
+        unprotected = Unprotected(measured, "rows listed as unprotected")
+        results = run_pipeline(plan, rounds, unprotected=unprotected)
         _check_run(agreement, results, promise)
         written = _finished(server.folder / ARTEFACT, results)
         if written is not None:
@@ -156,7 +159,7 @@ def run_server(
         aside = Aside(server.held_out, server.distillation, steps_seen, say)
         made = KINDS[agreement.pipeline].made(agreement.plan, results, aside)
         say("measuring on unprotected rows, signing the log, writing the artefact")
-        contents = contents_of(agreement, server, made, results)
+        contents = contents_of(agreement, server, made, results, len(measured))
         folder = write_artefact(contents, server.folder / ARTEFACT)
         logs = {SERVER: signed_log(custody, SERVER, say), **logs}
         settings = {**contents.settings, "logs": write_logs(logs, folder)}

@@ -33,6 +33,7 @@ from voile.workflows.report.figures import (
     quality,
     readings,
     rounded_up,
+    trust_table,
 )
 
 if TYPE_CHECKING:
@@ -107,6 +108,33 @@ being rounded. {{ histories }}</p>{% endif %}
 the private model{% if of_box %} (absent features are taken from reference rows){% endif %}.</p>
 <img alt="importance of features" src="{{ importance }}">
 
+{% if trust %}<h2>Whom the federation trusts</h2>
+<p class="note">Updates are weighted by trust: {{ trust.rule.accuracy }} of accuracy on public rows,
+{{ trust.rule.alignment }} of agreement with the common importance of features,
+{{ trust.rule.consistency }} of steadiness; weight is trust times (1 − {{ trust.rule.tau }} ·
+divergence), never below 0 ({{ trust.rule.divergence }}).
+{% if trust.verified %}The server, which sees single updates, has measured all of it, and weighs an
+update besides by how well it agrees with one that it trained on public rows.{% else %}Parties have
+reported both, and each computes all weights itself; a party that lies is not found out.{% endif %}
+Trust, weights and rewards are covered by the promise above; each has a record in the server's log.
+{% if not trust.verified %}Whatever is added up in secret, the server sees of each party its
+accuracy and its divergence.{% endif %}</p>
+<img alt="trust, divergence and rewards of each party over rounds"
+ src="{{ trust_picture }}">
+<table><tr><th>party</th><th>rounds</th><th>accuracy</th><th>divergence</th><th>trust</th>
+<th>weight</th><th>rewards</th></tr>
+{% for row in parties %}<tr><td>{{ row.name }}</td>
+{% for value in row["values"] %}<td class="number">{{ value }}</td>{% endfor %}</tr>
+{% endfor %}</table>
+<p class="note">Of the last round that each counted in; rewards are those of all rounds.</p>
+<h3>Who stands out</h3>
+<p class="note">Named for people to look at; nothing is done to anybody because of it.</p>
+<ul>{% for line in trust.outliers %}<li>unlike the others: {{ line }}</li>{% endfor %}
+{% for line in trust.drifts %}<li>moved away: {{ line }}</li>{% endfor %}
+{% if not trust.outliers and not trust.drifts %}<li>nobody</li>{% endif %}
+{% for number in trust.equal_weights_in_rounds %}<li>round {{ number }}: trust left nobody, or one
+party nearly all of the weight, so everybody counted alike</li>{% endfor %}</ul>
+{% endif %}
 <h2>Budget of each client</h2>
 <img alt="spent by client" src="{{ budgets }}">
 
@@ -163,6 +191,9 @@ def report_html(artefact: Artefact) -> str:
         importance=_image(plots.bar(importance(artefact))),
         explained=min(SHOWN_ROWS, len(artefact.reference)),
         of_box=artefact.has_model,
+        trust=artefact.figures.get("trust"),
+        trust_picture=_trust_picture(artefact),
+        parties=trust_table(artefact),
         budgets=_image(plots.budgets(spent, promised=promised["epsilon"], delta=promised["delta"])),
         rounds=_image(plots.rounds(outcomes(artefact))),
         logs=[(party, *_checked(artefact, party)) for party in artefact.settings["logs"]],
@@ -186,6 +217,16 @@ def _checked(artefact: Artefact, party: str) -> tuple[int, str]:
     size = read_file(artefact.log_folder(party) / RECORDS_FILE).count(b"\n")
     failed = check_log(artefact, party).failed
     return size, "signed and complete" if failed is None else f"{failed.name}: {failed.detail}"
+
+
+def _trust_picture(artefact: Artefact) -> str | None:
+    found = artefact.figures.get("trust")
+    if not found or not any(found["parties"].values()):
+        return None
+    odd = {name for name in found["parties"] for line in found["outliers"] + found["drifts"]
+           if line.startswith(f"{name} in round ")}  # fmt: skip
+    measure = str(found["rule"]["divergence"])
+    return _image(plots.trust(found["parties"], measure=measure, odd=sorted(odd)))
 
 
 def _image(figure: Figure) -> str:
