@@ -51,6 +51,8 @@ WAYS: Final[Mapping[str, tuple[TrustRule, Way]]] = {
 }
 IN_SECRET: Final = {"FedAvg", "trust, reported", "trust, reported, Jensen-Shannon"}
 """What works with a secure sum; all others need to see single updates."""
+OFFERED: Final = "trust, measured"
+"""The configuration that is meant to withstand all of them."""
 LEFT_OUT: Final = "attackers left out"
 MOST_LOST, LEAST_SHARED = 3.0, 4.0
 
@@ -127,7 +129,11 @@ def _under(
     where = "" if way in IN_SECRET else " (in clear)"
     target = f"at most {MOST_LOST:g} points and at least {LEAST_SHARED:g} features"
     what = f"{cases[0].data}: {attack.name}, {way}{where}"
-    return Figure(what, unit, now, before, now / before, target, held), held
+    aimed = way == OFFERED
+    figure = Figure(
+        what, unit, now, before, now / before, target if aimed else None, held if aimed else None
+    )
+    return figure, held
 
 
 def _best(kept: Kept, cases: Sequence[Case], data: str) -> Figure:

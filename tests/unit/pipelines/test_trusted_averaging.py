@@ -446,3 +446,40 @@ def test_what_was_kept_is_found_again_after_a_restart_if_the_books_hold_it(tmp_p
     stranger = replace(client, guard=CountingGuard(1))
     with pytest.raises(Refused, match="books do not hold"):
         stranger.answer(asked)
+
+
+def test_the_sum_is_divided_by_the_weights_of_those_who_are_still_there() -> None:
+    """Two parties fall out in the last exchange, after everybody's weight was known."""
+    plan = planned(rounds=1)
+    sent: dict[str, Any] = {}
+    reports: dict[str, dict[str, float]] = {"accuracy": {}, "divergence": {}}
+
+    class Watching:
+        def __init__(self, node: Any, *, falls: bool) -> None:
+            self.node, self.name, self.falls = node, node.name, falls
+
+        def handle(self, message: Any) -> Any:
+            if message.stage == UPDATE and self.falls:
+                raise ConnectionError("gone")
+            answer = self.node.handle(message)
+            if message.stage == UPDATE:
+                sent[self.name] = answer.arrays
+            for what, found in reports.items():
+                if what in answer.arrays:
+                    found[self.name] = float(answer.arrays[what][0])
+            return answer
+
+    nodes = [Watching(node, falls=place < 2) for place, node in enumerate(nodes_of(plan))]
+    found = trained(plan, nodes)
+    rule, divergences = plan.rule, reports["divergence"]
+    trusts = {n: rule.trust([a], divergences[n]) for n, a in reports["accuracy"].items()}
+    weights = weights_of(rule, trusts, divergences).shares
+    surviving = sum(weights[name] for name in sent)
+    assert len(sent) == len(NAMES) - 2
+    assert surviving < 0.95
+    start = plan.start(STAGE)
+    for name, array in found.results[STAGE].arrays.items():
+        mean = sum(each[name].astype(np.float64) for each in sent.values()) / surviving
+        np.testing.assert_allclose(array, start[name] + mean, atol=1e-6)
+    for name, rows in found.history.scores.items():
+        assert rows[-1].weight == pytest.approx(weights[name] / surviving)
