@@ -51,7 +51,8 @@ def write_growth(kept: Kept, seeds: Sequence[int], name: str, *, most: int = 500
         figures,
         seed=list(seeds),
         command="python -m experiments.fedxchain growth",
-        setting="synthetic set of 20,000 rows, alpha 0.5, 10 rounds; noise seeded: utility only",
+        setting="synthetic set of 20,000 rows, alpha 0.5 (500 parties: of equal size), 10 rounds; "
+        "noise seeded: utility only",
     )
 
 

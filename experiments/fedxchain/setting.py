@@ -14,7 +14,7 @@ from voile import Protected, ProtectedUnit, Relation
 from voile.core.randomness import Seeded
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.datasets import Dataset, scikit_learn
-from voile.datasets.partitions import at_random, by_label
+from voile.datasets.partitions import at_random, by_label, evenly_by_label
 from voile.federation import (
     Aggregator,
     Client,
@@ -111,6 +111,8 @@ class Case:
         labels = table(self.data).labels[train]
         if self.alpha is IID:
             parts = at_random(len(train), self.clients, seed=self.seed)
+        elif self.clients > 100:  # no Dirichlet draw gives each of so many a row
+            parts = evenly_by_label(labels, self.clients, alpha=self.alpha, seed=self.seed)
         else:
             few = 2 if self.clients > 10 else 4
             parts = by_label(labels, self.clients, alpha=self.alpha, seed=self.seed, fewest=few)
