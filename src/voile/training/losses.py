@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
@@ -51,11 +52,14 @@ class TargetLoss:
 
 
 def slopes_of(loss: Loss, logits: Array, batch: Batch) -> Array:
-    """The derivatives of a batch, checked: they must be those of its records. Shapes are public."""
+    """The derivatives of a batch, checked: they must be those of its records. Shapes are public.
+
+    In single precision, whatever the loss computes in.
+    """
     slopes = loss.slopes(logits, batch) if len(logits) == len(batch[0]) else None
     if slopes is None or slopes.shape != logits.shape:
         raise InvalidInput(
             f"the loss must give inputs and derivatives whose first axis are its {len(batch[0])} "
             f"records (several lines of a record on the second), found logits {logits.shape}"
         )
-    return slopes
+    return slopes.astype(np.float32, copy=False)

@@ -153,11 +153,13 @@ def with_arrays(arrays: Mapping[str, NDArray[Any]]) -> Perceptron:
             or bias.shape != weight.shape[:1]
         ):
             raise InvalidInput(f"layer {place} does not fit the one before it: {weight.shape}")
-        if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
-            raise InvalidInput(f"layer {place} has parameters that are not finite")
         widths.append(weight.shape[0])
     flat = np.concatenate([arrays[name].ravel() for name in expected])
-    return Perceptron(tuple(widths), flat.astype(np.float32))
+    with np.errstate(over="ignore"):  # too large for single precision: not finite
+        values = flat.astype(np.float32)
+    if not np.isfinite(values).all():
+        raise InvalidInput("some parameters are not finite in single precision")
+    return Perceptron(tuple(widths), values)
 
 
 class Backward:
@@ -182,7 +184,8 @@ class Backward:
 
     def logits(self, inputs: Array) -> Array:
         """The last layer for inputs (..., inputs); remembers what each layer saw."""
-        lines = inputs.reshape(-1, self._network.inputs)
+        # What is multiplied later is what is measured: a norm taken of integers would wrap around.
+        lines = inputs.reshape(-1, self._network.inputs).astype(np.float32, copy=False)
         if len(lines) > len(self._ones):
             self._grow(len(lines))
         self._seen = [lines, *self._network.seen(lines, self._outputs)]

@@ -86,6 +86,7 @@ def test_broken_arrays_are_refused(change: str) -> None:
         {"0.weight": np.array([["a", "b"]]), "0.bias": np.ones(1)},
         {"0.weight": np.ones((2, 2)), "0.bias": np.array(1.0)},
         {"1.weight": np.ones((2, 2)), "1.bias": np.ones(2)},
+        {"0.weight": np.full((2, 2), 1e300), "0.bias": np.ones(2)},
     ],
 )
 def test_arrays_of_anything_else_are_refused(arrays: dict[str, Any]) -> None:

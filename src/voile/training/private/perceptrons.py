@@ -22,8 +22,10 @@ SCALE: Final = 2.0**32
 then in single precision, where they could hide a gradient beside a large input; what overflows is
 seen, and adds nothing."""
 CANCELLING: Final = 256
+MOST_CANCELLING: Final = 4096
 """Lines of one record may cancel. Its norm is not believed below 1/(16·√K) of the sum of the norms
-of its K lines, a sixteenth of what random signs would leave: rounding could hide what is left."""
+of its K lines, a sixteenth of what random signs would leave, nor below 1/64 of it: rounding, whose
+share of the sum does not shrink with K, could hide what is left."""
 
 
 class PerceptronSum:
@@ -68,7 +70,7 @@ def _squares(lines: Lines, count: int) -> Any:
     products += 1
     products *= _gram(lines.errors, count)
     alone = np.sqrt(np.diagonal(products, axis1=1, axis2=2)).sum(axis=1)
-    floor = np.square(alone) / np.float32(CANCELLING * count)
+    floor = np.square(alone) / np.float32(min(CANCELLING * count, MOST_CANCELLING))
     return np.maximum(products.sum(axis=(1, 2)), floor)
 
 

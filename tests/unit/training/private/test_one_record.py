@@ -121,3 +121,42 @@ def test_a_batch_of_blank_records_adds_nothing(way: str) -> None:
     sums = Sums(way)
     assert len(sums.add_up(blank, 0.5)) == 0
     assert not sums.total.any()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (np.bool_, True),
+        (np.uint8, 16),
+        (np.int16, 256),
+        (np.int64, 2**32),
+        (np.float64, 1e30),
+        (np.float64, 1.427e45),
+    ],
+)
+@pytest.mark.parametrize("lines", [1, 2])
+def test_numbers_of_any_kind_are_held_to_the_norm(kind: Any, value: Any, lines: int) -> None:
+    """Squares of integers wrap around, and those of truth values are no more than one."""
+    sums = PerceptronSum(network(1, 784, OUTPUTS, size=1.0), Linear())
+    rows = np.full((1, lines, 784), value, dtype=kind)
+    pulls = np.ones((1, lines, OUTPUTS), dtype=np.float64)
+    with np.errstate(all="ignore"):
+        sums.add_up((rows, pulls), 1.0)
+    assert np.linalg.norm(sums.total.astype(np.float64)) <= 1 + ROUNDING_MARGIN
+
+
+@pytest.mark.parametrize("lines", [64, 256, 1024])
+def test_many_lines_that_cancel_do_not_hide_a_gradient(lines: int) -> None:
+    """Pairs of lines that differ by little, and pull in opposite directions."""
+    draw = np.random.default_rng(0)
+    sums = PerceptronSum(network(1, 64, 1, size=0.0), Linear())
+    pulls = np.full((1, lines, 1), 1e3, dtype=np.float32)
+    pulls[:, 1::2] *= -1
+    for _ in range(20_000 // lines):
+        spread, near = 10 ** draw.uniform(-4.5, -1.5), draw.normal(size=64)
+        near *= 10 ** draw.uniform(0, 3)
+        rows = np.tile(near, (1, lines, 1)).astype(np.float32)
+        rows[:, 1::2] += (spread * np.abs(near) * draw.normal(size=64)).astype(np.float32)
+        with np.errstate(all="ignore"):
+            sums.add_up((rows, pulls), 1.0)
+        assert np.linalg.norm(sums.total.astype(np.float64)) <= 1 + ROUNDING_MARGIN
