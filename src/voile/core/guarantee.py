@@ -69,6 +69,8 @@ class Adversary(StrEnum):
     SERVER_SEEING_UPDATES = "a server that sees single updates"
     SERVER_SEEING_SUMS = "a server that sees only sums of updates"
     OTHER_CLIENTS = "other clients"
+    OTHER_USERS = "other users"
+    """Everybody but the one who is shown what her own record says (joint differential privacy)."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Clusters(MadeOnce):
     groups: dict[str, tuple[str, ...]]
     origin: Origin
     what: ClassVar = "clusters"
-    paid_with: ClassVar = "paid_clusters"
+    paid_with: ClassVar = "workflows.explain.paid_clusters"
 
 
 def declared_clusters(groups: dict[str, tuple[str, ...]]) -> Clusters:

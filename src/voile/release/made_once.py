@@ -35,14 +35,14 @@ class MadeOnce:
     charge: str | None = None
     what: ClassVar[str]
     paid_with: ClassVar[str]
-    """What makes and charges it, in `voile.workflows.explain`."""
+    """What makes and charges it, in `voile`."""
 
     def check_paid(self) -> None:
         """Refuse what came from protected records while nobody has paid for it."""
         if self.event is not None and not self.charge:
             raise Refused(
                 f"these {self.what} were made from protected records and nobody was charged for "
-                f"them: voile.workflows.explain.{self.paid_with} makes and charges them"
+                f"them: voile.{self.paid_with} makes and charges them"
             )
 
     def paid_by(self, charge: str) -> Self:

@@ -50,7 +50,7 @@ class SyntheticBackground(MadeOnce):
     histograms: tuple[NDArray[np.int64], ...]
     guarantee: Guarantee
     what: ClassVar = "rows"
-    paid_with: ClassVar = "paid_synthetic_background"
+    paid_with: ClassVar = "workflows.explain.paid_synthetic_background"
 
     @property
     def origin(self) -> Origin:

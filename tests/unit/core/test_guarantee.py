@@ -237,6 +237,7 @@ def test_stored_words_never_change() -> None:
         "a server that sees single updates",
         "a server that sees only sums of updates",
         "other clients",
+        "other users",
     }
     assert set(guarantee().to_dict()) == set(SOUND)
 

@@ -6,6 +6,7 @@
   `clipped_shapley_background_with_base`; by a linear one: `sampled_shapley_background_with_base`;
   pairs: `interaction_background`
 - importance over a private population: `mean_absolute_shapley` and its relatives
+- sums over users: `unit_row_sum`, `unit_row_gram`
 - everything else: `clipped_vector`, `clipped_mean`, `bounded_mean`, `bounded_sum`, `count`,
   `histogram`
 
@@ -28,6 +29,7 @@ from voile.privacy.sensitivity.shapley import (
     shapley_norm,
     signed_mean_shapley_coordinate,
 )
+from voile.privacy.sensitivity.users import unit_row_gram, unit_row_sum
 from voile.privacy.sensitivity.vectors import (
     bounded_mean,
     bounded_sum,
@@ -63,4 +65,6 @@ __all__ = [
     "shapley_norm",
     "signed_mean_shapley_coordinate",
     "simplex",
+    "unit_row_gram",
+    "unit_row_sum",
 ]

@@ -1,0 +1,123 @@
+"""Recommenders whose item side is paid for once; recommending and explaining is free ever after.
+
+Data:
+    a public `Catalogue` (`read_catalogue`), protected `Interactions` (`read_interactions`), public
+    collections (`voile.recommenders.public_data`), splits (`per_user_holdout`, `leave_last_out`,
+    `newcomers`).
+
+Learn the item side with user-level privacy:
+    `MomentsBudget` says by a frozen rule how a budget is spent; `PrivatePopularity` and
+    `PrivateGram` are the two releases, `ItemMoments` both of them. `voile.workflows.recommend`
+    charges them.
+
+Recommend, from a user's own history:
+    `recommender_from`, `autoencoder_from` (EASE), `factors_from`; without privacy, to compare with:
+    `exact_autoencoder`, `exact_factors`, `exact_popularity`.
+
+Explain:
+    to the user herself, free: `for_herself` with `ByItems`, `ByLabels`, `ScoresOnly`;
+    to others, charged: `TopLabelsOfUser`, `NoisyProfileOfUser`, `LabelImportance`.
+
+Judge:
+    `measure` under a named protocol: `FullRanking`, `SampledNegatives`, `RatedOnly`.
+"""
+
+from voile.recommenders.budget import MomentsBudget
+from voile.recommenders.catalogue import Catalogue, catalogue_of, read_catalogue
+from voile.recommenders.explaining import (
+    ByItems,
+    ByLabels,
+    ScoresOnly,
+    for_herself,
+    toward_herself,
+)
+from voile.recommenders.interactions import Interactions, interactions_of, read_interactions
+from voile.recommenders.measuring import (
+    FullRanking,
+    RankingProtocol,
+    RankingQuality,
+    RatedOnly,
+    SampledNegatives,
+    measure,
+)
+from voile.recommenders.models import (
+    LinearRecommender,
+    PopularityRecommender,
+    Recommender,
+    autoencoder_from,
+    factors_from,
+    recommender_from,
+)
+from voile.recommenders.moments import (
+    ItemGram,
+    ItemMoments,
+    ItemPopularity,
+    PrivateGram,
+    PrivatePopularity,
+    joint_guarantee,
+)
+from voile.recommenders.splits import (
+    Newcomers,
+    Split,
+    leave_last_out,
+    newcomers,
+    per_user_holdout,
+)
+from voile.recommenders.toward_others import (
+    LabelImportance,
+    NoisyProfileOfUser,
+    TopLabelsOfUser,
+    refuse_items,
+)
+from voile.recommenders.twins import (
+    ImplicitFactors,
+    exact_autoencoder,
+    exact_factors,
+    exact_popularity,
+)
+
+__all__ = [
+    "ByItems",
+    "ByLabels",
+    "Catalogue",
+    "FullRanking",
+    "ImplicitFactors",
+    "Interactions",
+    "ItemGram",
+    "ItemMoments",
+    "ItemPopularity",
+    "LabelImportance",
+    "LinearRecommender",
+    "MomentsBudget",
+    "Newcomers",
+    "NoisyProfileOfUser",
+    "PopularityRecommender",
+    "PrivateGram",
+    "PrivatePopularity",
+    "RankingProtocol",
+    "RankingQuality",
+    "RatedOnly",
+    "Recommender",
+    "SampledNegatives",
+    "ScoresOnly",
+    "Split",
+    "TopLabelsOfUser",
+    "autoencoder_from",
+    "catalogue_of",
+    "exact_autoencoder",
+    "exact_factors",
+    "exact_popularity",
+    "factors_from",
+    "for_herself",
+    "interactions_of",
+    "joint_guarantee",
+    "leave_last_out",
+    "measure",
+    "newcomers",
+    "per_user_holdout",
+    "read_catalogue",
+    "read_interactions",
+    "recommender_from",
+    "refuse_items",
+    "toward_herself",
+]

@@ -1,0 +1,110 @@
+"""The frozen rule: how a budget is spent on the item side, from public facts alone.
+
+It was chosen once (on MovieLens, other splits than those that results are reported on) and is not
+tuned to anybody's data: a setting that is tried out on protected users is a release.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Self
+
+from voile.core.errors import InvalidInput
+from voile.core.guarantee import Relation
+from voile.privacy.accounting.conversion import gaussian_noise_multiplier, zcdp_budget
+from voile.privacy.mechanisms import GaussianMechanism
+from voile.privacy.mechanisms.parameters import MARGIN, checked_target
+from voile.privacy.sensitivity import unit_row_gram, unit_row_sum
+from voile.privacy.sensitivity.bound import positive
+
+RIDGE: Final = 20.0
+HEAD_FACTOR: Final = 7.0
+SHARES: Final = ((400.0, 0.10), (150.0, 0.25), (0.0, 0.50))
+"""From this many users times μ on, the share of μ² that popularity gets."""
+LEAST: Final = 100.0
+"""Below this many users times μ, the Gram matrix would be noise: popularity gets everything."""
+# What the samplers' grids may cost besides (docs/guarantees/recommenders.md); a thousand times it.
+_SLACK: Final = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentsBudget:
+    """What both releases may tell, and how it is divided.
+
+    Args:
+        users, items: how many there are; public.
+        relation: how neighbours differ.
+        mu: sensitivity over noise, of both releases together (Gaussian differential privacy): two
+            Gaussian releases of μ₁ and μ₂ tell exactly as much as one of √(μ₁² + μ₂²).
+    """
+
+    users: int
+    items: int
+    relation: Relation
+    mu: float
+
+    def __post_init__(self) -> None:
+        positive("users", self.users)
+        if positive("items", self.items) < 2:
+            raise InvalidInput("a catalogue has two items at least")
+        if not (math.isfinite(self.mu) and self.mu > 0):
+            raise InvalidInput(f"mu must be finite and above 0, found {self.mu}")
+
+    @classmethod
+    def exact(
+        cls, *, users: int, items: int, relation: Relation, epsilon: float, delta: float
+    ) -> Self:
+        """The least noise for (epsilon, delta), by exact composition: for a plan, or by itself."""
+        epsilon, delta = checked_target(epsilon, delta, pure=False)
+        multiplier = gaussian_noise_multiplier(epsilon, delta * (1 - _SLACK)) * (1 + MARGIN)
+        return cls(users=users, items=items, relation=relation, mu=(1 - _SLACK) / multiplier)
+
+    @classmethod
+    def concentrated(
+        cls, *, users: int, items: int, relation: Relation, epsilon: float, delta: float
+    ) -> Self:
+        """The least noise that an adaptive account of (epsilon, delta) grants (zCDP)."""
+        epsilon, delta = checked_target(epsilon, delta, pure=False)
+        mu = math.sqrt(2 * zcdp_budget(epsilon, delta)) * (1 - _SLACK)
+        return cls(users=users, items=items, relation=relation, mu=mu)
+
+    @property
+    def signal(self) -> float:
+        """Users times μ: what decides everything else."""
+        return self.users * self.mu
+
+    @property
+    def popularity_only(self) -> bool:
+        return self.signal < LEAST
+
+    @property
+    def popularity_share(self) -> float:
+        """Of μ²."""
+        if self.popularity_only:
+            return 1.0
+        return next(share for least, share in SHARES if self.signal >= least)
+
+    @property
+    def head(self) -> int:
+        """How many items the Gram matrix is about."""
+        return max(2, min(self.items, round(HEAD_FACTOR * math.sqrt(self.signal))))
+
+    @cached_property
+    def popularity_noise(self) -> GaussianMechanism:
+        sensitivity = unit_row_sum(relation=self.relation)
+        sigma = sensitivity.value / (self.mu * math.sqrt(self.popularity_share))
+        return GaussianMechanism(sigma=sigma, sensitivity=sensitivity, shape=(self.items,))
+
+    @cached_property
+    def gram_noise(self) -> GaussianMechanism:
+        """Of the folded matrix; there is none if popularity gets everything."""
+        if self.popularity_only:
+            raise InvalidInput(
+                f"users times mu is {self.signal:.3g}, below {LEAST:g}: there is no Gram matrix"
+            )
+        sensitivity = unit_row_gram(relation=self.relation)
+        sigma = sensitivity.value / (self.mu * math.sqrt(1 - self.popularity_share))
+        shape = (self.head * (self.head + 1) // 2,)
+        return GaussianMechanism(sigma=sigma, sensitivity=sensitivity, shape=shape)

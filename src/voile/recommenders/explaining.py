@@ -1,0 +1,190 @@
+"""Why these items? What each item of a history, each genre or each group adds to a score.
+
+A linear model's score is a sum over the history, so everything here is exact: an item of the
+history adds its weight; a genre adds its equal share of every item that has it, which is its
+Shapley value in the game in which an item counts by the share of its genres that are there.
+
+Toward the user herself all of it is free (`toward_herself`). Toward others see
+`voile.recommenders.toward_others`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
+from voile.core.guarantee import Adversary, Guarantee
+from voile.core.row_note import Note
+from voile.recommenders.catalogue import Catalogue
+from voile.recommenders.denoising import Matrix
+from voile.recommenders.interactions import History
+from voile.recommenders.models import LinearRecommender, Recommender, best
+from voile.release import Origin, PostProcessed, trained_privately
+
+RECOMMENDED: Final = 10
+TO_HERSELF: Final = (
+    "what is computed from a user's own history is shown to that user alone (joint differential "
+    "privacy): it says nothing to her about others, and to others nothing at all"
+)
+SCORE: Final = "score"
+Groups: TypeAlias = Mapping[str, Sequence[str]]
+"""By the name of a group, its labels of one kind; labels in no group stand for themselves."""
+
+
+@dataclass(frozen=True, eq=False)
+class ByItems:
+    """Players are the items of the history; for the user herself only, because they *are* it."""
+
+    model: LinearRecommender
+    count: int = RECOMMENDED
+    name: str = "items of the history"
+
+    def __call__(self, rows: Any) -> Explanation:
+        history, items = _recommended(self.model, rows, self.count)
+        names = self.model.catalogue.names
+        players = tuple(names[place] for place in history) or ("nothing",)
+        values = self.model.contributions(history, items)
+        if not len(history):
+            values = np.zeros((1, len(items)))
+        return _explained(self.model.catalogue, values, players, items)
+
+
+@dataclass(frozen=True, eq=False)
+class ByLabels:
+    """Players are the labels of a kind, such as genres, or groups of them."""
+
+    model: LinearRecommender
+    kind: str
+    count: int = RECOMMENDED
+    groups: Groups | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} of the history"
+
+    def __call__(self, rows: Any) -> Explanation:
+        history, items = _recommended(self.model, rows, self.count)
+        players, shares = self.players
+        values = shares[history].T @ self.model.contributions(history, items)
+        return _explained(self.model.catalogue, values, players, items)
+
+    @cached_property
+    def players(self) -> tuple[tuple[str, ...], Matrix]:
+        """Their names, and how each item of the catalogue is split among them."""
+        return grouped_shares(self.model.catalogue, self.kind, self.groups or {})
+
+    def profile(self, history: History) -> NDArray[np.float64]:
+        """One figure for each player: what it adds to all recommendations together."""
+        items = recommended(self.model, history, self.count)
+        _, shares = self.players
+        return np.asarray(shares[history].T @ self.model.contributions(history, items).sum(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class ScoresOnly:
+    """What is recommended, without a reason: the scores of the best items."""
+
+    model: Recommender
+    count: int = RECOMMENDED
+    name: str = "recommendations"
+
+    def __call__(self, rows: Any) -> Explanation:
+        history = one_history(rows)
+        scores = scores_of(self.model, history)
+        items = best(scores, history, self.count)
+        return _explained(self.model.catalogue, scores[items][np.newaxis], (SCORE,), items)
+
+
+def toward_herself(guarantee: Guarantee) -> Guarantee:
+    """What the moments promise, said of what one user is shown about herself."""
+    return replace(
+        guarantee,
+        against=(Adversary.PUBLIC, Adversary.OTHER_USERS),
+        assumptions=(*guarantee.assumptions, TO_HERSELF),
+    )
+
+
+def for_herself(
+    explainer: ByItems | ByLabels | ScoresOnly, guarantee: Guarantee, *, model: str
+) -> PostProcessed:
+    """A release that costs nothing: model and own history, and nobody else's.
+
+    Args:
+        guarantee: of the moments that the model was made from.
+        model: digest of the model, for the record.
+    """
+    origin: Origin = trained_privately(toward_herself(guarantee))
+    return PostProcessed(explainer, [origin], model, explainer.name)
+
+
+def grouped_shares(
+    catalogue: Catalogue, kind: str, groups: Groups
+) -> tuple[tuple[str, ...], Matrix]:
+    """How an item is split among players: labels, or groups of them with the sum of their shares.
+
+    The game of groups is additive too, so this is the group's own Shapley value.
+    """
+    labels, shares = catalogue.labels(kind), catalogue.shares(kind)
+    team = {label: group for group, members in groups.items() for label in members}
+    unknown = sorted(set(team) - set(labels))
+    if unknown or len(team) < sum(map(len, groups.values())):
+        raise InvalidInput(
+            f"groups of {kind} name each of its labels once at most; unknown: {unknown or 'none'}"
+        )
+    players = tuple(dict.fromkeys(team.get(label, label) for label in labels))
+    place = {player: number for number, player in enumerate(players)}
+    joined = np.zeros((len(labels), len(players)))
+    joined[np.arange(len(labels)), [place[team.get(label, label)] for label in labels]] = 1.0
+    return players, shares @ joined
+
+
+def recommended(model: Recommender, history: History, count: int) -> NDArray[np.int64]:
+    """The best items for one history."""
+    return best(scores_of(model, history), history, count)
+
+
+def scores_of(model: Recommender, history: History) -> NDArray[np.float64]:
+    """Of all items, for one history."""
+    row = sparse.csr_array(
+        (np.ones(len(history)), history, [0, len(history)]), shape=(1, len(model.catalogue))
+    )
+    return np.asarray(model.scores(row)[0])
+
+
+def one_history(rows: Any) -> History:
+    """The one history in a list of them: explanations by items have players of their own."""
+    if len(rows) != 1:
+        raise InvalidInput(f"one user is explained at a time, found {len(rows)}")
+    return np.asarray(rows[0], dtype=np.int64)
+
+
+def _recommended(
+    model: LinearRecommender, rows: Any, count: int
+) -> tuple[History, NDArray[np.int64]]:
+    history = one_history(rows)
+    return history, recommended(model, history, count)
+
+
+def _explained(
+    catalogue: Catalogue,
+    values: Matrix,
+    players: tuple[str, ...],
+    items: NDArray[np.int64],
+    notes: tuple[Note, ...] = (),
+) -> Explanation:
+    """One row; players by items that are recommended, best first."""
+    return Explanation(
+        values=values[np.newaxis],
+        base_values=np.zeros(len(items)),
+        feature_names=players,
+        output_names=tuple(catalogue.names[place] for place in items),
+        notes=notes,
+    )

@@ -1,0 +1,170 @@
+"""Who touched what: protected, and a user's lines belong together.
+
+A user is one record, whatever the number of her lines. Nothing that a line holds is ever told: one
+that names no user, or an item that is not in the catalogue, adds nothing; a line without a readable
+rating is an interaction without a rating; the same pair twice is one interaction. Two spellings of
+one identifier are one user (`voile.core.identifiers`). How many users there are is public: who
+withdraws keeps a line with an empty item, the null record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from voile.core.errors import InvalidInput
+from voile.core.identifiers import canonical_identifier
+from voile.core.schema import RawColumn
+from voile.datasets import read_protected_table
+from voile.recommenders.catalogue import ITEM, Catalogue
+
+USER: Final = "user"
+RATING: Final = "rating"
+TIME: Final = "time"
+History = NDArray[np.int64]
+"""Places in the catalogue of the items that one user has touched, in order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """All interactions with the items of a catalogue, each pair of user and item once.
+
+    Args:
+        catalogue: what there is; public.
+        users: canonical identifiers; their number is public. Never a feature of a model.
+        user, item: places of each interaction, sorted by user and then item.
+        rating, time: NaN where there is none.
+    """
+
+    catalogue: Catalogue
+    users: tuple[str, ...]
+    user: NDArray[np.int64]
+    item: NDArray[np.int64]
+    rating: NDArray[np.float64]
+    time: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        """How many users there are."""
+        return len(self.users)
+
+    def __repr__(self) -> str:
+        return f"Interactions({len(self)} users, {self.catalogue!r})"
+
+    @cached_property
+    def matrix(self) -> sparse.csr_array:
+        """Ones where a user touched an item, shape (users, items)."""
+        shape = len(self.users), len(self.catalogue)
+        ones = np.ones(len(self.item))
+        return sparse.csr_array((ones, self.item, self._starts), shape=shape)
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        counts = np.bincount(self.user, minlength=len(self.users))
+        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    def history(self, user: str | int) -> History:
+        """Of one user, by identifier; nothing for somebody who is not there."""
+        place = self._places.get(canonical_identifier(user) or "")
+        return self.history_at(place) if place is not None else np.array([], dtype=np.int64)
+
+    def history_at(self, place: int) -> History:
+        return self.item[self._starts[place] : self._starts[place + 1]]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {user: place for place, user in enumerate(self.users)}
+
+    def where(self, chosen: NDArray[np.bool_]) -> Interactions:
+        """Only these interactions; all users stay."""
+        return replace(
+            self,
+            user=self.user[chosen],
+            item=self.item[chosen],
+            rating=self.rating[chosen],
+            time=self.time[chosen],
+        )
+
+    def of_users(self, chosen: NDArray[np.bool_]) -> Interactions:
+        """Only these users, with all that they touched."""
+        kept = self.where(chosen[self.user])
+        places = np.cumsum(chosen) - 1
+        users = tuple(user for user, wanted in zip(self.users, chosen, strict=True) if wanted)
+        return replace(kept, users=users, user=places[kept.user])
+
+
+def read_interactions(path: str | PathLike[str], catalogue: Catalogue) -> Interactions:
+    """From a protected table `user,item[,rating][,time]`; only its container can be wrong."""
+    return interactions_of(read_protected_table(path), catalogue)
+
+
+def interactions_of(table: Mapping[str, RawColumn], catalogue: Catalogue) -> Interactions:
+    """The same from columns; of a pair that occurs twice the last line counts."""
+    missing = [name for name in (USER, ITEM) if name not in table]
+    if missing:
+        raise InvalidInput(
+            f"interactions: expected the columns user,item[,rating][,time], found "
+            f"{', '.join(table) or 'none'}"
+        )
+    names = _each(table[USER], _name)
+    users = {name: place for place, name in enumerate(dict.fromkeys(filter(None, names)))}
+    if not users:
+        raise InvalidInput("interactions: expected one user at least, found none")
+    items = _each(table[ITEM], lambda cell: catalogue.places.get(_name(cell) or "", -1))
+    user = np.array([users.get(name, -1) for name in names], dtype=np.int64)
+    item = np.array(items, dtype=np.int64)
+    known = np.flatnonzero((user >= 0) & (item >= 0))
+    # The last line of each pair, in the order of user and item.
+    pairs = user[known] * len(catalogue) + item[known]
+    _, last = np.unique(pairs[::-1], return_index=True)
+    kept = known[len(known) - 1 - last]
+    return Interactions(
+        catalogue,
+        tuple(users),
+        user[kept],
+        item[kept],
+        _numbers(table.get(RATING), kept),
+        _numbers(table.get(TIME), kept),
+    )
+
+
+def _each(column: RawColumn, read: Callable[[Any], Any]) -> list[Any]:
+    """Every cell read; equal cells of one type are read once."""
+    known: dict[Hashable, Any] = {}
+    found = []
+    for cell in column.tolist():
+        key = type(cell), cell if isinstance(cell, str | int | float) else repr(cell)
+        if key not in known:
+            known[key] = read(cell)
+        found.append(known[key])
+    return found
+
+
+def _name(cell: Any) -> str | None:
+    """An identifier, or nothing: what cannot be one is not told."""
+    try:
+        return canonical_identifier(cell)
+    except InvalidInput:
+        return None
+
+
+def _numbers(column: RawColumn | None, kept: NDArray[np.int64]) -> NDArray[np.float64]:
+    if column is None:
+        return np.full(len(kept), np.nan)
+    return np.array([_number(cell) for cell in column[kept].tolist()], dtype=np.float64)
+
+
+def _number(cell: Any) -> float:
+    """A finite number; NaN stands for everything else."""
+    try:
+        number = float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+    return number if math.isfinite(number) else math.nan

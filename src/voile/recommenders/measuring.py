@@ -1,0 +1,142 @@
+"""How good a list of recommendations is, under a protocol that is named.
+
+The same model has an NDCG of 0.38, 0.49 or 0.78 depending on what is ranked: a figure without its
+protocol says nothing. Figures on protected users are exact, and so not for release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.core.errors import InvalidInput
+from voile.evaluation import ndcg, recall
+from voile.recommenders.denoising import Matrix
+from voile.recommenders.models import Recommender
+from voile.recommenders.splits import Split
+
+_AT_A_TIME = 512
+
+
+@dataclass(frozen=True)
+class RankingQuality:
+    """Means over all users of whom something is held out; the protocol stands beside them."""
+
+    protocol: str
+    k: int
+    ndcg: float
+    recall: float
+    users: int
+
+    def __str__(self) -> str:
+        return (
+            f"NDCG@{self.k} {self.ndcg:.4f}, recall@{self.k} {self.recall:.4f} "
+            f"({self.protocol}; {self.users} users; not for release)"
+        )
+
+
+class RankingProtocol(Protocol):
+    """What is ranked, and what counts."""
+
+    @property
+    def name(self) -> str: ...
+
+    def lists(
+        self, split: Split, users: NDArray[np.int64], scores: Matrix
+    ) -> tuple[Matrix, Matrix]:
+        """Gains and scores of the candidates of some users, shape (users, candidates)."""
+
+
+@dataclass(frozen=True)
+class FullRanking:
+    """Every item that a user has not touched is ranked; all held-out ones count alike."""
+
+    name: str = "full ranking"
+
+    def lists(
+        self, split: Split, users: NDArray[np.int64], scores: Matrix
+    ) -> tuple[Matrix, Matrix]:
+        gains = split.held_out.matrix[users].toarray()
+        touched = split.given.matrix[users].toarray() > 0
+        return gains, np.where(touched, _below(scores), scores)
+
+
+FULL_RANKING: Final = FullRanking()
+
+
+@dataclass(frozen=True)
+class SampledNegatives:
+    """One held-out item of each user among 99 that she never touched; far easier."""
+
+    seed: int
+    negatives: int = 99
+
+    @property
+    def name(self) -> str:
+        return f"{self.negatives} sampled negatives"
+
+    def lists(
+        self, split: Split, users: NDArray[np.int64], scores: Matrix
+    ) -> tuple[Matrix, Matrix]:
+        gains = np.zeros((len(users), self.negatives + 1))
+        found = np.empty_like(gains)
+        for row, user in enumerate(users):
+            draw = np.random.default_rng([self.seed, int(user)])
+            held = split.held_out.history_at(user)
+            untouched = np.ones(scores.shape[1], dtype=np.bool_)
+            untouched[held] = untouched[split.given.history_at(user)] = False
+            left = np.flatnonzero(untouched)
+            others = draw.choice(left, self.negatives, replace=len(left) < self.negatives)
+            # Shuffled: ties must not favour the item that counts.
+            candidates = np.concatenate([[draw.choice(held)], others])
+            place = draw.permutation(len(candidates))
+            gains[row], found[row] = place == 0, scores[row, candidates[place]]
+        return gains, found
+
+
+@dataclass(frozen=True)
+class RatedOnly:
+    """Only what a user has rated and was held out is ranked, with gains 2^rating − 1.
+
+    Nothing else competes: even a random order does well.
+    """
+
+    name: str = "rated items only"
+
+    def lists(
+        self, split: Split, users: NDArray[np.int64], scores: Matrix
+    ) -> tuple[Matrix, Matrix]:
+        held = split.held_out
+        gains, found = np.zeros_like(scores), np.tile(_below(scores), (1, scores.shape[1]))
+        rows = {int(user): row for row, user in enumerate(users)}
+        chosen = np.isin(held.user, users) & ~np.isnan(held.rating)
+        row = np.array([rows[user] for user in held.user[chosen].tolist()], dtype=np.int64)
+        item = held.item[chosen]
+        gains[row, item] = 2.0 ** held.rating[chosen] - 1
+        found[row, item] = scores[row, item]
+        return gains, found
+
+
+def measure(
+    model: Recommender, split: Split, *, protocol: RankingProtocol = FULL_RANKING, k: int = 10
+) -> RankingQuality:
+    """Mean NDCG and recall over users of whom something is held out."""
+    users = np.unique(split.held_out.user)
+    if not len(users):
+        raise InvalidInput("nothing is held out: there is nothing to be judged by")
+    gained = recalled = 0.0
+    for start in range(0, len(users), _AT_A_TIME):
+        some = users[start : start + _AT_A_TIME]
+        gains, scores = protocol.lists(split, some, model.scores(split.given.matrix[some]))
+        gained += float(ndcg(gains, scores, k=k).sum())
+        recalled += float(recall(gains, scores, k=k).sum())
+    count = len(users)
+    return RankingQuality(protocol.name, k, gained / count, recalled / count, count)
+
+
+def _below(scores: Matrix) -> Matrix:
+    """For each user a score below all others."""
+    return np.asarray(scores.min(axis=1, keepdims=True) - 1.0)
