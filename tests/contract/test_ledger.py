@@ -25,6 +25,7 @@ from voile.ledger import (
     PublicInput,
     Question,
     Settled,
+    WholeDataset,
     check_journal,
     forecast,
     how_many,
@@ -658,6 +659,15 @@ class TestReplay:
         books.open(unit=ProtectedUnit.EXPLAINED_ROW, relation=Relation.REPLACE_ONE)
         settle(books, question(about=about), b"one")
         assert settle(books, question(about=about), b"two").answer == b"two"
+
+    @pytest.mark.parametrize("unit", [ProtectedUnit.ROW, ProtectedUnit.USER])
+    def test_what_all_records_make_together_is_recognised_whoever_asks(
+        self, books: Books, unit: ProtectedUnit
+    ) -> None:
+        books.open(unit=unit, relation=Relation.REPLACE_ONE)
+        asked = question(about=WholeDataset(b"popularity of items"))
+        settle(books, asked, b"one")
+        assert settle(books, asked, b"two", caller="grace").answer == b"one"
 
     def test_a_record_of_another_version_is_not_of_this_account(self, books: Books) -> None:
         books.open()

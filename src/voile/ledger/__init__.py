@@ -5,7 +5,7 @@ A tour, by what you want to do:
 - promise something: `Opening` with a filter (`Adaptive`) or a complete list (`Planned`), below a
   parent that is `Children.SEQUENTIAL` or `Children.PARALLEL`; `Ledger.open`, `Ledger.renew`
 - spend it: `Charge`, `Ledger.charge`; with the answer and its replay, `Ledger.settle`
-- recognise a question: `Question`, `NamedRecord`, `PublicInput`, `ReplayKey`
+- recognise a question: `Question`, `NamedRecord`, `PublicInput`, `WholeDataset`, `ReplayKey`
 - look ahead: `remaining`, `would_cost`, `how_many`, `forecast`; for accounts that are opened when
   they are first charged (`like_parent`), `check_fits`
 - see it: `budget_report`, `watch` (custodian only)
@@ -46,7 +46,15 @@ from voile.ledger.reading import (
     would_cost,
 )
 from voile.ledger.recomputing import check_journal
-from voile.ledger.replay import About, Asked, NamedRecord, PublicInput, Question, ReplayKey
+from voile.ledger.replay import (
+    About,
+    Asked,
+    NamedRecord,
+    PublicInput,
+    Question,
+    ReplayKey,
+    WholeDataset,
+)
 from voile.ledger.report import BudgetReport, budget_report
 from voile.ledger.tables import PART
 from voile.ledger.tree import AccountNode, share_of
@@ -82,6 +90,7 @@ __all__ = [
     "RowPart",
     "Settled",
     "Spending",
+    "WholeDataset",
     "WouldCost",
     "budget_report",
     "check_fits",

@@ -7,7 +7,8 @@ Whether a charge occurred is visible (budgets are public), so it must not depend
 value. For the units "explained row" and "user" a question therefore names its record by identifier
 and data set version, never by values, and is recognised only for the caller who asked it: two
 people with equal features get independent noise, each charged. Without an identifier nothing is
-recognised.
+recognised. What is made from all records together (`WholeDataset`) is asked about by public facts
+alone, and recognised under every unit.
 """
 
 from __future__ import annotations
@@ -59,6 +60,15 @@ class PublicInput:
     name of a population."""
 
     content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class WholeDataset(PublicInput):
+    """All records of a data set together: the name of what is made from them, and public facts.
+
+    It speaks of no single record and holds no value of one, so it is recognised whatever one record
+    of the account is, and whoever asks.
+    """
 
 
 About: TypeAlias = NamedRecord | PublicInput | None
@@ -152,7 +162,7 @@ class ReplayKey:
                 f"the question is to {question.account!r}, the account is {account.name!r}"
             )
         about = question.about
-        personal = account.protected.unit in _ABOUT_A_PERSON
+        personal = account.protected.unit in _ABOUT_A_PERSON and not isinstance(about, WholeDataset)
         if isinstance(about, NamedRecord) and about.dataset != account.protected.dataset:
             raise InvalidInput(
                 f"the record is of {about.dataset!r}, the account of {account.protected.dataset!r}"

@@ -18,6 +18,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
 
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
@@ -28,6 +30,7 @@ from voile.recommenders.denoising import Matrix
 from voile.recommenders.interactions import History
 from voile.recommenders.models import LinearRecommender, Recommender, best
 from voile.release import Origin, PostProcessed, trained_privately
+from voile.release.feature_clusters import CLUSTERS
 
 RECOMMENDED: Final = 10
 TO_HERSELF: Final = (
@@ -144,6 +147,28 @@ def grouped_shares(
     joined = np.zeros((len(labels), len(players)))
     joined[np.arange(len(labels)), [place[team.get(label, label)] for label in labels]] = 1.0
     return players, shares @ joined
+
+
+def label_clusters(catalogue: Catalogue, kind: str, count: int = CLUSTERS) -> Groups:
+    """Labels that often stand on the same items, in at most `count` groups; from public facts.
+
+    Joined by average linkage on one minus the cosine of their items.
+    """
+    labels, there = catalogue.labels(kind), catalogue.shares(kind).T > 0
+    if len(labels) <= count:
+        return {}
+    lengths = np.sqrt(np.maximum(there.sum(axis=1), 1))
+    common = there.astype(np.float64) @ there.T
+    distance = 1 - common / np.outer(lengths, lengths)
+    np.fill_diagonal(distance, 0.0)
+    numbers = fcluster(
+        linkage(squareform(distance, checks=False), "average"), count, criterion="maxclust"
+    )
+    members = [
+        tuple(label for label, at in zip(labels, numbers, strict=True) if at == number)
+        for number in dict.fromkeys(numbers)
+    ]
+    return {" + ".join(group): group for group in members}
 
 
 def recommended(model: Recommender, history: History, count: int) -> NDArray[np.int64]:

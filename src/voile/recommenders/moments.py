@@ -154,10 +154,10 @@ class PrivatePopularity(_MomentsRelease):
 
     @property
     def codec(self) -> Codec[ItemPopularity]:
-        return Codec(lambda made: _packed(made.values), self._unpack)
+        return Codec(lambda made: packed(made.values), self._unpack)
 
     def _unpack(self, content: bytes) -> ItemPopularity:
-        return ItemPopularity(_array(content, self.noise.shape), event=self.cost(1))
+        return ItemPopularity(unpacked(content, self.noise.shape), event=self.cost(1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +193,8 @@ class PrivateGram(_MomentsRelease):
     @property
     def settings(self) -> dict[str, object]:
         head = hashlib.sha256(np.ascontiguousarray(self.head, dtype="<i8").tobytes()).hexdigest()
-        return {**super().settings, "head": head}
+        # A new popularity asks for a new Gram matrix, even if it should choose the same head.
+        return {**super().settings, "head": head, "chosen by": self.chosen.charge}
 
     def draw(self, rows: Any = None) -> ItemGram:  # noqa: ARG002
         exact = gram(unit_rows(self.interactions.matrix[:, self.head], bits=self.bits))
@@ -205,11 +206,11 @@ class PrivateGram(_MomentsRelease):
     @property
     def codec(self) -> Codec[ItemGram]:
         """The matrix as it is: unfolding rounds, and what is given again is the same to the bit."""
-        return Codec(lambda made: _packed(made.matrix), self._unpack)
+        return Codec(lambda made: packed(made.matrix), self._unpack)
 
     def _unpack(self, content: bytes) -> ItemGram:
         size = self.budget.head
-        return ItemGram(_array(content, (size, size)), event=self.cost(1))
+        return ItemGram(unpacked(content, (size, size)), event=self.cost(1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,13 +310,15 @@ _MEASURED: Final = tuple(
 """
 
 
-def _packed(array: NDArray[np.float64]) -> bytes:
+def packed(array: NDArray[np.float64]) -> bytes:
+    """As released moments are kept."""
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, array, allow_pickle=False)
     return buffer.getvalue()
 
 
-def _array(content: bytes, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def unpacked(content: bytes, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """The inverse of `packed`, for an array of this shape; anything else is `UnreadableFile`."""
     with damaged(STORED):
         buffer = io.BytesIO(content)
         array: NDArray[np.float64] = np.lib.format.read_array(buffer, allow_pickle=False)

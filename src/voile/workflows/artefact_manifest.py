@@ -105,7 +105,7 @@ def write_manifest(
     folder: Path, name: str, settings: Mapping[str, Any], listed: frozenset[str]
 ) -> None:
     """Write the manifest over these files; last, because it is what makes an artefact."""
-    files = {file: _digest(folder / file) for file in sorted(listed)}
+    files = {file: file_digest(folder / file) for file in sorted(listed)}
     head = {"format": FORMAT, "version": VERSION, "name": name, "settings": settings}
     write_json(folder / MANIFEST, {**head, "files": files})
 
@@ -142,23 +142,25 @@ def files_of_logs(parties: Mapping[str, str]) -> frozenset[str]:
     return frozenset(f"{place}/{file}" for place in parties.values() for file in FILES_OF_A_LOG)
 
 
-def check_files(folder: Path, files: Mapping[str, str], expected: frozenset[str]) -> None:
+def check_files(
+    folder: Path, files: Mapping[str, str], expected: frozenset[str], manifest: str = MANIFEST
+) -> None:
     """`UnreadableFile` unless exactly these are listed; `VerificationFailed` if one changed."""
     if set(files) != expected:
         lost, foreign = sorted(expected - set(files)), sorted(set(files) - expected)
         raise UnreadableFile(
-            f"{folder / MANIFEST}: lists other files than an artefact has: missing {lost!r:.200}, "
+            f"{folder / manifest}: lists other files than an artefact has: missing {lost!r:.200}, "
             f"unknown {foreign!r:.200}"
         )
     home = folder.resolve()
     for name, digest in files.items():
         if (folder / name).resolve() != home / name:
             raise UnreadableFile(f"{folder / name}: a link, expected the file itself")
-        if not (folder / name).is_file() or _digest(folder / name) != digest:
+        if not (folder / name).is_file() or file_digest(folder / name) != digest:
             raise VerificationFailed(f"{folder / name}: changed or lost since it was written")
 
 
-def _digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
     return hashlib.sha256(read_file(path)).hexdigest()
 
 

@@ -24,7 +24,7 @@ from voile.core.guarantee import Relation
 from voile.core.row_note import Note, note_to_plain
 from voile.core.schema import is_table
 from voile.core.schema.cells import raw_column
-from voile.ledger import About, PublicInput, Question
+from voile.ledger import About, PublicInput, Question, WholeDataset
 from voile.release import ReleaseIdentity
 
 Identifier: TypeAlias = str | int | float | None
@@ -87,18 +87,18 @@ def about_public(rows: Any, notes: Sequence[Note] = ()) -> PublicInput:
     return PublicInput(rows_digest(rows) + said)
 
 
-def about_artefact(name: str, dataset: str) -> PublicInput:
+def about_artefact(name: str, dataset: str) -> WholeDataset:
     """What is made once from a data set: its name."""
-    return PublicInput(f"{name} of {dataset}".encode())
+    return WholeDataset(f"{name} of {dataset}".encode())
 
 
 Size: TypeAlias = int | list[tuple[str, int]] | None
 """How many records there are, in all or in each part; None where that is private."""
 
 
-def about_population(name: str, size: Size) -> PublicInput:
+def about_population(name: str, size: Size) -> WholeDataset:
     """A population: its name, and its size if that is public."""
-    return PublicInput(json.dumps(["population", name, size]).encode())
+    return WholeDataset(json.dumps(["population", name, size]).encode())
 
 
 def public_size(records: Any, relation: Relation) -> Size:

@@ -1,0 +1,297 @@
+"""`voile recommend`: learn the item side once, then recommend and explain for ever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from voile.cli.explain_output import leave, print_explained, print_preview
+from voile.cli.options import CallerOption
+from voile.cli.output import JsonOption, print_facts
+from voile.cli.rounds import steps_line
+
+if TYPE_CHECKING:
+    from voile.workflows.custody import Place
+    from voile.workflows.explain.outputs import Outputs
+    from voile.workflows.recommend import RecommendationSpec
+
+TRAIN_EPILOG = """\
+Examples:
+
+  voile budget open log.db users --unit user --dataset "shop 2026" --epsilon 5 --delta 1e-6
+  --parallel
+
+  voile recommend train items.csv interactions.csv --account users --epsilon 2 --delta 1e-6
+  --output recommender --preview
+
+  voile recommend train items.csv interactions.csv --account users --epsilon 2 --delta 1e-6
+  --output recommender
+"""
+RECOMMEND_EPILOG = "Example: voile recommend recommend recommender interactions.csv --user 42"
+EXPLAIN_EPILOG = """\
+Examples:
+
+  voile recommend explain recommender interactions.csv --user 42 --page why.html   (for user 42)
+
+  voile recommend explain recommender interactions.csv --user 42 --by-what genre
+
+  voile recommend explain recommender interactions.csv --user 42 --to others --by-what genre
+  --top 2 --account users --epsilon 1
+
+  voile recommend explain recommender interactions.csv --to others --by-what genre
+  --account users --epsilon 0.5 --delta 1e-7   (importance over all users)
+"""
+
+app = typer.Typer(
+    help="Recommenders: the item side is paid for once, what a user sees about herself is free.",
+    no_args_is_help=True,
+)
+ModelArgument = Annotated[
+    Path, typer.Argument(metavar="RECOMMENDER", help="Folder that `voile recommend train` wrote.")
+]
+InteractionsArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="INTERACTIONS", help="Protected: user,item[,rating][,time] as CSV or Parquet."
+    ),
+]
+UserOption = Annotated[str, typer.Option("--user", help="Whom: an identifier of INTERACTIONS.")]
+CountOption = Annotated[int, typer.Option("--count", min=1, help="How many recommendations.")]
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="DATABASE",
+        help="With ledger and log: a file or a URL; log.db of this folder if not given. Keys and "
+        "policy lie beside it, or for a URL in this folder, if not given.",
+    ),
+]
+ReplayKeyOption = Annotated[
+    Path | None, typer.Option("--replay-key", metavar="FILE", help="Key of questions.")
+]
+KeyOption = Annotated[
+    Path | None, typer.Option("--key", metavar="FILE", help="The log's signing key.")
+]
+PolicyOption = Annotated[
+    Path | None, typer.Option("--policy", metavar="FILE", help="Whom to trust when checking.")
+]
+SavedOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", metavar="FILE", help="Save as .voile, .parquet or .json; receipt too."
+    ),
+]
+ReceiptOption = Annotated[
+    Path | None, typer.Option("--receipt", metavar="FILE", help="Where the receipt goes instead.")
+]
+
+
+@app.command("train", epilog=TRAIN_EPILOG)
+def train(
+    catalogue: Annotated[
+        Path,
+        typer.Argument(
+            help="Public: item[,title] and a column for each kind of labels (genre: Drama|War)."
+        ),
+    ],
+    interactions: InteractionsArgument,
+    account: Annotated[str, typer.Option(help="Who pays: an account over users.")],
+    epsilon: Annotated[float, typer.Option(help="Of both releases together.")],
+    delta: Annotated[float, typer.Option(help="Of both releases together.")],
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Where the recommender goes.")],
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Pay for new moments, even if there are some.")
+    ] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Say what it would cost and be like; charge nothing.")
+    ] = False,
+    by: CallerOption = "custodian",
+    database: DatabaseOption = None,
+    replay_key: ReplayKeyOption = None,
+    key: KeyOption = None,
+    policy: PolicyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Learn from INTERACTIONS how items of CATALOGUE go together, with user-level privacy.
+
+    Two releases are charged: popularity, and the Gram matrix of the popular items. A run that was
+    broken off between them is continued by the same command, and pays for nothing twice.
+    """
+    from voile.recommenders import read_catalogue, read_interactions
+    from voile.workflows.custody import open_custody_at
+    from voile.workflows.explain import ReleaseService
+    from voile.workflows.recommend import (
+        TrainingTerms,
+        check_place,
+        preview_training,
+        save_recommender,
+    )
+    from voile.workflows.recommend import train as learn
+
+    check_place(output)
+    found = read_interactions(interactions, read_catalogue(catalogue, name=catalogue.stem))
+    terms = TrainingTerms(account=account, epsilon=epsilon, delta=delta, caller=by, fresh=fresh)
+    with open_custody_at(_place(database, replay_key, key, policy), signing=None) as custody:
+        service = ReleaseService(custody)
+        if preview:
+            print_preview(preview_training(service, found, terms), 1, as_json=as_json)
+            return
+        trained = save_recommender(learn(service, found, terms, progress=steps_line), output)
+        kept = custody.keep()
+    facts = {
+        "recommender": str(output),
+        "users": len(found),
+        "items": len(found.catalogue),
+        "head": len(trained.moments.head),
+        "charges": list(trained.charges),
+        "guarantee": trained.guarantee.to_dict() if as_json else str(trained.guarantee),
+        "checkpoint": str(kept),
+    }
+    print_facts(facts, as_json=as_json)
+
+
+@app.command("recommend", epilog=RECOMMEND_EPILOG)
+def recommend(
+    model: ModelArgument,
+    interactions: InteractionsArgument,
+    user: UserOption,
+    count: CountOption = 10,
+    by: CallerOption = "user",
+    output: SavedOption = None,
+    receipt: ReceiptOption = None,
+    database: DatabaseOption = None,
+    replay_key: ReplayKeyOption = None,
+    key: KeyOption = None,
+    policy: PolicyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Recommend items to a user from her own history: free, on record, for her alone."""
+    from voile.workflows.explain.outputs import Outputs
+    from voile.workflows.recommend import SCORES, RecommendationSpec
+
+    spec = RecommendationSpec(caller=by, user=user, by=SCORES, count=count)
+    place = _place(database, replay_key, key, policy)
+    _answer(model, interactions, spec, place, Outputs(output, receipt), as_json=as_json)
+
+
+@app.command("explain", epilog=EXPLAIN_EPILOG)
+def explain(
+    model: ModelArgument,
+    interactions: InteractionsArgument,
+    user: Annotated[
+        str | None, typer.Option("--user", help="Whom; all users together if not given.")
+    ] = None,
+    to: Annotated[str, typer.Option(help="herself (free) or others (charged).")] = "herself",
+    by_what: Annotated[
+        str, typer.Option(help="items of her history, or a kind of labels: genre.")
+    ] = "items",
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Toward others: name this many labels only.")
+    ] = None,
+    account: Annotated[str | None, typer.Option(help="Toward others: who pays.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Toward others: of this release.")] = None,
+    delta: Annotated[
+        float, typer.Option(help="Toward others: of this release; none with --top.")
+    ] = 0.0,
+    level: Annotated[
+        str, typer.Option(help="Toward others: aggregate (groups of labels) or detailed.")
+    ] = "detailed",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Pay again for new noise.")] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Say what it would cost and be like; charge nothing.")
+    ] = False,
+    count: CountOption = 10,
+    by: CallerOption = "user",
+    output: SavedOption = None,
+    receipt: ReceiptOption = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A page for the user herself (.html).")
+    ] = None,
+    database: DatabaseOption = None,
+    replay_key: ReplayKeyOption = None,
+    key: KeyOption = None,
+    policy: PolicyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say why: to the user herself at no cost, to others charged to her account.
+
+    Toward others, items of a history are refused, because they are the history.
+    """
+    from voile.core.errors import InvalidInput
+    from voile.workflows.explain.outputs import Outputs
+    from voile.workflows.recommend import RecommendationSpec, Toward
+
+    spec = RecommendationSpec(
+        caller=by,
+        user=user,
+        toward=to,  # type: ignore[arg-type]
+        by=by_what,
+        count=count,
+        top=top,
+        account=account,
+        epsilon=epsilon,
+        delta=delta,
+        level=level,  # type: ignore[arg-type]
+        fresh=fresh,
+    )
+    if page is not None and (spec.toward is Toward.OTHERS or page.suffix != ".html"):
+        raise InvalidInput("--page writes an .html file for the user herself, and for nobody else")
+    place = _place(database, replay_key, key, policy)
+    _answer(
+        model,
+        interactions,
+        spec,
+        place,
+        Outputs(output, receipt),
+        as_json=as_json,
+        only_preview=preview,
+        page=page,
+    )
+
+
+def _answer(
+    model: Path,
+    interactions: str,
+    spec: RecommendationSpec,
+    place: Place,
+    outputs: Outputs,
+    *,
+    as_json: bool,
+    only_preview: bool = False,
+    page: Path | None = None,
+) -> None:
+    """Check, compute, charge and record; then write and print."""
+    from voile.recommenders import read_interactions
+    from voile.workflows.custody import open_custody_at
+    from voile.workflows.explain import ReleaseService
+    from voile.workflows.output_check import check_outputs, files_of
+    from voile.workflows.recommend import answer, load_recommender, preview, write_page
+
+    outputs.check([*files_of(place), *([] if interactions == "-" else [Path(interactions)])])
+    check_outputs([] if page is None else [page], files_of(place))
+    trained = load_recommender(model)
+    found = read_interactions(interactions, trained.catalogue)
+    with open_custody_at(place, signing=None) as custody:
+        outputs.check_signing(custody.keeper)
+        service = ReleaseService(custody)
+        if only_preview:
+            print_preview(preview(service, trained, found, spec), 1, as_json=as_json)
+            return
+        explained = answer(service, trained, found, spec)
+        kept = custody.keep()
+        written = outputs.write(service, explained, signed=custody.covers(max(explained.records)))
+    if page is not None:
+        write_page(explained.explanation, page)
+    print_explained(explained, spec.top, written, kept, place.policy, as_json=as_json)
+    leave(written, kept, as_json=as_json)
+
+
+def _place(
+    database: str | None, replay_key: Path | None, key: Path | None, policy: Path | None
+) -> Place:
+    from voile.workflows.custody import check_named, usual_place
+
+    check_named(key, policy)
+    return usual_place(database=database, signing_key=key, policy=policy, replay_key=replay_key)

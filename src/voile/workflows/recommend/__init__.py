@@ -1,0 +1,43 @@
+"""Recommenders that are paid for once, from interactions to the page that a user sees.
+
+- learn the item side, charged and on record: `train`, before it `preview_training`
+- keep it: `save_recommender`, `load_recommender` give a `TrainedRecommender`
+- ask it something: a `RecommendationSpec` says what, about whom and toward whom; `answer` gives it
+  to the user herself for free and to others charged, on record; before it `preview`
+- show it: `write_page`
+"""
+
+from voile.workflows.recommend.artefact import (
+    TrainedRecommender,
+    check_place,
+    load_recommender,
+    save_recommender,
+)
+from voile.workflows.recommend.asking import answer, preview
+from voile.workflows.recommend.page import write_page
+from voile.workflows.recommend.specification import (
+    ITEMS,
+    SCORES,
+    ProfileLevel,
+    RecommendationSpec,
+    Toward,
+)
+from voile.workflows.recommend.training import TrainingTerms, preview_training, train
+
+__all__ = [
+    "ITEMS",
+    "SCORES",
+    "ProfileLevel",
+    "RecommendationSpec",
+    "Toward",
+    "TrainedRecommender",
+    "TrainingTerms",
+    "answer",
+    "check_place",
+    "load_recommender",
+    "preview",
+    "preview_training",
+    "save_recommender",
+    "train",
+    "write_page",
+]

@@ -1,0 +1,207 @@
+"""A trained recommender as a folder: what may be shown, and nothing of a single user.
+
+    recommender.json        format, version, budget, charges, guarantee, digest of every other file
+    catalogue.json          items and their public features
+    popularity.npy          with its noise, as the ledger keeps it
+    gram.npy                likewise; absent where popularity got the whole budget
+
+Models are made from the moments when it is opened. The manifest is written last.
+
+Compatibility promise: a recommender of version n is read by every later voile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from voile.core.atomic_file import check_output, check_output_folder, replace_file
+from voile.core.errors import InvalidInput, UnreadableFile
+from voile.core.guarantee import Guarantee, Relation
+from voile.core.input_file import damaged, read_file, read_json
+from voile.recommenders import (
+    Catalogue,
+    ItemGram,
+    ItemMoments,
+    ItemPopularity,
+    LinearRecommender,
+    MomentsBudget,
+    Recommender,
+    recommender_from,
+)
+from voile.recommenders.moments import packed, unpacked
+from voile.workflows.artefact_manifest import check_files, file_digest, write_json
+
+FORMAT: Final = "voile recommender"
+VERSION: Final = 1
+MANIFEST: Final = "recommender.json"
+CATALOGUE: Final = "catalogue.json"
+POPULARITY: Final = "popularity.npy"
+GRAM: Final = "gram.npy"
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedRecommender:
+    """Moments that were paid for, and the model made from them."""
+
+    moments: ItemMoments
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self.moments.catalogue
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.moments.guarantee
+
+    @cached_property
+    def model(self) -> Recommender:
+        return recommender_from(self.moments)
+
+    @property
+    def linear(self) -> LinearRecommender:
+        """The model, where it has reasons; refused where everybody gets the same."""
+        if not isinstance(self.model, LinearRecommender):
+            raise InvalidInput(
+                "this recommender knows popularity alone: its budget was too small for more, so "
+                "there is nothing to explain about a single user"
+            )
+        return self.model
+
+    @property
+    def charges(self) -> tuple[str, ...]:
+        """The ledger's names for what paid for it."""
+        made = (self.moments.popularity, self.moments.gram)
+        return tuple(each.charge for each in made if each is not None and each.charge)
+
+    @cached_property
+    def arrays(self) -> dict[str, bytes]:
+        """The moments by the name of their file, as the ledger keeps them."""
+        moments, found = self.moments, {POPULARITY: packed(self.moments.popularity.values)}
+        return found if moments.gram is None else found | {GRAM: packed(moments.gram.matrix)}
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the moments and the catalogue."""
+        parts = [self.catalogue.digest.encode(), *self.arrays.values()]
+        return hashlib.sha256(b"\n".join(parts)).hexdigest()
+
+
+def check_place(folder: Path) -> None:
+    """Refuse a place where nothing could be written, before anything is charged for it."""
+    check_output_folder(folder)
+    for name in (MANIFEST, CATALOGUE, POPULARITY, GRAM) if folder.exists() else ():
+        check_output(folder / name)
+
+
+def save_recommender(moments: ItemMoments, folder: Path) -> TrainedRecommender:
+    """Write it; durable when this returns."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MANIFEST).unlink(missing_ok=True)
+    trained = TrainedRecommender(moments)
+    _write_catalogue(moments.catalogue, folder / CATALOGUE)
+    for name, content in trained.arrays.items():
+        replace_file(folder / name, content)
+    budget = moments.budget
+    write_json(
+        folder / MANIFEST,
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "budget": {
+                "users": budget.users,
+                "items": budget.items,
+                "relation": str(budget.relation),
+                "mu": budget.mu,
+            },
+            "charges": list(trained.charges),
+            "guarantee": moments.guarantee.to_dict(),
+            "files": {name: file_digest(folder / name) for name in _files(budget)},
+        },
+    )
+    return trained
+
+
+def load_recommender(folder: Path) -> TrainedRecommender:
+    """Open one; `VerificationFailed` if a file is not what the manifest says.
+
+    The manifest is not signed: it finds damage, not an adversary. What is said about users to
+    others is compared with the ledger that paid (`asking`).
+    """
+    head = _manifest(folder)
+    with damaged(folder / MANIFEST):
+        files, stated = dict(head["files"]), dict(head["budget"])
+    with damaged(folder / MANIFEST):
+        budget = MomentsBudget(
+            users=stated["users"],
+            items=stated["items"],
+            relation=Relation(stated["relation"]),
+            mu=stated["mu"],
+        )
+        charges = tuple(map(str, head["charges"]))
+        promise = Guarantee.from_dict(head["guarantee"])
+    check_files(folder, files, frozenset(_files(budget)), MANIFEST)
+    catalogue = _read_catalogue(folder / CATALOGUE)
+    with damaged(folder / MANIFEST):
+        if len(catalogue) != budget.items or len(charges) != len(files) - 1:
+            raise ValueError(f"expected {budget.items} items and {len(files) - 1} charges")
+        popularity, gram = _read_moments(folder, budget, charges)
+        return TrainedRecommender(ItemMoments(catalogue, budget, popularity, gram, promise))
+
+
+def _files(budget: MomentsBudget) -> list[str]:
+    """What a recommender of this budget consists of, but the manifest."""
+    return [CATALOGUE, POPULARITY, *([] if budget.popularity_only else [GRAM])]
+
+
+def _read_moments(
+    folder: Path, budget: MomentsBudget, charges: tuple[str, ...]
+) -> tuple[ItemPopularity, ItemGram | None]:
+    noise = budget.popularity_noise
+    values = unpacked(read_file(folder / POPULARITY), noise.shape)
+    popularity = ItemPopularity(values, event=noise.event(), charge=charges[0])
+    if budget.popularity_only:
+        return popularity, None
+    matrix = unpacked(read_file(folder / GRAM), (budget.head, budget.head))
+    return popularity, ItemGram(matrix, event=budget.gram_noise.event(), charge=charges[1])
+
+
+def _manifest(folder: Path) -> Mapping[str, Any]:
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise UnreadableFile(f"{folder}: no recommender ({MANIFEST} is missing)")
+    head = read_json(path)
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise UnreadableFile(f"{path}: not the manifest of a recommender")
+    if head.get("version") != VERSION:
+        raise UnreadableFile(
+            f"{path}: a recommender of version {head.get('version')!r:.20}, this voile reads "
+            f"{VERSION}; update voile"
+        )
+    return head
+
+
+def _write_catalogue(catalogue: Catalogue, path: Path) -> None:
+    content = {
+        "name": catalogue.name,
+        "items": catalogue.items,
+        "titles": catalogue.titles,
+        "kinds": dict(catalogue.kinds),
+    }
+    replace_file(path, (json.dumps(content, ensure_ascii=False) + "\n").encode())
+
+
+def _read_catalogue(path: Path) -> Catalogue:
+    content = read_json(path)
+    with damaged(path):
+        kinds = {
+            str(kind): tuple(tuple(map(str, labels)) for labels in column)
+            for kind, column in content["kinds"].items()
+        }
+        items, titles = (tuple(map(str, content[name])) for name in ("items", "titles"))
+        return Catalogue(str(content["name"]), items, kinds, titles)

@@ -1,0 +1,89 @@
+"""`voile recommend`, as people type it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.recommenders.examples import catalogue, table
+
+from voile import cli
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    monkeypatch.chdir(tmp_path)
+    items = catalogue()
+    lines = ["item,title,genre"] + [
+        f"{item},{title},{'|'.join(genres)}"
+        for item, title, genres in zip(items.items, items.titles, items.kinds["genre"], strict=True)
+    ]
+    Path("items.csv").write_text("\n".join(lines) + "\n")
+    columns = table(800)
+    pairs = zip(columns["user"].tolist(), columns["item"].tolist(), strict=True)
+    Path("lines.csv").write_text("user,item\n" + "".join(f"{u},{i}\n" for u, i in pairs))
+
+    def call(*arguments: str, code: int = 0) -> Any:
+        with pytest.raises(SystemExit) as left:
+            cli.main([*arguments, "--json"])
+        said = capsys.readouterr()
+        assert left.value.code == code, said
+        return json.loads(said.out)
+
+    call("audit", "init", "log.db", "--origin", "example.org/shop")
+    budget = ("--dataset", "shop 2026", "--epsilon", "6", "--delta", "1e-6", "--parallel")
+    call("budget", "open", "log.db", "users", "--unit", "user", *budget)
+    return call
+
+
+TRAIN = ("recommend", "train", "items.csv", "lines.csv", "--account", "users")
+PRICE = ("--epsilon", "3", "--delta", "1e-6", "--output", "made")
+EXPLAIN = ("recommend", "explain", "made", "lines.csv")
+
+
+def test_from_interactions_to_a_page(run: Any) -> None:
+    shown = run(*TRAIN, *PRICE, "--preview")
+    assert "Composed" in shown["event"]
+    assert not Path("made").exists()
+    trained = run(*TRAIN, *PRICE)
+    assert trained["charges"] == ["users#1", "users#2"]
+    assert trained["users"] == 800
+    assert run(*TRAIN, *PRICE)["charges"] == ["users#1", "users#2"]
+    best = run("recommend", "recommend", "made", "lines.csv", "--user", "7", "--count", "3")
+    assert len(best["output_names"]) == 3
+    assert best["charges"] == []
+    why = run(*EXPLAIN, "--user", "7", "--page", "why.html", "--output", "why.voile")
+    assert why["charges"] == []
+    assert "Recommended to you" in Path("why.html").read_text()
+    answer = ("--answer", "why.voile", "--policy", "audit-policy.toml")
+    assert run("audit", "verify", why["written"]["receipts"][0], *answer)["verified"]
+    paid = ("--to", "others", "--by-what", "genre", "--account", "users", "--epsilon", "0.5")
+    named = run(*EXPLAIN, "--user", "7", "--top", "1", *paid)
+    assert len(named["charges"]) == 1
+    assert len(named["top"][0]) == 1
+    over_all = run(*EXPLAIN, *paid, "--delta", "1e-7")
+    assert over_all["feature_names"] == ["Comedy", "Drama", "War", "no genre"]
+    told = run(*EXPLAIN, "--user", "7", "--preview", *paid, "--delta", "1e-7")
+    assert any("PAAS" in each for each in told["remarks"])
+    assert run("budget", "verify", "log.db")["verified"]
+
+
+def test_refusals_have_their_exit_codes(run: Any) -> None:
+    run(*TRAIN, *PRICE)
+    paid = ("--account", "users", "--epsilon", "1")
+    refused = run(*EXPLAIN, "--user", "7", "--to", "others", *paid, code=3)
+    assert "names her history" in refused["error"]["message"]
+    slip = run(*EXPLAIN, "--user", "7", "--to", "everybody", code=2)
+    assert "toward must be one of" in slip["error"]["message"]
+    slip = run(*EXPLAIN, "--user", "7", "--page", "why.txt", code=2)
+    assert "--page writes" in slip["error"]["message"]
+    dear = ("--epsilon", "9", "--delta", "1e-6", "--output", "dear")
+    assert run(*TRAIN, *dear, code=3)["error"]["kind"] == "BudgetExceeded"
+    assert not Path("dear").exists()
+    run("recommend", "recommend", "nothing", "lines.csv", "--user", "7", code=2)
+    slip = run(*EXPLAIN, "--user", "7", "--output", "lines.csv", code=2)
+    assert "lines.csv" in slip["error"]["message"]

@@ -1,0 +1,252 @@
+"""What a recommender is asked: free toward the user herself, charged or refused toward others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.unit.recommenders.examples import DELTA, shop
+from tests.unit.workflows.recommend.test_training import TERMS, opened
+
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused
+from voile.core.guarantee import Adversary
+from voile.recommenders.explaining import label_clusters
+from voile.workflows.custody import open_custody
+from voile.workflows.explain import ReleaseService
+from voile.workflows.recommend import (
+    SCORES,
+    ProfileLevel,
+    RecommendationSpec,
+    Toward,
+    TrainedRecommender,
+    answer,
+    preview,
+    train,
+    write_page,
+)
+
+SHOP = shop(800)
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[ReleaseService]:
+    with open_custody(tmp_path / "shop", "example.org/shop", signing=None) as custody:
+        opened(custody, 6.0)
+        yield ReleaseService(custody)
+
+
+@pytest.fixture
+def trained(service: ReleaseService) -> TrainedRecommender:
+    return TrainedRecommender(train(service, SHOP, TERMS))
+
+
+def herself(**changes: Any) -> RecommendationSpec:
+    return RecommendationSpec(**({"caller": "user 5", "user": "5"} | changes))
+
+
+def others(**changes: Any) -> RecommendationSpec:
+    given: dict[str, Any] = {
+        "caller": "a friend",
+        "user": "5",
+        "toward": Toward.OTHERS,
+        "by": "genre",
+        "account": "users",
+        "epsilon": 0.5,
+        "top": 1,
+    }
+    return RecommendationSpec(**(given | changes))
+
+
+def test_what_a_user_sees_costs_nothing_and_is_on_record(
+    service: ReleaseService, trained: TrainedRecommender
+) -> None:
+    before = service.custody.storage.read_snapshot(
+        lambda t: service.custody.ledger.node(t, "users").balance
+    )
+    for spec in (herself(by=SCORES), herself(), herself(by="genre")):
+        found = answer(service, trained, SHOP, spec)
+        assert found.charges == ()
+        (promise,) = found.explanation.guarantees
+        assert promise.against == (Adversary.PUBLIC, Adversary.OTHER_USERS)
+    after = service.custody.storage.read_snapshot(
+        lambda t: service.custody.ledger.node(t, "users").balance
+    )
+    assert before == after
+    service.custody.publish()
+    assert service.receipts(found)[0].record
+    assert service.verify().verified
+
+
+def test_items_add_up_to_the_scores(service: ReleaseService, trained: TrainedRecommender) -> None:
+    scores, items, genres = (
+        answer(service, trained, SHOP, herself(by=by)).explanation
+        for by in (SCORES, "items", "genre")
+    )
+    assert scores.output_names == items.output_names == genres.output_names
+    assert np.allclose(items.values.sum(axis=1), scores.values[:, 0])
+    assert np.allclose(genres.values.sum(axis=1), scores.values[:, 0])
+
+
+def test_a_stranger_is_recommended_what_is_popular(
+    service: ReleaseService, trained: TrainedRecommender
+) -> None:
+    found = answer(service, trained, SHOP, herself(user="nobody", by=SCORES)).explanation
+    best = np.argsort(-trained.linear.popularity, kind="stable")[:10]
+    assert found.output_names == tuple(trained.catalogue.names[place] for place in best)
+
+
+def test_toward_others_each_user_pays_for_herself(
+    service: ReleaseService, trained: TrainedRecommender
+) -> None:
+    one = answer(service, trained, SHOP, others())
+    again = answer(service, trained, SHOP, others(user=" 5.0 "))
+    two = answer(service, trained, SHOP, others(user="6"))
+    assert not one.replayed
+    assert again.replayed
+    assert np.array_equal(one.explanation.values, again.explanation.values)
+    assert not two.replayed
+    ledger = service.custody.ledger
+    children = service.custody.storage.read_snapshot(lambda t: ledger.children(t, "users"))
+    assert len(children) == 2
+    promise = one.explanation.guarantees[0]
+    assert promise.epsilon == pytest.approx(0.5 + trained.guarantee.epsilon)
+    service.custody.publish()
+    assert service.verify().verified
+
+
+def test_a_user_can_be_told_about_only_so_often(
+    service: ReleaseService, trained: TrainedRecommender
+) -> None:
+    def again_and_again() -> None:
+        for _ in range(50):
+            answer(service, trained, SHOP, others(fresh=True))
+
+    with pytest.raises(BudgetExceeded):
+        again_and_again()
+    answer(service, trained, SHOP, others(user="6"))  # another user has not paid for that
+
+
+def test_importance_over_all_users_is_charged_to_the_account(
+    service: ReleaseService, trained: TrainedRecommender
+) -> None:
+    spec = others(user=None, top=None, delta=1e-7)
+    found = answer(service, trained, SHOP, spec)
+    assert found.explanation.feature_names == ("Comedy", "Drama", "War", "no genre")
+    assert answer(service, trained, SHOP, spec).replayed
+    assert len(found.charges) == 1
+
+
+def test_levels(service: ReleaseService, trained: TrainedRecommender) -> None:
+    noisy = others(top=None, delta=1e-7)
+    detailed = answer(service, trained, SHOP, noisy).explanation
+    assert detailed.shape[1] == 4
+    declared = {"serious": ("Drama", "War")}
+    summary = replace(noisy, level=ProfileLevel.SUMMARY, groups=declared)
+    assert answer(service, trained, SHOP, summary).explanation.shape[1] == 3
+    assert (
+        answer(
+            service, trained, SHOP, replace(noisy, level=ProfileLevel.AGGREGATE)
+        ).explanation.shape[1]
+        == 4
+    )  # four labels need no clusters
+    with pytest.raises(Refused, match="names her history"):
+        replace(noisy, level=ProfileLevel.GRANULAR)
+    text = str(preview(service, trained, SHOP, noisy))
+    assert "pure noise would reach a PAAS" in text
+
+
+def test_labels_that_stand_together_are_clustered() -> None:
+    catalogue = shop(3).catalogue
+    groups = label_clusters(catalogue, "genre", 2)
+    assert sorted(label for labels in groups.values() for label in labels) == [
+        "Comedy",
+        "Drama",
+        "War",
+        "no genre",
+    ]
+    assert len(groups) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"by": "items"}, Refused, "names her history"),
+        ({"by": SCORES}, Refused, "not told to others"),
+        ({"account": None}, InvalidInput, "which account pays"),
+        ({"epsilon": None}, InvalidInput, "which account pays"),
+        ({"delta": 1e-7}, InvalidInput, "leave out delta"),
+        ({"top": None}, InvalidInput, "needs a delta"),
+        ({"user": None}, InvalidInput, "named for one user"),
+        ({"level": "summary"}, InvalidInput, "groups of labels are declared"),
+        ({"level": "everything"}, InvalidInput, "level must be one of"),
+        ({"toward": "everybody"}, InvalidInput, "toward must be one of"),
+        ({"count": 0}, InvalidInput, "count"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(
+    changes: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        others(**changes)
+
+
+def test_nothing_is_paid_for_what_is_free() -> None:
+    for changes in ({"account": "users"}, {"epsilon": 1.0}, {"top": 1}, {"delta": 1e-6}):
+        with pytest.raises(InvalidInput, match="costs nothing"):
+            herself(**changes)
+    with pytest.raises(InvalidInput, match="who she is"):
+        herself(user=None)
+
+
+def test_moments_that_were_paid_elsewhere_are_refused(
+    service: ReleaseService, trained: TrainedRecommender, tmp_path: Path
+) -> None:
+    with open_custody(tmp_path / "other", "example.org/other", signing=None) as custody:
+        opened(custody, 6.0)
+        with pytest.raises(Refused, match="did not pay for the moments"):
+            answer(ReleaseService(custody), trained, SHOP, others())
+    opened(service.custody, 6.0, name="another", protected=replace_dataset("shop 2027"))
+    with pytest.raises(Refused, match="did not pay for the moments"):
+        answer(service, trained, SHOP, others(account="another"))
+    moments = trained.moments
+    changed = replace(moments.popularity, values=moments.popularity.values + 1)
+    forged = TrainedRecommender(replace(moments, popularity=changed))
+    with pytest.raises(Refused, match="did not pay for the moments"):
+        answer(service, forged, SHOP, others())
+
+
+def replace_dataset(dataset: str) -> Any:
+    from tests.unit.recommenders.examples import USER
+
+    return USER.in_dataset(dataset)
+
+
+def test_popularity_alone_has_no_reasons(tmp_path: Path) -> None:
+    small = shop(60)
+    with open_custody(tmp_path / "small", "example.org/small", signing=None) as custody:
+        opened(custody, 2.0)
+        service = ReleaseService(custody)
+        terms = replace(TERMS, epsilon=1.0, delta=DELTA)
+        trained = TrainedRecommender(train(service, small, terms))
+        assert answer(service, trained, small, herself(by=SCORES)).explanation.shape[2] == 10
+        with pytest.raises(InvalidInput, match="knows popularity alone"):
+            answer(service, trained, small, herself())
+
+
+def test_a_page_is_for_one_user_and_asks_nobody_else(
+    service: ReleaseService, trained: TrainedRecommender, tmp_path: Path
+) -> None:
+    explained = answer(service, trained, SHOP, herself()).explanation
+    odd = replace(
+        explained, output_names=("<script>alert(1)</script>", *explained.output_names[1:])
+    )
+    page = write_page(odd, tmp_path / "page.html").read_text()
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert "default-src 'none'" in page
+    assert "joint differential privacy" in page
+    assert explained.feature_names[0] in page or explained.feature_names[1] in page
