@@ -28,6 +28,7 @@ __all__ = [
     "gaussian_noise_multiplier",
     "laplace_noise_multiplier",
     "smallest_noise_in",
+    "smallest_noise_of",
 ]
 
 EventOf = Callable[[float], PrivacyEvent]
@@ -119,6 +120,19 @@ def smallest_noise_in(account: Filter, event_of: EventOf) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if account.fits(event_of(math.exp(middle))) else (middle, high)
     return math.exp(high)
+
+
+def smallest_noise_of(event_of: EventOf, *, epsilon: float, delta: float) -> float:
+    """The smallest noise multiplier whose event costs at most (epsilon, delta) as a fixed plan."""
+    check_target(epsilon, delta)
+
+    def excess(log_noise: float) -> float:
+        spent = PrivacyLoss().compose(event_of(math.exp(log_noise))).epsilon(delta)
+        return math.log(max(spent, 1e-12) / epsilon)
+
+    if excess(math.log(_MOST)) > 0:
+        raise InvalidInput("what does not depend on the noise costs more than this target already")
+    return _root_on_the_safe_side(excess, 0.0, math.log(_LEAST))
 
 
 def _first_guess(stages: Sequence[NoisyStage], epsilon: float, delta: float) -> float:

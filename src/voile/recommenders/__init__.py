@@ -8,7 +8,8 @@ Data:
 Learn the item side with user-level privacy:
     `MomentsBudget` says by a frozen rule how a budget is spent; `PrivatePopularity` and
     `PrivateGram` are the two releases, `ItemMoments` both of them. `voile.workflows.recommend`
-    charges them.
+    charges them. Of ratings: `PrivateLiking`. By DP-SGD, one record a user: `PrivateNetwork` of an
+    `Autoencoder` or a `CollaborativeFilter`.
 
 Recommend, from a user's own history:
     `recommender_from`, `autoencoder_from` (EASE), `factors_from`; without privacy, to compare with:
@@ -56,6 +57,16 @@ from voile.recommenders.moments import (
     PrivatePopularity,
     joint_guarantee,
 )
+from voile.recommenders.networks import (
+    Autoencoder,
+    CollaborativeFilter,
+    NetworkRecommender,
+    PrivateNetwork,
+    TrainedNetwork,
+    network_recommender,
+    steps_within,
+)
+from voile.recommenders.ratings import ItemLiking, PrivateLiking
 from voile.recommenders.splits import (
     Newcomers,
     Split,
@@ -77,22 +88,28 @@ from voile.recommenders.twins import (
 )
 
 __all__ = [
+    "Autoencoder",
     "ByItems",
     "ByLabels",
     "Catalogue",
+    "CollaborativeFilter",
     "FullRanking",
     "ImplicitFactors",
     "Interactions",
     "ItemGram",
+    "ItemLiking",
     "ItemMoments",
     "ItemPopularity",
     "LabelImportance",
     "LinearRecommender",
     "MomentsBudget",
+    "NetworkRecommender",
     "Newcomers",
     "NoisyProfileOfUser",
     "PopularityRecommender",
     "PrivateGram",
+    "PrivateLiking",
+    "PrivateNetwork",
     "PrivatePopularity",
     "RankingProtocol",
     "RankingQuality",
@@ -102,6 +119,7 @@ __all__ = [
     "ScoresOnly",
     "Split",
     "TopLabelsOfUser",
+    "TrainedNetwork",
     "autoencoder_from",
     "catalogue_of",
     "exact_autoencoder",
@@ -113,11 +131,13 @@ __all__ = [
     "joint_guarantee",
     "leave_last_out",
     "measure",
+    "network_recommender",
     "newcomers",
     "per_user_holdout",
     "read_catalogue",
     "read_interactions",
     "recommender_from",
     "refuse_items",
+    "steps_within",
     "toward_herself",
 ]

@@ -1,0 +1,1 @@
+"""Tables 6 to 9 of the recommender framework, with sound guarantees and named protocols."""
