@@ -38,15 +38,19 @@ class MomentsBudget:
         relation: how neighbours differ.
         mu: sensitivity over noise, of both releases together (Gaussian differential privacy): two
             Gaussian releases of μ₁ and μ₂ tell exactly as much as one of √(μ₁² + μ₂²).
+        parties: how many add up their users, each with the whole noise of its own: then noise in
+            the sum is √parties times as large.
     """
 
     users: int
     items: int
     relation: Relation
     mu: float
+    parties: int = 1
 
     def __post_init__(self) -> None:
         positive("users", self.users)
+        positive("parties", self.parties)
         if positive("items", self.items) < 2:
             raise InvalidInput("a catalogue has two items at least")
         if not (math.isfinite(self.mu) and self.mu > 0):
@@ -72,8 +76,8 @@ class MomentsBudget:
 
     @property
     def signal(self) -> float:
-        """Users times μ: what decides everything else."""
-        return self.users * self.mu
+        """Users times μ, as far as noise in the sum leaves it: what decides everything else."""
+        return self.users * self.mu / math.sqrt(self.parties)
 
     @property
     def popularity_only(self) -> bool:
@@ -93,13 +97,19 @@ class MomentsBudget:
 
     @cached_property
     def popularity_noise(self) -> GaussianMechanism:
+        """As one party adds it."""
         sensitivity = unit_row_sum(relation=self.relation)
         sigma = sensitivity.value / (self.mu * math.sqrt(self.popularity_share))
         return GaussianMechanism(sigma=sigma, sensitivity=sensitivity, shape=(self.items,))
 
+    @property
+    def gram_deviation(self) -> float:
+        """Of the noise on one entry of the Gram matrix above its diagonal, in the sum."""
+        return self.gram_noise.sigma * math.sqrt(self.parties)
+
     @cached_property
     def gram_noise(self) -> GaussianMechanism:
-        """Of the folded matrix; there is none if popularity gets everything."""
+        """Of the folded matrix, as one party adds it; none if popularity gets everything."""
         if self.popularity_only:
             raise InvalidInput(
                 f"users times mu is {self.signal:.3g}, below {LEAST:g}: there is no Gram matrix"

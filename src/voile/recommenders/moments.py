@@ -91,7 +91,9 @@ class _MomentsRelease(ChargedRelease):
 
     def prepare(self) -> None:
         budget, catalogue = self.budget, self.interactions.catalogue
-        if (budget.users, budget.items) != (len(self.interactions), len(catalogue)):
+        here = len(self.interactions)
+        other_users = here > budget.users or (budget.parties == 1 and here < budget.users)
+        if other_users or budget.items != len(catalogue):
             raise InvalidInput(
                 f"the budget is for {budget.users} users and {budget.items} items, found "
                 f"{len(self.interactions)} and {len(catalogue)}"
@@ -252,7 +254,7 @@ class ItemMoments:
             return np.zeros((0, 0))
         return denoised(
             self.gram.matrix,
-            deviation=self.budget.gram_noise.sigma,
+            deviation=self.budget.gram_deviation,
             popularity=self.popularity.values[self.head],
             features=self.catalogue.features[self.head],
         )

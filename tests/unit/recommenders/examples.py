@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,8 @@ def budget(interactions: Interactions, epsilon: float = 5.0, **changes: Any) -> 
         "epsilon": epsilon,
         "delta": DELTA,
     }
-    return MomentsBudget.exact(**(given | changes))
+    parties = changes.pop("parties", 1)
+    return replace(MomentsBudget.exact(**(given | changes)), parties=parties)
 
 
 def moments(interactions: Interactions, epsilon: float = 5.0) -> ItemMoments:

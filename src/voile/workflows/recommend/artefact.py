@@ -118,6 +118,7 @@ def save_recommender(moments: ItemMoments, folder: Path) -> TrainedRecommender:
                 "items": budget.items,
                 "relation": str(budget.relation),
                 "mu": budget.mu,
+                "parties": budget.parties,
             },
             "charges": list(trained.charges),
             "guarantee": moments.guarantee.to_dict(),
@@ -142,6 +143,7 @@ def load_recommender(folder: Path) -> TrainedRecommender:
             items=stated["items"],
             relation=Relation(stated["relation"]),
             mu=stated["mu"],
+            parties=stated["parties"],
         )
         charges = tuple(map(str, head["charges"]))
         promise = Guarantee.from_dict(head["guarantee"])

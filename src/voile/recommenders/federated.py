@@ -1,0 +1,203 @@
+"""Moments of several shops' users, added up by a secure sum: two uploads, the same model.
+
+Every shop draws its own releases from its own users, with the whole noise of its own, and charges
+its own account before anything leaves. A first secure sum gives popularity, from which the head
+follows; a second one the Gram matrix on that head. Whoever adds up sees sums alone, and single
+uploads would be private as well. Noise in the sum is √shops times that of one: with one user a
+shop, that is local differential privacy, and little is left (docs/recommend.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Adversary, Guarantee
+from voile.federation import Client, Fitted, Instruction, Node, NoGuard, Rounds, SecureSum, Stage
+from voile.federation.arrays import Arrays, Shapes
+from voile.federation.secure_node import SecureMember
+from voile.recommenders.budget import MomentsBudget
+from voile.recommenders.catalogue import Catalogue
+from voile.recommenders.moments import ItemGram, ItemMoments, ItemPopularity
+from voile.recommenders.rows import folded, unfolded
+from voile.secure_aggregation import AttemptStore, Signer
+
+_VECTOR: Final = "moments"
+_TAIL: Final = 40.0
+"""Standard deviations of noise that an upload is not expected to leave."""
+
+
+@dataclass(frozen=True)
+class _Upload:
+    """Hands over what was drawn and charged before: this costs nothing more."""
+
+    size: int
+
+    @property
+    def shapes(self) -> Shapes:
+        return {_VECTOR: (self.size,)}
+
+    def cost(self, size: int) -> None:
+        """Nothing: moments are charged when they are drawn."""
+
+    def fit(self, instruction: Instruction, records: Any, size: int, source: Any) -> Fitted:  # noqa: ARG002
+        return Fitted({_VECTOR: np.asarray(records, dtype=np.float32)}, None)
+
+    def evaluate(self, arrays: Arrays, given: Arrays, rows: Any) -> Mapping[str, float]:  # noqa: ARG002
+        return {}
+
+
+@dataclass(frozen=True)
+class SecretUpload:
+    """What shops and server agree on before they add up one vector of each. All of it is public.
+
+    Args:
+        protocol: a secure sum over the shops; each declares the size 1, so that all count alike.
+        what: popularity or Gram matrix; the stage.
+        size: of the vectors.
+        bound: values are clamped to this size, noise included, so that no sum wraps around.
+        agreement: digest of what was agreed on; names this sum and no other.
+    """
+
+    protocol: SecureSum
+    _: KW_ONLY
+    what: str
+    size: int
+    bound: float
+    agreement: str
+
+    def __post_init__(self) -> None:
+        if set(self.protocol.sizes.values()) != {1}:
+            raise InvalidInput("shops add up their users: each declares the size 1")
+
+    @property
+    def stage(self) -> Stage:
+        shops = len(self.protocol.sizes)
+        return Stage(self.what, _Upload(self.size), 1, shops, 1, self.protocol, self.bound)
+
+    def node(
+        self, name: str, vector: NDArray[np.float64], sign: Signer, store: AttemptStore
+    ) -> Node:
+        """The node of a shop, which never sends its vector by itself.
+
+        Args:
+            vector: of a release that was charged to the shop's own account.
+            sign: with its identity key.
+            store: what it remembers of attempts; durable.
+        """
+        if vector.shape != (self.size,):
+            raise InvalidInput(f"expected a vector of {self.size} values, found {vector.shape}")
+        stage = self.stage
+        inside = np.clip(vector, -self.bound, self.bound)
+        client = Client(
+            name, 1, inside, {self.what: stage.task}, NoGuard(), agreement=self.agreement
+        )
+        return Node(client, secure=SecureMember({self.what: stage}, sign, store))
+
+    def total(self, rounds: Rounds) -> NDArray[np.float64]:
+        """Run the one round; `Refused` unless every shop is in the sum.
+
+        The budget of the moments counts on all of them: with fewer shops, agree anew.
+        """
+        zeros = {_VECTOR: np.zeros(self.size, dtype=np.float32)}
+        found = rounds.run(self.stage, zeros)
+        shops = [row.client for row in found.rows if row.outcome.counts]
+        if len(shops) < len(self.protocol.sizes):
+            missing = sorted(set(self.protocol.sizes) - set(shops))
+            raise Refused(
+                f"a sum without {missing}: agree anew without them; what was charged stays charged"
+            )
+        return found.arrays[_VECTOR].astype(np.float64) * len(shops)
+
+
+def popularity_upload(
+    protocol: SecureSum, budget: MomentsBudget, *, agreement: str
+) -> SecretUpload:
+    """The first sum."""
+    bound = budget.users + _TAIL * budget.popularity_noise.sigma
+    return SecretUpload(
+        protocol, what="popularity", size=budget.items, bound=bound, agreement=agreement
+    )
+
+
+def gram_upload(protocol: SecureSum, budget: MomentsBudget, *, agreement: str) -> SecretUpload:
+    """The second sum, of folded matrices."""
+    bound = budget.users + _TAIL * budget.gram_noise.sigma
+    (size,) = budget.gram_noise.shape
+    return SecretUpload(protocol, what="Gram matrix", size=size, bound=bound, agreement=agreement)
+
+
+def folded_gram(made: ItemGram) -> NDArray[np.float64]:
+    """What a shop uploads of its Gram matrix."""
+    return folded(made.matrix)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShopStatement:
+    """What a shop says in public about what it uploaded.
+
+    Args:
+        guarantee: of both its releases together (`joint_guarantee`).
+        charges: the names of its charges in its own ledger.
+    """
+
+    guarantee: Guarantee
+    charges: tuple[str, ...]
+
+
+def joined_popularity(
+    total: NDArray[np.float64], budget: MomentsBudget, shops: Mapping[str, ShopStatement]
+) -> ItemPopularity:
+    """The sum of all shops' popularity, each part of which was paid for by its shop."""
+    charge = "; ".join(f"{name}: {each.charges[0]}" for name, each in sorted(shops.items()))
+    return ItemPopularity(total, event=budget.popularity_noise.event(), charge=charge)
+
+
+def joined_moments(
+    catalogue: Catalogue,
+    budget: MomentsBudget,
+    popularity: ItemPopularity,
+    gram: NDArray[np.float64],
+    shops: Mapping[str, ShopStatement],
+) -> ItemMoments:
+    """The moments of all shops together.
+
+    Args:
+        gram: the sum of their folded matrices.
+        shops: what each of them states; what is promised is the weakest of it.
+    """
+    if len(shops) != budget.parties:
+        raise InvalidInput(f"the budget is for {budget.parties} shops, found {len(shops)}")
+    charge = "; ".join(f"{name}: {each.charges[1]}" for name, each in sorted(shops.items()))
+    matrix = ItemGram(unfolded(gram, budget.head), event=budget.gram_noise.event(), charge=charge)
+    return ItemMoments(catalogue, budget, popularity, matrix, joined_promise(shops))
+
+
+def joined_promise(shops: Mapping[str, ShopStatement]) -> Guarantee:
+    """Of a user in one shop only: what that shop promised, so the weakest of all."""
+    own = [each.guarantee for each in shops.values()]
+    if len({each.protected for each in own}) != 1:
+        raise Refused("the shops protect different units, relations or data sets")
+    first = own[0]
+    return replace(
+        first,
+        epsilon=max(each.epsilon for each in own),
+        delta=max(each.delta for each in own),
+        against=(
+            Adversary.PUBLIC,
+            Adversary.SERVER_SEEING_UPDATES,
+            Adversary.SERVER_SEEING_SUMS,
+            Adversary.OTHER_CLIENTS,
+        ),
+        composition=f"{len(own)} shops in parallel, each: {first.composition}",
+        assumptions=(
+            *(text for text in first.assumptions if "against the server" not in text),
+            "shops are disjoint: no user is in two of them",
+            "each shop sees its own users' interactions",
+        ),
+    )
