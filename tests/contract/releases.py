@@ -9,12 +9,25 @@ from typing import Any
 import numpy as np
 
 from tests.protecting import explained_row_of, row_of
+from tests.unit.recommenders import examples as shops
 from voile.attribution import ExactShapley
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Numbers, Schema
 from voile.models import Box, wrap
 from voile.privacy.sensitivity import Norm, Sensitivity
+from voile.recommenders import (
+    Autoencoder,
+    ByLabels,
+    LabelImportance,
+    NoisyProfileOfUser,
+    PrivateGram,
+    PrivateLiking,
+    PrivateNetwork,
+    PrivatePopularity,
+    TopLabelsOfUser,
+    autoencoder_from,
+)
 from voile.release import (
     PUBLIC,
     ByExplainer,
@@ -36,6 +49,7 @@ from voile.release import (
     at_level,
     trained_privately,
 )
+from voile.training.private import PrivateSteps
 
 SCHEMA = Schema(
     "clinic",
@@ -309,3 +323,61 @@ ARTEFACTS: dict[str, Case] = {
     "clusters, replace one": Case(lambda: clusters(Relation.REPLACE_ONE), None, 1, is_choice=True),
 }
 """What is made once from protected records: a release, though not of an explanation."""
+
+SHOP = shops.shop(1000)
+MOMENTS = shops.moments(SHOP)
+USERS: dict[str, Any] = {"protected": shops.USER, "delta": shops.DELTA}
+TOLD: dict[str, Any] = {
+    "protected": shops.USER,
+    "epsilon": 1.0,
+    "origins": [MOMENTS.origin],
+    "model": "shop",
+}
+STEPS = PrivateSteps(
+    clipping_norm=0.3, noise_multiplier=2.0, sampling_rate=0.1, steps=3, rows=len(SHOP)
+)
+
+
+def profile() -> ByLabels:
+    return ByLabels(autoencoder_from(MOMENTS), "genre")
+
+
+ABOUT_USERS: dict[str, Case] = {
+    "top labels of a user": Case(
+        lambda: TopLabelsOfUser(profile(), k=1, **TOLD),
+        [SHOP.history_at(place) for place in range(3)],
+        3,
+        is_choice=True,
+    ),
+    "noisy profile of a user": Case(
+        lambda: NoisyProfileOfUser(profile(), **TOLD, delta=shops.DELTA),
+        [SHOP.history_at(place) for place in range(3)],
+        3,
+    ),
+    "importance of labels": Case(
+        lambda: LabelImportance(profile(), users=len(SHOP), **TOLD, delta=shops.DELTA), SHOP, 1
+    ),
+}
+"""What recommenders say about users to others."""
+ITEM_SIDE: dict[str, Case] = {
+    "popularity of items": Case(lambda: PrivatePopularity(SHOP, MOMENTS.budget, **USERS), None, 1),
+    "Gram matrix of items": Case(
+        lambda: PrivateGram(SHOP, MOMENTS.budget, **USERS, chosen=MOMENTS.popularity), None, 1
+    ),
+    "ratings of items": Case(
+        lambda: PrivateLiking(SHOP, bounds=(1.0, 5.0), epsilon=1.0, **USERS), None, 1
+    ),
+    "network of histories": Case(
+        lambda: PrivateNetwork(
+            SHOP,
+            Autoencoder(4),
+            **USERS,
+            chosen=MOMENTS.popularity,
+            head=10,
+            privacy=STEPS,
+        ),
+        None,
+        1,
+    ),
+}
+"""What recommenders are made of; the promise about all of it is joint (`ItemMoments`)."""

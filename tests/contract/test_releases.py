@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.contract.releases import ARTEFACTS, CASES, Case
+from tests.contract.releases import ABOUT_USERS, ARTEFACTS, CASES, ITEM_SIDE, Case
 from voile.core.errors import Refused, UnreadableFile, VoileError
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
@@ -21,10 +21,12 @@ from voile.release import Release, RowsAre
 from voile.release.contract import parameters
 from voile.release.made_once import MadeOnce
 
-ALL = CASES | ARTEFACTS
+EXPLANATIONS, MADE = CASES | ABOUT_USERS, ARTEFACTS | ITEM_SIDE
+ALL = EXPLANATIONS | MADE
 each = pytest.mark.parametrize("case", ALL.values(), ids=ALL.keys())
-each_explanation = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-each_artefact = pytest.mark.parametrize("case", ARTEFACTS.values(), ids=ARTEFACTS.keys())
+each_explanation = pytest.mark.parametrize("case", EXPLANATIONS.values(), ids=EXPLANATIONS.keys())
+each_artefact = pytest.mark.parametrize("case", MADE.values(), ids=MADE.keys())
+each_with_an_origin = pytest.mark.parametrize("case", ARTEFACTS.values(), ids=ARTEFACTS.keys())
 
 
 @each
@@ -181,7 +183,13 @@ def test_an_artefact_states_what_it_costs_and_promises_and_is_not_taken_unpaid(c
         made.check_paid()
     paid = made.paid_by("charge 1")
     paid.check_paid()
-    assert paid.origin.guarantees == release.guarantees(1)  # type: ignore[attr-defined]
+
+
+@each_with_an_origin
+def test_an_artefact_that_was_paid_for_says_what_was_promised(case: Case) -> None:
+    release = case.build()
+    paid = release.draw(case.rows).paid_by("charge 1")
+    assert paid.origin.guarantees == release.guarantees(1)
 
 
 @each_artefact

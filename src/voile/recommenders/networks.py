@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee, ProtectedUnit, RowPart
 from voile.core.randomness import StreamCipher
 from voile.privacy.accounting import PrivacyLoss
@@ -179,7 +179,10 @@ class PrivateNetwork(ChargedRelease):
         self.chosen.check_paid()
         same = self.privacy.relation is self.protected.relation
         if self.protected.unit is not ProtectedUnit.USER or not same:
-            raise InvalidInput("a record is a user here, under the relation of the steps")
+            raise Refused(
+                f"a record of these steps is a user, {self.privacy.relation!s}; they can promise "
+                f"nothing about {self.protected}"
+            )
         if self.privacy.rows != len(self.interactions):
             raise InvalidInput(
                 f"the steps are for {self.privacy.rows} users, found {len(self.interactions)}"

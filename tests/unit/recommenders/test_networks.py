@@ -105,7 +105,7 @@ def test_the_noise_is_calibrated_with_what_was_released_first() -> None:
 def test_networks_of_something_else_are_refused() -> None:
     found = shop(100)
     kind = Autoencoder(4)
-    with pytest.raises(InvalidInput, match="a record is a user"):
+    with pytest.raises(Refused, match="a record of these steps is a user"):
         release(found, kind, protected=replace(USER, unit=ProtectedUnit.ROW))
     with pytest.raises(InvalidInput, match="the steps are for 1200 users"):
         release(found, kind, privacy=STEPS)
