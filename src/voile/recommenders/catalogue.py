@@ -86,16 +86,31 @@ class Catalogue:
 
     def labels(self, kind: str) -> tuple[str, ...]:
         """All labels of a kind in order; last, for items that have none, `no KIND`."""
-        found = {label for labels in self._of(kind) for label in labels}
-        return (*sorted(found), f"no {kind}")
+        return self._split(kind)[0]
 
     def shares(self, kind: str) -> NDArray[np.float64]:
         """How items are split equally among their labels: (items, labels), rows add up to 1."""
-        column = {label: place for place, label in enumerate(self.labels(kind))}
+        return self._split(kind)[1]
+
+    def _split(self, kind: str) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+        """Labels and shares, found out once: every explanation asks for them."""
+        if kind not in self._known:
+            found = {label for labels in self._of(kind) for label in labels}
+            labels = (*sorted(found), f"no {kind}")
+            self._known[kind] = labels, self._shares(kind, labels)
+        return self._known[kind]
+
+    @cached_property
+    def _known(self) -> dict[str, tuple[tuple[str, ...], NDArray[np.float64]]]:
+        return {}
+
+    def _shares(self, kind: str, names: tuple[str, ...]) -> NDArray[np.float64]:
+        column = {label: place for place, label in enumerate(names)}
         shares = np.zeros((len(self), len(column)))
         for row, labels in enumerate(self._of(kind)):
             named = [column[label] for label in labels] or [len(column) - 1]
             shares[row, named] = 1 / len(named)
+        shares.flags.writeable = False
         return shares
 
     @cached_property

@@ -136,6 +136,8 @@ def grouped_shares(
     The game of groups is additive too, so this is the group's own Shapley value.
     """
     labels, shares = catalogue.labels(kind), catalogue.shares(kind)
+    if not groups:
+        return labels, shares
     team = {label: group for group, members in groups.items() for label in members}
     unknown = sorted(set(team) - set(labels))
     if unknown or len(team) < sum(map(len, groups.values())):
