@@ -141,15 +141,16 @@ class OneRun:
         model = recommender_from(moments)
         self._judge(found, f"{at}moments", model, split)
         if isinstance(model, LinearRecommender):
-            self._judge(found, f"{at}factors of the moments", factors_from(moments), split)
+            factors = factors_from(moments)
+            self._judge(found, f"{at}factors of the moments", factors, split, full_only=True)
             if ease is not None and epsilon == 1.0:
                 self._explanations(found, split, model, ease, draw)
         local = local_popularity(split.given, moments.budget.mu, draw)
-        self._judge(found, f"{at}local popularity", local, split)
+        self._judge(found, f"{at}local popularity", local, split, full_only=True)
         if epsilon in (1.0, 5.0) and not moments.budget.popularity_only:
             models = [private_als(split.given, moments.budget, each, draw) for each in ALS_GRID]
             best = max(models, key=lambda each: measure(each, split).ndcg)
-            self._judge(found, f"{at}DP-ALS", best, split)
+            self._judge(found, f"{at}DP-ALS", best, split, full_only=True)
         if epsilon in (1.0, 5.0):
             liking = PrivateLiking(
                 split.given,
@@ -228,7 +229,7 @@ class OneRun:
         full_only: bool = False,
     ) -> None:
         protocols: list[RankingProtocol] = [FullRanking()]
-        if not full_only:
+        if not full_only and self.data.name.startswith("MovieLens"):
             protocols += [SampledNegatives(seed=self.seed), RatedOnly()]
         for protocol in protocols:
             quality = measure(model, split, protocol=protocol)

@@ -74,8 +74,8 @@ def figures(runs: Runs) -> list[Figure]:
     for data in DATA:
         done = runs.get(data.name, ())
         for name in dict.fromkeys(name for run in done for name in run):
-            if "recall" in name:
-                continue
+            if "recall" in name or "factors" in name or "0.5" in name:
+                continue  # in the kept runs; a table has to end
             values = [run[name] for run in done if name in run]
             mean = float(np.mean(values))
             published = PUBLISHED.get(data.name, {}).get(PEERS.get(name, ""))
@@ -122,9 +122,11 @@ def comparisons(runs: Runs) -> list[dict[str, Any]]:
         names = [
             name
             for name in done[0]
-            if name.endswith(FULL) and name != ours and all(name in run for run in done)
+            if name.endswith(FULL)
+            and name != ours
+            and name.startswith(("no privacy", "ε = 1,", "random"))
+            and all(name in run for run in done)
         ]
-        names = [n for n in names if n.startswith(("no privacy", "ε = 1,", "random"))]
         reference = [run[ours] for run in done]
         tests = compare_to(reference, {name: [run[name] for run in done] for name in names})
         for name, test in tests.items():

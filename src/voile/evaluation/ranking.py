@@ -22,8 +22,8 @@ def ndcg(relevance: ArrayLike, scores: ArrayLike, *, k: int) -> NDArray[np.float
     """
     gains, given = _checked(relevance, scores, k)
     discounts = 1 / np.log2(np.arange(2, k + 2))
-    ranked = np.take_along_axis(gains, np.argsort(-given, axis=1, kind="stable")[:, :k], axis=1)
-    ideal = -np.sort(-gains, axis=1)[:, :k] @ discounts
+    ranked = np.take_along_axis(gains, _best(given, k), axis=1)
+    ideal = -np.sort(np.partition(-gains, k - 1, axis=1)[:, :k], axis=1) @ discounts
     return np.asarray(np.where(ideal > 0, ranked @ discounts / np.where(ideal > 0, ideal, 1), 0.0))
 
 
@@ -31,9 +31,25 @@ def recall(relevance: ArrayLike, scores: ArrayLike, *, k: int) -> NDArray[np.flo
     """Share of the relevant candidates among the k highest scores; 0 if nothing is relevant."""
     gains, given = _checked(relevance, scores, k)
     relevant = gains > 0
-    found = np.take_along_axis(relevant, np.argsort(-given, axis=1, kind="stable")[:, :k], axis=1)
+    found = np.take_along_axis(relevant, _best(given, k), axis=1)
     total = relevant.sum(axis=1)
     return np.asarray(np.where(total > 0, found.sum(axis=1) / np.maximum(total, 1), 0.0))
+
+
+def _best(scores: NDArray[np.float64], k: int) -> NDArray[np.intp]:
+    """The k highest scores of each list, best first; ties go to the earlier candidate.
+
+    Lists are long and k is small: only where the last place is tied is a whole list sorted.
+    """
+    found = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+    found.sort(axis=1)
+    values = np.take_along_axis(scores, found, axis=1)
+    found = np.take_along_axis(found, np.argsort(-values, axis=1, kind="stable"), axis=1)
+    last = values.min(axis=1, keepdims=True)
+    tied = np.flatnonzero((scores >= last).sum(axis=1) > k)
+    if len(tied):
+        found[tied] = np.argsort(-scores[tied], axis=1, kind="stable")[:, :k]
+    return found
 
 
 def _checked(

@@ -111,3 +111,16 @@ class TestRepeated:
             summarise([1.0], generator=np.random.default_rng(0))
         with pytest.raises(InvalidInput, match="paired"):
             compare_to([1.0, 2.0], {"a": [1.0, 2.0, 3.0]})
+
+
+@pytest.mark.parametrize("k", [1, 3, 10, 40])
+def test_the_best_are_those_of_a_stable_sort_ties_included(k: int) -> None:
+    draw = np.random.default_rng(k)
+    for scores in (draw.normal(size=(50, 40)), draw.integers(0, 4, (50, 40)), np.zeros((3, 40))):
+        given = np.asarray(scores, dtype=np.float64)
+        gains = draw.integers(0, 3, given.shape).astype(float)
+        order = np.argsort(-given, axis=1, kind="stable")[:, :k]
+        discounts = 1 / np.log2(np.arange(2, k + 2))
+        ideal = -np.sort(-gains, axis=1)[:, :k] @ discounts
+        expected = np.take_along_axis(gains, order, axis=1) @ discounts / ideal
+        assert np.allclose(ndcg(gains, given, k=k), expected)
