@@ -39,7 +39,6 @@ from voile.recommenders import (
     per_user_holdout,
 )
 from voile.recommenders.twins import ImplicitFactors
-from voile.training import one_thread
 from voile.workflows.budget import open_budget
 from voile.workflows.custody import open_custody
 from voile.workflows.explain import ReleaseService
@@ -73,8 +72,7 @@ def interactions() -> Interactions:
 
 def run() -> None:
     split = per_user_holdout(interactions(), share=0.2, seed=SEED)
-    with one_thread():
-        figures = [*item_side_of_peers(split), *explanations(split.given)]
+    figures = [*item_side_of_peers(split), *explanations(split.given)]
     write("recommenders", "cornac, implicit, published latency", figures, seed=SEED)
 
 

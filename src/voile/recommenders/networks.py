@@ -31,8 +31,8 @@ from voile.recommenders.rows import grid_bits, unit_rows
 from voile.release.charged import Accuracy, ChargedRelease
 from voile.release.contract import Codec, RowsAre
 from voile.release.made_once import MadeOnce
-from voile.training import Adam, Batch, Perceptron, Sigmoid, Softmax, TargetLoss, perceptron
-from voile.training.private import PrivateSteps, TrainingSpeed, fit_privately
+from voile.training import Batch, Perceptron, Sigmoid, Softmax, TargetLoss, perceptron
+from voile.training.private import Adam, PrivateSteps, TrainingSpeed, fit_privately
 
 _CHUNK: Final = 64
 _LINES: Final = 8
