@@ -42,6 +42,7 @@ from voile.recommenders import (
     factors_from,
     joint_guarantee,
     measure,
+    measure_each,
     network_recommender,
     per_user_holdout,
     public_data,
@@ -122,9 +123,9 @@ class OneRun:
         )
         self._judge(found, "random", noise, split)
         for epsilon in self.data.epsilons:
-            self._private(found, split, epsilon, draw, ease)
+            moments = self._private(found, split, epsilon, draw, ease)
             if networks and epsilon in (1.0, 5.0):
-                self._networks(found, split, epsilon)
+                self._networks(found, split, epsilon, moments)
         return found
 
     def _private(
@@ -134,7 +135,7 @@ class OneRun:
         epsilon: float,
         draw: np.random.Generator,
         ease: LinearRecommender | None,
-    ) -> None:
+    ) -> ItemMoments:
         at = f"ε = {epsilon:g}, "
         moments, seconds = self.moments(split.given, epsilon)
         found |= {f"{at}{name}, seconds": value for name, value in seconds.items()}
@@ -162,6 +163,7 @@ class OneRun:
             ranked = PopularityRecommender(self.everything.catalogue, liking.draw().values)
             quality = measure(ranked, split, protocol=RatedOnly())
             found[f"{at}ratings, NDCG@10, {quality.protocol}"] = quality.ndcg
+        return moments
 
     def moments(self, given: Interactions, epsilon: float) -> tuple[ItemMoments, Figures]:
         """Drawn by the exact sampler; how long that and the rest took."""
@@ -186,10 +188,8 @@ class OneRun:
         recommender_from(made)
         return made, {"drawing": drawn - start, "fitting": time.perf_counter() - drawn}
 
-    def _networks(self, found: Figures, split: Split, epsilon: float) -> None:
-        users = len(split.given)
-        moments, _ = self.moments(split.given, epsilon)
-        budget = moments.budget
+    def _networks(self, found: Figures, split: Split, epsilon: float, moments: ItemMoments) -> None:
+        users, budget = len(split.given), moments.budget
         if budget.popularity_only:
             return
         for name, kind, rate, norm, sampled, steps in (
@@ -231,8 +231,7 @@ class OneRun:
         protocols: list[RankingProtocol] = [FullRanking()]
         if not full_only and self.data.name.startswith("MovieLens"):
             protocols += [SampledNegatives(seed=self.seed), RatedOnly()]
-        for protocol in protocols:
-            quality = measure(model, split, protocol=protocol)
+        for quality in measure_each(model, split, protocols):
             found[f"{name}, NDCG@10, {quality.protocol}"] = quality.ndcg
             found[f"{name}, recall@10, {quality.protocol}"] = quality.recall
 

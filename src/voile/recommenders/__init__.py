@@ -20,7 +20,8 @@ Explain:
     to others, charged: `TopLabelsOfUser`, `NoisyProfileOfUser`, `LabelImportance`.
 
 Judge:
-    `measure` under a named protocol: `FullRanking`, `SampledNegatives`, `RatedOnly`.
+    `measure`, `measure_each` under a named protocol: `FullRanking`, `SampledNegatives`,
+    `RatedOnly`.
 """
 
 from voile.recommenders.budget import MomentsBudget
@@ -40,6 +41,7 @@ from voile.recommenders.measuring import (
     RatedOnly,
     SampledNegatives,
     measure,
+    measure_each,
 )
 from voile.recommenders.models import (
     LinearRecommender,
@@ -131,6 +133,7 @@ __all__ = [
     "joint_guarantee",
     "leave_last_out",
     "measure",
+    "measure_each",
     "network_recommender",
     "newcomers",
     "per_user_holdout",

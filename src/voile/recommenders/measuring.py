@@ -6,6 +6,7 @@ protocol says nothing. Figures on protected users are exact, and so not for rele
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -124,17 +125,28 @@ def measure(
     model: Recommender, split: Split, *, protocol: RankingProtocol = FULL_RANKING, k: int = 10
 ) -> RankingQuality:
     """Mean NDCG and recall over users of whom something is held out."""
+    (found,) = measure_each(model, split, [protocol], k=k)
+    return found
+
+
+def measure_each(
+    model: Recommender, split: Split, protocols: Sequence[RankingProtocol], *, k: int = 10
+) -> list[RankingQuality]:
+    """The same under several protocols; scores are computed once."""
     users = np.unique(split.held_out.user)
     if not len(users):
         raise InvalidInput("nothing is held out: there is nothing to be judged by")
-    gained = recalled = 0.0
+    sums = np.zeros((len(protocols), 2))
     for start in range(0, len(users), _AT_A_TIME):
         some = users[start : start + _AT_A_TIME]
-        gains, scores = protocol.lists(split, some, model.scores(split.given.matrix[some]))
-        gained += float(ndcg(gains, scores, k=k).sum())
-        recalled += float(recall(gains, scores, k=k).sum())
-    count = len(users)
-    return RankingQuality(protocol.name, k, gained / count, recalled / count, count)
+        scores = model.scores(split.given.matrix[some])
+        for total, protocol in zip(sums, protocols, strict=True):
+            gains, ranked = protocol.lists(split, some, scores)
+            total += ndcg(gains, ranked, k=k).sum(), recall(gains, ranked, k=k).sum()
+    return [
+        RankingQuality(protocol.name, k, float(gained), float(recalled), len(users))
+        for protocol, (gained, recalled) in zip(protocols, sums / len(users), strict=True)
+    ]
 
 
 def _below(scores: Matrix) -> Matrix:
