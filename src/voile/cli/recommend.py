@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TRAIN_EPILOG = """\
 Examples:
 
-  voile budget open log.db users --unit user --dataset "shop 2026" --epsilon 5 --delta 1e-6
+  voile budget open log.db users --unit user --dataset "shop 2026" --epsilon 6 --delta 1e-6
   --parallel
 
   voile recommend train items.csv interactions.csv --account users --epsilon 2 --delta 1e-6

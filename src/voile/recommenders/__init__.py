@@ -16,7 +16,8 @@ Recommend, from a user's own history:
     `exact_autoencoder`, `exact_factors`, `exact_popularity`.
 
 Explain:
-    to the user herself, free: `for_herself` with `ByItems`, `ByLabels`, `ScoresOnly`;
+    to the user herself, free: `for_herself` with `ByItems`, `ByLabels`, `ScoresOnly`; networks by
+    any explainer of `voile.attribution` on `score_by_labels`;
     to others, charged: `TopLabelsOfUser`, `NoisyProfileOfUser`, `LabelImportance`.
 
 Judge:
@@ -31,6 +32,7 @@ from voile.recommenders.explaining import (
     ByLabels,
     ScoresOnly,
     for_herself,
+    score_by_labels,
     toward_herself,
 )
 from voile.recommenders.interactions import Interactions, interactions_of, read_interactions
@@ -141,6 +143,7 @@ __all__ = [
     "read_interactions",
     "recommender_from",
     "refuse_items",
+    "score_by_labels",
     "steps_within",
     "toward_herself",
 ]

@@ -10,7 +10,7 @@ Toward the user herself all of it is free (`toward_herself`). Toward others see
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, TypeAlias
@@ -104,6 +104,27 @@ class ScoresOnly:
         scores = scores_of(self.model, history)
         items = best(scores, history, self.count)
         return _explained(self.model.catalogue, scores[items][np.newaxis], (SCORE,), items)
+
+
+def score_by_labels(
+    model: Recommender, history: History, item: int, kind: str
+) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
+    """The score of one item as a function of which labels are there, for any recommender.
+
+    For explainers of `voile.attribution` (Shapley values, LIME), where a model has no closed form:
+    a row has a number in [0, 1] for each label, and an item of the history counts by the share of
+    its labels that are there. All ones is the history as it is, all zeros an empty one.
+    """
+    _, shares = grouped_shares(model.catalogue, kind, {})
+    of_history = shares[history]
+
+    def scores(rows: NDArray[Any]) -> NDArray[np.float64]:
+        given = np.clip(np.asarray(rows, dtype=np.float64), 0.0, 1.0)
+        weights = sparse.lil_array((len(given), len(model.catalogue)))
+        weights[:, history] = given @ of_history.T
+        return np.asarray(model.scores(sparse.csr_array(weights))[:, item])
+
+    return scores
 
 
 def toward_herself(guarantee: Guarantee) -> Guarantee:

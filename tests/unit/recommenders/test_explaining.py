@@ -23,8 +23,9 @@ from voile.recommenders import (
     autoencoder_from,
     for_herself,
     refuse_items,
+    score_by_labels,
 )
-from voile.recommenders.explaining import grouped_shares, scores_of
+from voile.recommenders.explaining import grouped_shares, recommended, scores_of
 from voile.recommenders.toward_others import score_of_pure_noise
 from voile.release import Release
 
@@ -209,3 +210,45 @@ def test_importance_over_all_users_moves_little_with_one(monkeypatch: pytest.Mon
     assert 0.99 / 40 < max(moves) <= 1 / 40 * (1 + 1e-9)
     with pytest.raises(InvalidInput, match="interactions of 2000 users"):
         release.draw(small)
+
+
+# --- models without a closed form -----------------------------------------------------------------
+
+
+def labels_schema() -> Any:
+    from voile.core.schema import Feature, Numbers, Schema
+
+    return Schema("labels", tuple(Feature(name, Numbers(0.0, 1.0)) for name in GENRES))
+
+
+def test_any_explainer_takes_the_score_by_labels() -> None:
+    """Of the linear model it gives what the closed form gives."""
+    from voile.attribution import ExactShapley
+    from voile.models import Box, wrap
+
+    item = int(recommended(MODEL, HISTORY, 1)[0])
+    model = wrap(score_by_labels(MODEL, HISTORY, item, "genre"), outputs=Box(-50, 50))
+    ones, zeros = np.ones((1, 4)), np.full((1, 4), 1e-9)  # nothing at all would be a stranger
+    found = ExactShapley(model, zeros, schema=labels_schema())(ones)
+    closed = ByLabels(MODEL, "genre", count=1)([HISTORY])
+    assert np.allclose(found.values[0, :, 0], closed.values[0, :, 0], atol=1e-6)
+
+
+def test_networks_are_explained_by_labels() -> None:
+    from voile.attribution import ExactShapley
+    from voile.models import Box, wrap
+    from voile.recommenders import Autoencoder, NetworkRecommender
+    from voile.recommenders.networks import fresh_network
+
+    network = fresh_network(Autoencoder(4), 24)
+    network.values[:] = np.random.default_rng(1).normal(size=network.values.shape)
+    places = np.arange(24)
+    recommender = NetworkRecommender(
+        SHOP.catalogue, MODEL.popularity, places, Autoencoder(4), network
+    )
+    score = score_by_labels(recommender, HISTORY, 3, "genre")
+    model = wrap(score, outputs=Box(-500, 500))
+    explained = ExactShapley(model, np.zeros((1, 4)), schema=labels_schema())(np.ones((1, 4)))
+    whole, empty = score(np.ones((1, 4)))[0], score(np.zeros((1, 4)))[0]
+    assert whole == pytest.approx(scores_of(recommender, HISTORY)[3], abs=1e-4)
+    assert explained.values.sum() == pytest.approx(whole - empty, abs=1e-3)
