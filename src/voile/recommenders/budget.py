@@ -7,14 +7,20 @@ tuned to anybody's data: a setting that is tried out on protected users is a rel
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
 
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
-from voile.privacy.accounting.conversion import gaussian_noise_multiplier, zcdp_budget
+from voile.privacy.accounting.conversion import (
+    gaussian_epsilon,
+    gaussian_noise_multiplier,
+    zcdp_budget,
+)
 from voile.privacy.mechanisms import GaussianMechanism
+from voile.privacy.mechanisms.noise import GRID_DISTANCE
 from voile.privacy.mechanisms.parameters import MARGIN, checked_target
 from voile.privacy.sensitivity import unit_row_gram, unit_row_sum
 from voile.privacy.sensitivity.bound import positive
@@ -25,7 +31,7 @@ SHARES: Final = ((400.0, 0.10), (150.0, 0.25), (0.0, 0.50))
 """From this many users times μ on, the share of μ² that popularity gets."""
 LEAST: Final = 100.0
 """Below this many users times μ, the Gram matrix would be noise: popularity gets everything."""
-# What the samplers' grids may cost besides (docs/guarantees/recommenders.md); a thousand times it.
+# What the sampler's grid may cost besides, as a share of mu and of delta (`stated_epsilon`).
 _SLACK: Final = 1e-6
 
 
@@ -62,7 +68,7 @@ class MomentsBudget:
     ) -> Self:
         """The least noise for (epsilon, delta), by exact composition: for a plan, or by itself."""
         epsilon, delta = checked_target(epsilon, delta, pure=False)
-        multiplier = gaussian_noise_multiplier(epsilon, delta * (1 - _SLACK)) * (1 + MARGIN)
+        multiplier = gaussian_noise_multiplier(epsilon, delta * (1 - 2 * _SLACK)) * (1 + MARGIN)
         return cls(users=users, items=items, relation=relation, mu=(1 - _SLACK) / multiplier)
 
     @classmethod
@@ -95,6 +101,12 @@ class MomentsBudget:
         """How many items the Gram matrix is about."""
         return max(2, min(self.items, round(HEAD_FACTOR * math.sqrt(self.signal))))
 
+    @property
+    def noises(self) -> tuple[GaussianMechanism, ...]:
+        """Of both releases, or of the one there is."""
+        both = not self.popularity_only
+        return (self.popularity_noise, self.gram_noise) if both else (self.popularity_noise,)
+
     @cached_property
     def popularity_noise(self) -> GaussianMechanism:
         """As one party adds it."""
@@ -118,3 +130,20 @@ class MomentsBudget:
         sigma = sensitivity.value / (self.mu * math.sqrt(1 - self.popularity_share))
         shape = (self.head * (self.head + 1) // 2,)
         return GaussianMechanism(sigma=sigma, sensitivity=sensitivity, shape=shape)
+
+
+def stated_epsilon(noises: Sequence[GaussianMechanism], delta: float) -> float:
+    """Of several Gaussian releases together, each of which may depend on the answers before it.
+
+    They are no easier to see through than one of μ = √(Σ μᵢ²) (Dong, Roth and Su 2022, Corollary
+    3). That is about the continuous law; the sampler's differs from it by so little in total
+    variation that a share of delta pays for it, which is checked.
+    """
+    mu = math.sqrt(sum(noise.event().noise_multiplier ** -2 for noise in noises))
+    epsilon = gaussian_epsilon(1 / mu, delta * (1 - _SLACK))
+    values = sum(math.prod(noise.shape) for noise in noises)
+    if values * (1 + math.exp(min(epsilon, 700.0))) * GRID_DISTANCE > delta * _SLACK:
+        raise InvalidInput(
+            f"delta = {delta:g} at epsilon = {epsilon:g} is below the accuracy of the sampler"
+        )
+    return epsilon

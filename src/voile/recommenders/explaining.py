@@ -229,6 +229,8 @@ def _explained(
     notes: tuple[Note, ...] = (),
 ) -> Explanation:
     """One row; players by items that are recommended, best first."""
+    if not len(items):
+        raise InvalidInput("there is nothing left to recommend: every item was touched already")
     return Explanation(
         values=values[np.newaxis],
         base_values=np.zeros(len(items)),

@@ -23,10 +23,9 @@ from voile.core.errors import InvalidInput
 from voile.core.guarantee import Adversary, Guarantee, RowPart
 from voile.core.input_file import damaged
 from voile.privacy import events
-from voile.privacy.accounting.conversion import gaussian_epsilon
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity.bound import check_bounds, positive
-from voile.recommenders.budget import RIDGE, MomentsBudget
+from voile.recommenders.budget import RIDGE, MomentsBudget, stated_epsilon
 from voile.recommenders.catalogue import Catalogue
 from voile.recommenders.denoising import Matrix, denoised
 from voile.recommenders.interactions import Interactions
@@ -99,8 +98,7 @@ class _MomentsRelease(ChargedRelease):
                 f"{len(self.interactions)} and {len(catalogue)}"
             )
         check_bounds(self.noise.sensitivity, self.protected)
-        epsilon = gaussian_epsilon(self.cost(1).noise_multiplier, self.delta)
-        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "epsilon", stated_epsilon([self.noise], self.delta))
 
     @property
     def rows_are(self) -> RowsAre:
@@ -261,25 +259,19 @@ class ItemMoments:
 
 
 def joint_guarantee(first: PrivatePopularity, *, delta: float) -> Guarantee:
-    """What both releases of a budget promise together.
-
-    Gaussian noise of μ₁, and then of μ₂ on something that depends on the first answer, is no easier
-    to see through than one Gaussian release of √(μ₁² + μ₂²) (Dong, Roth and Su 2022, Corollary 3).
-    """
+    """What both releases of a budget promise together (`stated_epsilon`)."""
     budget = first.budget
-    noises = [budget.popularity_noise]
-    if not budget.popularity_only:
-        noises.append(budget.gram_noise)
-    mu = math.sqrt(sum(noise.event().noise_multiplier ** -2 for noise in noises))
-    what = "popularity" if budget.popularity_only else "popularity and Gram matrix"
+    what, how = "popularity and Gram matrix", "both releases together, by exact composition"
+    if budget.popularity_only:
+        what, how = "popularity", "one release"
     return Guarantee(
-        epsilon=gaussian_epsilon(1 / mu, delta),
+        epsilon=stated_epsilon(budget.noises, delta),
         delta=delta,
         protected=first.protected,
         against=(Adversary.PUBLIC,),
         computational=False,
         mechanism=f"Gaussian noise on {what} of items",
-        composition=f"{len(noises)} release(s) together, by exact composition of Gaussian noise",
+        composition=how,
         public_facts=_PUBLIC_FACTS,
         assumptions=(
             *first.noise.sensitivity.conditions,

@@ -105,6 +105,12 @@ def test_an_empty_history_is_explained_by_nothing() -> None:
         ByItems(MODEL)([HISTORY, HISTORY])
 
 
+def test_who_has_touched_everything_is_told_so() -> None:
+    with pytest.raises(InvalidInput, match="nothing left to recommend"):
+        ScoresOnly(MODEL)([np.arange(24)])
+    assert other(TopLabelsOfUser, k=1).draw([np.arange(24)]).shape == (1, 4, 1)
+
+
 def test_what_a_user_sees_about_herself_is_free_and_says_whom_it_holds_against() -> None:
     for explainer in (ByItems(MODEL), ByLabels(MODEL, "period"), ScoresOnly(MODEL)):
         release = for_herself(explainer, MOMENTS.guarantee, model="model 1")

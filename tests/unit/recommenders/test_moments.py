@@ -308,6 +308,12 @@ def test_too_little_budget_goes_to_popularity_alone() -> None:
     assert "everybody is recommended the same" in str(preview)
 
 
+def test_a_delta_below_the_accuracy_of_the_sampler_is_refused() -> None:
+    found = shop()
+    with pytest.raises(InvalidInput, match="below the accuracy of the sampler"):
+        PrivatePopularity(found, budget(found, 2.0), protected=USER, delta=1e-20)
+
+
 def test_the_rule_follows_users_times_mu() -> None:
     def rule(mu: float) -> tuple[float, int]:
         spent = MomentsBudget(users=6040, items=3883, relation=Relation.BLANK_ONE, mu=mu)

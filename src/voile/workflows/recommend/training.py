@@ -82,9 +82,7 @@ def preview_training(
     """What training would cost and be like, both releases together; nothing is charged."""
     first = _first(service, interactions, terms, None)
     found = service.preview(first, payer=terms.account)
-    noises = [first.budget.popularity_noise]
-    if not first.budget.popularity_only:
-        noises.append(first.budget.gram_noise)
+    noises = first.budget.noises
     values = sum(noise.shape[0] for noise in noises)
     return replace(
         found,
