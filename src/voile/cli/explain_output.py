@@ -56,8 +56,13 @@ def print_explained(
     policy: Path,
     *,
     as_json: bool,
+    table: Table | None = None,
 ) -> None:
-    """What could not be written is printed instead, to the last digit."""
+    """What could not be written is printed instead, to the last digit.
+
+    Args:
+        table: how the values are shown to people; a line for each feature if not given.
+    """
     from voile.workflows.explain.files import as_plain
 
     if as_json or written.failed:
@@ -74,7 +79,7 @@ def print_explained(
         print_json(said | _top_names(explained.explanation, top) | as_plain(explained.explanation))
         return
     out, explanation = console(), explained.explanation
-    out.print(_table(explanation, top))
+    out.print(_table(explanation, top) if table is None else table)
     for promise in explanation.guarantees or ("no privacy guarantee",):
         out.print(f"guarantee: {promise}", soft_wrap=True)
     for note in explanation.notes:

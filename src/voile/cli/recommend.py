@@ -13,6 +13,9 @@ from voile.cli.output import JsonOption, print_facts
 from voile.cli.rounds import steps_line
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from voile.core.explanation import Explanation
     from voile.workflows.custody import Place
     from voile.workflows.explain.outputs import Outputs
     from voile.workflows.recommend import RecommendationSpec
@@ -267,7 +270,7 @@ def _answer(
     from voile.workflows.custody import open_custody_at
     from voile.workflows.explain import ReleaseService
     from voile.workflows.output_check import check_outputs, files_of
-    from voile.workflows.recommend import answer, load_recommender, preview, write_page
+    from voile.workflows.recommend import Toward, answer, load_recommender, preview, write_page
 
     outputs.check([*files_of(place), *([] if interactions == "-" else [Path(interactions)])])
     check_outputs([] if page is None else [page], files_of(place))
@@ -284,8 +287,25 @@ def _answer(
         written = outputs.write(service, explained, signed=custody.covers(max(explained.records)))
     if page is not None:
         write_page(explained.explanation, page)
-    print_explained(explained, spec.top, written, kept, place.policy, as_json=as_json)
+    table = _lines(explained.explanation) if spec.toward is Toward.HERSELF else None
+    print_explained(explained, spec.top, written, kept, place.policy, as_json=as_json, table=table)
     leave(written, kept, as_json=as_json)
+
+
+def _lines(explanation: Explanation) -> Table:
+    """A line for each recommendation: its score, and what adds most to it."""
+    from rich.table import Table
+
+    from voile.workflows.recommend import reasons
+
+    explained = explanation.feature_names != ("score",)
+    table = Table("recommendation", "score", *(["because of"] if explained else []))
+    for output, name in enumerate(explanation.output_names):
+        score = f"{explanation.values[0, :, output].sum():.3g}"
+        table.add_row(
+            name, score, *([", ".join(reasons(explanation, output))] if explained else [])
+        )
+    return table
 
 
 def _place(

@@ -27,12 +27,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     pairs = zip(columns["user"].tolist(), columns["item"].tolist(), strict=True)
     Path("lines.csv").write_text("user,item\n" + "".join(f"{u},{i}\n" for u, i in pairs))
 
-    def call(*arguments: str, code: int = 0) -> Any:
+    def call(*arguments: str, code: int = 0, as_json: bool = True) -> Any:
         with pytest.raises(SystemExit) as left:
-            cli.main([*arguments, "--json"])
+            cli.main([*arguments, *(["--json"] if as_json else [])])
         said = capsys.readouterr()
         assert left.value.code == code, said
-        return json.loads(said.out)
+        return json.loads(said.out) if as_json else said.out
 
     call("audit", "init", "log.db", "--origin", "example.org/shop")
     budget = ("--dataset", "shop 2026", "--epsilon", "6", "--delta", "1e-6", "--parallel")
@@ -70,6 +70,16 @@ def test_from_interactions_to_a_page(run: Any) -> None:
     told = run(*EXPLAIN, "--user", "7", "--preview", *paid, "--delta", "1e-7")
     assert any("PAAS" in each for each in told["remarks"])
     assert run("budget", "verify", "log.db")["verified"]
+
+
+def test_people_read_a_line_for_each_recommendation(run: Any) -> None:
+    run(*TRAIN, *PRICE)
+    said = run("recommend", "recommend", "made", "lines.csv", "--user", "7", as_json=False)
+    assert sum("film" in line for line in said.splitlines()) == 10
+    assert "against the public and other users" in said
+    why = run(*EXPLAIN, "--user", "7", "--by-what", "genre", as_json=False)
+    assert "because of" in why
+    assert "Drama" in why or "Comedy" in why
 
 
 def test_refusals_have_their_exit_codes(run: Any) -> None:

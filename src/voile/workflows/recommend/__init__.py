@@ -4,7 +4,7 @@
 - keep it: `save_recommender`, `load_recommender` give a `TrainedRecommender`
 - ask it something: a `RecommendationSpec` says what, about whom and toward whom; `answer` gives it
   to the user herself for free and to others charged, on record; before it `preview`
-- show it: `write_page`
+- show it: `reasons` of one recommendation, `write_page`
 """
 
 from voile.workflows.recommend.artefact import (
@@ -14,7 +14,7 @@ from voile.workflows.recommend.artefact import (
     save_recommender,
 )
 from voile.workflows.recommend.asking import answer, preview
-from voile.workflows.recommend.page import write_page
+from voile.workflows.recommend.page import reasons, write_page
 from voile.workflows.recommend.specification import (
     ITEMS,
     SCORES,
@@ -37,6 +37,7 @@ __all__ = [
     "load_recommender",
     "preview",
     "preview_training",
+    "reasons",
     "save_recommender",
     "train",
     "write_page",

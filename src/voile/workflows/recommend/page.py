@@ -58,7 +58,7 @@ def write_page(explanation: Explanation, path: Path) -> Path:
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     page = environment.from_string(_PAGE).render(
         lines=[
-            (name, _reasons(explanation, output))
+            (name, reasons(explanation, output))
             for output, name in enumerate(explanation.output_names)
         ],
         guarantees=explanation.guarantees,
@@ -66,7 +66,7 @@ def write_page(explanation: Explanation, path: Path) -> Path:
     return replace_file(path, page.encode())
 
 
-def _reasons(explanation: Explanation, output: int) -> list[str]:
+def reasons(explanation: Explanation, output: int) -> list[str]:
     """What adds most to one recommendation, strongest first."""
     values = explanation.values[0, :, output]
     order = sorted(range(len(values)), key=lambda place: -values[place])
