@@ -7,7 +7,7 @@ rating positive), delta = 1e-6, unit user, blank one; the budget by the frozen r
 moments and of ratings from the exact sampler. Runs are kept in `recommender_framework.runs/` while
 it works: stopped and started again it goes on. `--quick` is MovieLens 100K with three runs and
 fewer coins, and writes nothing into `results/`. What takes long and varies little is not in every
-run: networks in three, ALS and (Yelp) EASE in one.
+run: networks in three, ALS in one; EASE of the 14,284 businesses of Yelp in none.
 
 Full ranking unless a line says otherwise: the protocol is part of every name.
 """
