@@ -18,7 +18,10 @@ import argparse
 import json
 import time
 import warnings
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from benchmarks.harness import ROOT, Figure, write
@@ -33,21 +36,34 @@ from voile.recommenders import Interactions, MomentsBudget, exact_autoencoder, r
 KEPT = ROOT / "recommender_framework.runs"
 
 
+def kept(path: Path, make: Callable[[], Any]) -> Any:
+    """What was made before, or is made now; whole or not at all."""
+    if not path.exists():
+        start = time.time()
+        path.with_suffix(".part").write_text(json.dumps(make()))
+        path.with_suffix(".part").replace(path)
+        print(f"{path.stem}: {time.time() - start:.0f} s", flush=True)
+    return json.loads(path.read_text())
+
+
 def kept_run(data: DataSet, everything: Interactions, seed: int, folder: Path) -> dict[str, float]:
     """One run, or what is kept of it."""
     path = folder / f"{data.name.replace(' ', '_').lower()}-{seed}.json"
-    if path.exists():
-        found: dict[str, float] = json.loads(path.read_text())
-        return found
-    start = time.time()
-    found = OneRun(data, everything, seed).figures(
-        networks=not data.large and seed < 3, twins=seed == 0
+    run = OneRun(data, everything, seed)
+    found: dict[str, float] = kept(
+        path, lambda: run.figures(networks=not data.large and seed < 3, twins=seed == 0)
     )
-    folder.mkdir(exist_ok=True)
-    path.with_suffix(".part").write_text(json.dumps(found))
-    path.with_suffix(".part").replace(path)
-    print(f"{data.name}, run {seed}: {time.time() - start:.0f} s", flush=True)
     return found
+
+
+def kept_attack(
+    data: DataSet, everything: Interactions, folder: Path, *, worlds: int, targets: int
+) -> list[Figure]:
+    path = folder / f"{data.name.replace(' ', '_').lower()}-attack.json"
+    found = kept(
+        path, lambda: [asdict(each) for each in attacked(everything, data.name, worlds, targets)]
+    )
+    return [Figure(**each) for each in found]
 
 
 def attacked(everything: Interactions, name: str, worlds: int, targets: int) -> list[Figure]:
@@ -122,9 +138,10 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=10)
     chosen = parser.parse_args()
     runs: dict[str, list[dict[str, float]]] = {}
-    characteristics, figures = [], []
+    characteristics: list[dict[str, Any]] = []
+    figures: list[Figure] = []
     folder = KEPT / "quick" if chosen.quick else KEPT
-    KEPT.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for data in DATA[:1] if chosen.quick else DATA:
         everything = data.load()
         characteristics.append(tables.characteristics(data, everything))
@@ -132,7 +149,7 @@ def main() -> int:
         runs[data.name] = [kept_run(data, everything, seed, folder) for seed in range(count)]
         if data is DATA[0] or data is DATA[1]:
             worlds, targets = (2, 300) if chosen.quick else (10, min(1000, len(everything) // 2))
-            figures += attacked(everything, data.name, worlds, targets)
+            figures += kept_attack(data, everything, folder, worlds=worlds, targets=targets)
     figures = [*tables.figures(runs), *figures]
     if chosen.quick:
         for figure in figures:
