@@ -94,7 +94,7 @@ def membership_of_moments(
         of_gram = gram(on_head[[target]])
         evidence = (mine @ rest - mine @ mine / 2) / sigma**2
         evidence += (of_gram @ rest_gram - of_gram @ of_gram / 2) / tau**2
-        right += (evidence > 0) == there
+        right += bool(evidence > 0) == bool(there)
     ceiling = float(ndtr(budget.mu / 2))
     return Guesses(right / len(world.targets), len(world.targets), ceiling)
 
@@ -130,7 +130,7 @@ def membership_one_by_one(
         seen = there * of_gram + draw.normal(0, tau, of_gram.shape)
         evidence = (mine @ (there * mine + noise) - mine @ mine / 2) / sigma**2
         evidence += (of_gram @ seen - of_gram @ of_gram / 2) / tau**2
-        right += (evidence > 0) == there
+        right += bool(evidence > 0) == bool(there)
     return Guesses(right / runs, runs, float(ndtr(budget.mu / 2)))
 
 
