@@ -27,7 +27,8 @@ class SecureMember:
 
     Asked to begin an attempt it
 
-    1. refuses anything that the server did not sign for this round, attempt and list of parties;
+    1. refuses rounds that were not agreed on, and anything that the server did not sign for this
+       round, attempt and list of parties;
     2. compares the round with those that it was shown before, and keeps it (`ChainGuard`);
     3. writes down that the attempt is begun, or refuses it (`AttemptStore`);
     4. lets its client answer as in a plain round: charge, train, store. What is stored is rounded
@@ -61,7 +62,7 @@ class SecureMember:
                 raise InvalidInput("a secure instruction holds an instruction and names an attempt")
             if instruction.agreement != client.agreement:
                 raise Refused(f"{client.name!r} has agreed to {client.agreement!r} only")
-            stage, protocol = self._agreed(client, instruction.stage)
+            stage, protocol = self._agreed(client, instruction)
             self._announced(protocol, message)
             if len(message.asked) != stage.clients_per_round:
                 raise Refused(
@@ -89,10 +90,16 @@ class SecureMember:
                 self._running = None
                 raise
 
-    def _agreed(self, client: Client, name: str) -> tuple[Stage, SecureSum]:
-        stage = self.stages.get(name)
+    def _agreed(self, client: Client, instruction: Instruction) -> tuple[Stage, SecureSum]:
+        """Attempts are kept apart by round, so every round more would be a sum more."""
+        name, stage = instruction.stage, self.stages.get(instruction.stage)
         if stage is None or not isinstance(stage.protocol, SecureSum):
             raise Refused(f"{client.name!r} has not agreed to add up {name!r:.120} in secret")
+        if instruction.round > stage.rounds:
+            raise Refused(
+                f"{client.name!r} has agreed to {stage.rounds} round{'s' * (stage.rounds > 1)} of "
+                f"{name!r}, and to no round {instruction.round}"
+            )
         return stage, stage.protocol
 
     def _announced(self, protocol: SecureSum, message: SecureInstruction) -> None:

@@ -47,7 +47,11 @@ def statement_of(silo: Silo) -> Silo:
 
 @dataclass(frozen=True)
 class _HandOver:
-    """Hands over an explanation that was drawn and charged before: this costs nothing more."""
+    """Hands over an explanation that was drawn and charged before: this costs nothing more.
+
+    It draws no noise, so a second sum would tell by the first what one silo added. The stage has one
+    round: a node takes part in no other, and reveals shares for one attempt of it.
+    """
 
     values: tuple[int, ...]
     base: tuple[int, ...]

@@ -249,6 +249,15 @@ def test_a_server_cannot_ask_fewer_than_was_agreed_on() -> None:
     assert "as agreed" in refusal(node.handle, message)
 
 
+def test_a_server_cannot_ask_for_more_rounds_than_were_agreed_on() -> None:
+    agreed = secret_stage(rounds=2)
+    node = secret_node(agreed, "ash")
+    message = beginning(agreed, previous="ab" * 32, number=3)
+    assert "2 rounds" in refusal(node.handle, message)
+    assert not node.client.guard.participations  # type: ignore[attr-defined]
+    node.handle(beginning(agreed, previous="ab" * 32, number=2))
+
+
 def test_another_servers_key_is_refused() -> None:
     agreed = secret_stage()
     message = beginning(agreed, sign=signer("another server"))

@@ -15,8 +15,18 @@ from tests.unit.release.test_importance import importance
 from tests.unit.secure_aggregation.parties import identities, signer
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary
-from voile.federation import Rounds, SecureSum, Threads
+from voile.federation import (
+    Advertised,
+    Instruction,
+    Rounds,
+    SecureSum,
+    Threads,
+    digest_of_arrays,
+)
+from voile.federation.chain import link_before
+from voile.federation.round_protocol import Agreed, RoundCall
 from voile.release import FederatedAggregate, SecretMean, Silo, statement_of
+from voile.release.secret_mean import STAGE
 from voile.secure_aggregation import ActiveServer, AttemptsInMemory
 
 NAMES = ("east", "north", "south", "west")
@@ -123,6 +133,37 @@ def test_no_node_sends_its_values_by_themselves() -> None:
     watched = [Falling(node, 99) for node in nodes(mean, found)]
     mean.totals(rounds(mean, watched))
     assert {len(each.seen) for each in watched} == {5}
+
+
+def one_more_sum(mean: SecretMean, members: list[Any], number: int, without: str | None) -> Any:
+    """What a server does that signs whatever it likes, and leaves somebody's keys out."""
+    zeros = {
+        "values": np.zeros(mean.shape, np.float32),
+        "base values": np.zeros(mean.base_shape, np.float32),
+    }
+    link = link_before(mean.agreement, STAGE, [digest_of_arrays(zeros)] * (number - 1))
+    clients = {name: Agreed(size, "") for name, size in mean.protocol.sizes.items()}
+    asked = Instruction(STAGE, number, zeros, agreement=mean.agreement)
+    call = RoundCall(asked, clients, mean.bound, {}, lambda _: None, link, signer("server"))
+
+    def exchange(messages: Any) -> Any:
+        for reply in Threads(members).exchange(messages):
+            if reply.node != without or type(reply.content) is not Advertised:
+                yield reply
+
+    return mean.protocol.run(call, exchange)
+
+
+def test_a_server_that_signs_more_rounds_than_one_learns_one_sum() -> None:
+    """Values have no fresh noise, so the sum without one silo would tell what is in it."""
+    found = silos()
+    mean = terms(found)
+    members = nodes(mean, found)
+    assert one_more_sum(mean, members, 1, None).change is not None
+    for number, name in enumerate(NAMES, 2):
+        result = one_more_sum(mean, members, number, name)
+        assert result.change is None
+        assert all("1 round of" in str(each.error) for each in result.heard.values())
 
 
 def test_importances_of_silos_are_averaged_in_secret() -> None:
