@@ -2,8 +2,11 @@
 
 | server | what it does | threshold t of n, c colluding parties |
 | --- | --- | --- |
-| `HonestButCurious` | follows the protocol, and looks at all it gets | t >= ⌊n/2⌋ + 1, t > c |
+| `HonestButCurious` | follows the protocol, and looks at all it gets | 2t > n + c |
 | `ActiveServer` | may send anything to anybody | 2t > n + c, and everybody signs the survivors |
+
+Two sets of t parties then meet in an honest one, who reveals shares for one attempt of a round. A
+colluder may tell its shares of an attempt and take part in the next, whatever the server does.
 
 Survivors of an attempt are at least t, so at least t − c honest parties are in every sum. With one
 honest party in it a sum hides nothing from the others together; the default threshold leaves two
@@ -31,9 +34,9 @@ class _ThreatModel(ABC):
                 f"at least one party must be assumed to collude, found {self.colluders!r}"
             )
 
-    @abstractmethod
     def least(self, parties: int) -> int:
-        """The smallest threshold that this model allows."""
+        """The smallest threshold that is allowed; it exceeds the number of colluders."""
+        return (parties + self.colluders) // 2 + 1
 
     def threshold_of(self, parties: int) -> int:
         """How many parties have to survive an attempt; `Refused` where the model does not hold."""
@@ -82,9 +85,6 @@ class HonestButCurious(_ThreatModel):
     graph: Complete | Sparse = field(default_factory=Complete)
     signs_survivors: ClassVar[bool] = False
 
-    def least(self, parties: int) -> int:
-        return max(parties // 2 + 1, self.colluders + 1)
-
     @property
     def name(self) -> str:
         return "an honest-but-curious server"
@@ -125,9 +125,6 @@ class ActiveServer(_ThreatModel):
 
     graph: ClassVar[Complete] = Complete()
     signs_survivors: ClassVar[bool] = True
-
-    def least(self, parties: int) -> int:
-        return (parties + self.colluders) // 2 + 1
 
     @property
     def name(self) -> str:

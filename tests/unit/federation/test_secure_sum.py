@@ -357,7 +357,7 @@ def test_who_refuses_a_later_step_has_trained_and_counts_as_charged() -> None:
     def refusing(_: Any) -> Any:
         raise Refused("no further")
 
-    agreed = secret_stage(rounds=1)
+    agreed = secret_stage((*NAMES, "oak", "yew"), rounds=1)
     nodes = secret_nodes(agreed)
     members = [Falling(nodes[0], 2, refusing), Falling(nodes[1], 1, refusing), *nodes[2:]]
     found = rounds_in_secret(agreed, members).run(agreed, START)
@@ -369,7 +369,7 @@ def test_who_refuses_a_later_step_has_trained_and_counts_as_charged() -> None:
 
 
 def test_an_answer_of_another_kind_is_left_out() -> None:
-    agreed = secret_stage(rounds=1)
+    agreed = secret_stage((*NAMES, "oak", "yew"), rounds=1)
     nodes = secret_nodes(agreed)
     with_arrays = Falling(
         nodes[0], 1, lambda a: replace(a, statement=replace(a.statement, arrays=START))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -256,9 +257,18 @@ class TooLow(ActiveServer):
         return super().least(parties) - 1
 
 
+class Unsound(HonestButCurious):
+    """Two sets of so many parties meet, but perhaps in a colluder only."""
+
+    def least(self, parties: int) -> int:
+        return parties // 2 + 1
+
+
 def test_a_split_view_reads_a_vector_where_lists_are_not_signed() -> None:
-    """The protocol against a curious server is not one against an active server."""
-    assert split_view(HonestButCurious(2, 4), ClientAttempt)
+    """And the threshold is too low; else both secrets of a party cannot be had."""
+    assert split_view(Unsound(2, 4), ClientAttempt)
+    with pytest.raises(Refused, match="5 shares are needed"):
+        split_view(HonestButCurious(2, 5), ClientAttempt)
 
 
 def test_a_split_view_is_refused_where_lists_are_signed() -> None:
@@ -279,3 +289,34 @@ def test_the_sum_is_right_where_nobody_attacks() -> None:
     terms = replace(terms_for(6, TooLow(2, 4)))
     vectors = vectors_for(terms)
     assert np.array_equal(Run(terms, vectors).all_steps(), sum_of(vectors, terms.asked))
+
+
+# --- a passive colluder in two attempts -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Unsound, HonestButCurious])
+def test_a_colluder_that_tells_its_shares_does_not_complete_two_attempts(kind: Any) -> None:
+    """The server follows the protocol, and is restarted while shares come in."""
+    terms = terms_for(5, kind())
+    vectors = small_vectors(terms)
+    colluder = terms.asked[-1]
+    first = Run(terms, vectors, lost={AttemptStep.UNMASK: terms.asked[2:]})
+    with pytest.raises(Refused, match="stays masked"):
+        first.all_steps()
+    told = {name: seed for name, (_, seed) in first.clients[colluder]._shares.items()}
+    for name, seed in told.items():  # told, not revealed: its own store holds nothing of it
+        first.server._revealed[name][terms.number(colluder)] = seed
+    first.server._heard.add(colluder)
+    second = Run(
+        other_attempt(terms, "second"),
+        vectors,
+        first.stores,
+        lost={AttemptStep.ADVERTISE: terms.asked[:2]},  # they have revealed, and refuse
+    )
+    sums = []
+    for found in (first.server.total, second.all_steps):
+        with suppress(Refused):
+            sums.append(found())
+    assert len(sums) == (2 if kind is Unsound else 0)
+    if kind is Unsound:
+        assert np.array_equal(sums[0] - sums[1], sum_of(vectors, terms.asked[:2]))

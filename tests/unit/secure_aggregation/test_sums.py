@@ -95,7 +95,7 @@ def test_below_the_threshold_nothing_is_unmasked(step: AttemptStep) -> None:
 
 
 def test_who_falls_out_late_is_in_the_sum_and_who_falls_out_early_is_not() -> None:
-    terms = terms_for(7)
+    terms = terms_for(8)
     vectors = vectors_for(terms)
     early, sharing, masking, late = terms.asked[:4]
     lost = {

@@ -15,13 +15,11 @@ from voile.secure_aggregation import ActiveServer, HonestButCurious, Sparse, spa
 
 
 @given(parties=st.integers(2, 200), colluders=st.integers(1, 199), threshold=st.integers(0, 201))
-def test_thresholds_are_those_of_the_issue(parties: int, colluders: int, threshold: int) -> None:
-    curious = threshold >= parties // 2 + 1 and threshold > colluders
-    active = 2 * threshold > parties + colluders
-    for model, holds in (
-        (HonestButCurious(colluders, threshold), curious),
-        (ActiveServer(colluders, threshold), active),
-    ):
+def test_two_sets_of_t_meet_in_an_honest_party(
+    parties: int, colluders: int, threshold: int
+) -> None:
+    holds = 2 * threshold > parties + colluders and threshold > colluders
+    for model in (HonestButCurious(colluders, threshold), ActiveServer(colluders, threshold)):
         if holds and threshold <= parties:
             assert model.threshold_of(parties) == threshold
         else:
@@ -38,10 +36,9 @@ def test_left_out_it_keeps_two_honest_parties_in_every_sum(parties: int, collude
             assert chosen >= min(colluders + 2, parties)
 
 
-def test_four_of_six_suffice_against_a_curious_server_and_an_active_one_needs_more() -> None:
-    assert HonestButCurious().threshold_of(6) == 4
-    assert ActiveServer().threshold_of(6) == 4
-    assert ActiveServer().threshold_of(7) == 5
+@pytest.mark.parametrize("model", [HonestButCurious(), ActiveServer()])
+def test_four_of_five_or_six_suffice_and_five_of_seven(model: Any) -> None:
+    assert [model.threshold_of(parties) for parties in (3, 5, 6, 7)] == [3, 4, 4, 5]
 
 
 @pytest.mark.parametrize("colluders", [0, -1, True, 1.0])
