@@ -84,6 +84,14 @@ def test_rounds_that_were_not_shown_are_no_contradiction(guard: ChainGuard) -> N
     guard.before_round(announced(5, "cd" * 32))
 
 
+def test_an_earlier_round_than_the_one_that_hangs_on_it_is_compared_too(guard: ChainGuard) -> None:
+    guard.before_round(SECOND)
+    other = announced(1, FIRST.previous, "b")
+    assert "hangs on another" in refusal(guard.before_round, other)
+    assert kept(guard) == [SECOND.link, other.link]
+    guard.before_round(FIRST)
+
+
 def test_stages_have_chains_of_their_own(guard: ChainGuard) -> None:
     guard.before_round(FIRST)
     start = first_link(AGREED, "black box")

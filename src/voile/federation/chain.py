@@ -80,22 +80,25 @@ class KeptRounds:
     """Lost with the process."""
 
     announced: list[AnnouncedRound] = field(default_factory=list)
+    _taken: dict[tuple[str, int], AnnouncedRound] = field(default_factory=dict, repr=False)
 
     def before_round(self, announced: AnnouncedRound) -> None:
-        known: dict[int, str] = {}
-        for each in self.announced:
-            if each.stage == announced.stage:
-                known.setdefault(each.round, each.link)  # what was shown first counts
         self.announced.append(announced)
-        check_chain(announced, known.get(announced.round), known.get(announced.round - 1))
+        stage, number = announced.stage, announced.round
+        same, before, after = (self._taken.get((stage, number + step)) for step in (0, -1, 1))
+        check_chain(announced, same and same.link, before and before.link, after and after.previous)
+        self._taken.setdefault((stage, number), announced)  # what was shown first counts
 
 
-def check_chain(announced: AnnouncedRound, same: str | None, before: str | None) -> None:
+def check_chain(
+    announced: AnnouncedRound, same: str | None, before: str | None, after: str | None
+) -> None:
     """Compare with what was kept.
 
     Args:
         same: the link of this round, if it was announced before.
         before: the link of the round before, if this party was shown that.
+        after: what the round after hangs on, if this party was shown that first.
     """
     where = f"round {announced.round} of {announced.stage!r}"
     if announced.round == 1:
@@ -104,6 +107,8 @@ def check_chain(announced: AnnouncedRound, same: str | None, before: str | None)
         raise Refused(f"{where} is chained to another history than the one that was shown here")
     if same is not None and announced.link != same:
         raise Refused(f"{where} was begun before, with other arrays")
+    if after is not None and announced.link != after:
+        raise Refused(f"the round after {where} was shown here, and hangs on another one")
 
 
 def _digest(*texts: str) -> str:

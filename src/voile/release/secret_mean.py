@@ -49,8 +49,8 @@ def statement_of(silo: Silo) -> Silo:
 class _HandOver:
     """Hands over an explanation that was drawn and charged before: this costs nothing more.
 
-    It draws no noise, so a second sum would tell by the first what one silo added. The stage has one
-    round: a node takes part in no other, and reveals shares for one attempt of it.
+    It draws no noise, so two sums with different silos would tell what one of them added. The stage
+    has one round: a node takes part in no other, and reveals shares for one attempt of it.
     """
 
     values: tuple[int, ...]

@@ -39,10 +39,10 @@ from voile.workflows.custody import Custody
 from voile.workflows.federate.accepts import Accepts
 from voile.workflows.federate.rounds import (
     WrittenRound,
-    hash_of,
     is_written,
     last_hash,
     remember,
+    round_on_record,
 )
 from voile.workflows.federate.trust import trust_records, trusted_hash
 
@@ -165,15 +165,20 @@ class ClientBooks:
             agreement=announced.agreement,
         )
         self.books.log.append(t, record)
-        same, before = (hash_of(t, federation, announced.round - back) for back in (0, 1))
+        same, before, after = (
+            round_on_record(t, federation, announced.round + step) for step in (0, -1, 1)
+        )
         try:
             check_chain(
-                announced, *(None if each is None else each.hex() for each in (same, before))
+                announced,
+                same and same.published_hash.hex(),
+                before and before.published_hash.hex(),
+                after and after.model.hex(),
             )
         except Refused as refused:
             return refused
         if same is None:
-            remember(t, WrittenRound(federation, announced.round, link, link))
+            remember(t, WrittenRound(federation, announced.round, record.previous, link))
         return None
 
     def _charges(self, t: Reader) -> list[Entry]:

@@ -16,7 +16,10 @@ _LAST: Final = 0
 
 
 class WrittenRound(NamedTuple):
-    """A round on record: digest of its model, and the hash that the next one is chained to."""
+    """A round on record: digest of its model, and the hash that the next one is chained to.
+
+    At a party, which is shown rounds and no models, `model` is what the round itself is chained to.
+    """
 
     federation: str
     round: int
@@ -36,13 +39,13 @@ def is_written(t: Reader, federation: str, number: int, model: bytes) -> bool:
 
 def last_hash(t: Reader, federation: str) -> bytes | None:
     """What the next round is chained to; None before the first."""
-    return hash_of(t, federation, _LAST)
-
-
-def hash_of(t: Reader, federation: str, number: int) -> bytes | None:
-    """What a round on record is known by; None if it is not there."""
-    found = t.get(ROUNDS, federation, number)
+    found = round_on_record(t, federation, _LAST)
     return None if found is None else found.published_hash
+
+
+def round_on_record(t: Reader, federation: str, number: int) -> WrittenRound | None:
+    """None if it is not there."""
+    return t.get(ROUNDS, federation, number)
 
 
 def remember(t: Transaction, written: WrittenRound) -> None:
