@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -70,6 +71,23 @@ def test_other_rounds_stages_and_agreements_are_free(store: AttemptStore, change
     other = replace(FIRST, **changes)
     store.begin(other, ASKED)
     store.reveal(other)
+
+
+def test_folders_are_on_the_disk_before_anything_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forced: set[int] = set()
+    sound = os.fsync
+
+    def watched(descriptor: int) -> None:
+        forced.add(os.fstat(descriptor).st_ino)
+        sound(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    AttemptsOnDisk(tmp_path / "north" / "attempts").begin(FIRST, ASKED)
+    made = [tmp_path, *(path for path in tmp_path.rglob("*") if path.is_dir())]
+    assert len(made) == 4
+    assert {path.stat().st_ino for path in made} <= forced
 
 
 def test_names_make_no_paths(tmp_path: Path) -> None:

@@ -59,6 +59,22 @@ def create_file(path: Path, content: bytes, *, mode: int = 0o644) -> bool:
     return True
 
 
+def create_folder(path: Path) -> None:
+    """Make a folder, with those above it; each is durable when this returns."""
+    if path.is_dir():
+        return
+    create_folder(path.parent)
+    try:
+        path.mkdir(exist_ok=True)
+        above = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(above)
+        finally:
+            os.close(above)
+    except OSError as error:
+        raise disk_fault(path, error) from error
+
+
 def create_key_file(path: Path, content: bytes) -> Path:
     """Make a new file for its owner only (0600), whole or not at all; never over another file."""
     if not create_file(path, content, mode=0o600):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from voile.core.atomic_file import create_file
+from voile.core.atomic_file import create_file, create_folder
 from voile.core.input_file import read_file
 from voile.federation.files import file_stem
 from voile.secure_aggregation import Attempt
@@ -41,5 +41,5 @@ class AttemptsOnDisk:
 
     def _path(self, attempt: Attempt, fact: str) -> Path:
         folder = self.folder / (file_stem(attempt.agreement) or "none")
-        folder.mkdir(parents=True, exist_ok=True)
+        create_folder(folder)
         return folder / f"{file_stem(attempt.stage)}.{attempt.round}.{fact}"

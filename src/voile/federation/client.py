@@ -18,6 +18,8 @@ from voile.federation.task import FollowUp, Task
 
 STORED: Final = "voile client update"
 _KEPT: Final = "kept/"
+_MOST_RECORDS: Final = 2**53
+"""As a weight, in double precision, it is exact."""
 
 
 class _Kept(NamedTuple):
@@ -240,5 +242,7 @@ class Client:
 
 
 def check_size(name: str, size: object) -> None:
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise InvalidInput(f"{name!r} must declare at least one record, found {size!r}")
+    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MOST_RECORDS:
+        raise InvalidInput(
+            f"{name!r} must declare at least one record, and at most 2^53; found {size!r:.60}"
+        )

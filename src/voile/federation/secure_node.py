@@ -18,6 +18,7 @@ from voile.secure_aggregation import AttemptStore, ClientAttempt, SignedMessage,
 from voile.secure_aggregation.attempts import check_asked
 from voile.secure_aggregation.signed import SERVER
 
+_ATTEMPT: Final = re.compile("[0-9A-Za-z]{1,64}")
 _LINK: Final = re.compile("[0-9a-f]{64}")
 
 
@@ -60,6 +61,8 @@ class SecureMember:
             instruction = message.instruction
             if type(instruction) is not Instruction or type(message.attempt) is not str:
                 raise InvalidInput("a secure instruction holds an instruction and names an attempt")
+            if not _ATTEMPT.fullmatch(message.attempt):  # it is signed, hashed and names a file
+                raise Refused("an attempt is named by letters and digits, 64 at most")
             if instruction.agreement != client.agreement:
                 raise Refused(f"{client.name!r} has agreed to {client.agreement!r} only")
             stage, protocol = self._agreed(client, instruction)

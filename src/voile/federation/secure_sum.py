@@ -18,6 +18,7 @@ from voile.core.errors import InvalidInput, Refused
 from voile.federation.aggregators import FedAvg, Memory, SumAggregator
 from voile.federation.arrays import Arrays, Shapes, digest_of_arrays
 from voile.federation.chain import AnnouncedRound, attempt_digest, next_link
+from voile.federation.client import check_size
 from voile.federation.faults import Expected, fault_of, note_of
 from voile.federation.messages import Advertised, Instruction, SecureInstruction
 from voile.federation.round_log import Outcome
@@ -65,6 +66,8 @@ class SecureSum:
             )
         if SERVER in self.sizes or set(self.identities) != {*self.sizes, SERVER}:
             raise InvalidInput("every party, and the server, has a key and a declared size")
+        for name, size in self.sizes.items():
+            check_size(name, size)
         if any(len(key) != 32 for key in self.identities.values()):
             raise InvalidInput("keys are public Ed25519 keys of 32 bytes")
         for name in ("identities", "sizes"):  # equal ones read alike
@@ -103,7 +106,14 @@ class SecureSum:
         return self.aggregator.weight(self.sizes[name])
 
     def quantisation(self, asked: Sequence[str], largest_change: float) -> Quantisation:
-        return Quantisation.for_sum(largest_change, [self.weight(name) for name in asked])
+        """For those who are asked, in the width that as many of the heaviest need.
+
+        In one width lighter parties have digits that are as fine or finer: none errs more than
+        `rounding_error` says.
+        """
+        heaviest = map(self.weight, self._heaviest(len(asked)))
+        width = Quantisation.for_sum(largest_change, heaviest).width
+        return Quantisation.finest(largest_change, map(self.weight, asked), width)
 
     def terms(
         self, instruction: Instruction, attempt: str, asked: tuple[str, ...], largest: float

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -64,8 +65,19 @@ class Quantisation:
         total = bound * sum(weights)
         if not 0 < total < math.inf:
             raise InvalidInput(f"nothing bounds this sum: {len(weights)} terms, together {total}")
-        narrow, wide = (_finest(bound, weights, width) for width in WIDTHS)
+        narrow, wide = (cls.finest(bound, weights, width) for width in WIDTHS)
         return narrow if narrow.error_of_mean(weights) <= FINE_ENOUGH * bound else wide
+
+    @classmethod
+    def finest(cls, bound: float, weights: Iterable[float], width: int) -> Quantisation:
+        """The finest of this width that cannot wrap around."""
+        weights = tuple(map(float, weights))
+        room = min(width - 1, _EXACT + 1)
+        most = room - math.frexp(bound * sum(weights))[1] + 1
+        for digits in range(most, most - 70, -1):
+            with suppress(InvalidInput):
+                return cls(bound, weights, width, digits)
+        raise InvalidInput(f"{len(weights)} parties are too many for sums in {width} bits")
 
     @property
     def dtype(self) -> Any:
@@ -122,14 +134,3 @@ def _extremes(values: NDArray[np.int64]) -> tuple[int, ...]:
 def _fits(found: Quantisation) -> bool:
     caps = [found.cap(weight) for weight in found.weights]
     return bool(sum(caps) < 2 ** (found.width - 1) and max(caps) <= 2**_EXACT)
-
-
-def _finest(bound: float, weights: tuple[float, ...], width: int) -> Quantisation:
-    room = min(width - 1, _EXACT + 1)
-    most = room - math.frexp(bound * sum(weights))[1] + 1
-    for digits in range(most, most - 70, -1):
-        try:
-            return Quantisation(bound, weights, width, digits)
-        except InvalidInput:
-            continue
-    raise InvalidInput(f"{len(weights)} parties are too many for sums in {width} bits")

@@ -146,6 +146,33 @@ def test_thresholds_and_room_are_checked_when_a_stage_is_put_together() -> None:
         SecureSum(HonestButCurious(), {}, {"ash": 3})
 
 
+def test_no_set_of_parties_errs_more_than_is_said() -> None:
+    """Light parties are asked where 32 bits are too coarse for them, and fine for the heaviest."""
+    for asked, heavy in ((2300, 7), (2600, 3), (3000, 2), (4000, 5)):
+        names = [f"p{place:05}" for place in range(2 * asked)]
+        sizes = {name: heavy if place < asked else 1 for place, name in enumerate(names)}
+        keys = dict.fromkeys((*names, "server"), bytes(32))
+        found = SecureSum(HonestButCurious(), keys, sizes)
+        said, least = found.rounding_error(asked, 1.0), found.model.threshold_of(asked)
+        for some in (names[:asked], names[asked:], names[asked // 2 : asked // 2 + asked]):
+            weights = sorted(map(found.weight, some))[:least]
+            assert found.quantisation(some, 1.0).error_of_mean(weights) <= said
+
+
+@pytest.mark.parametrize("size", [10**400, 2**53 + 1, 0, True, 1.5])
+def test_sizes_that_are_no_weights_are_refused(size: Any) -> None:
+    keys = dict.fromkeys(("ash", "beech", "cedar", "server"), bytes(32))
+    with pytest.raises(InvalidInput, match="'ash' must declare"):
+        SecureSum(HonestButCurious(), keys, {"ash": size, "beech": 3, "cedar": 3})
+
+
+@pytest.mark.parametrize("name", ["\ud800", "\u00e9" * 100, "a" * 201, "", "../a"])
+def test_names_of_attempts_that_are_none_are_refused(name: str, tmp_path: Path) -> None:
+    agreed = secret_stage()
+    message = replace(beginning(agreed), attempt=name)
+    assert "letters and digits" in refusal(secret_node(agreed, "ash", tmp_path).handle, message)
+
+
 def test_a_server_without_a_key_runs_no_secure_sum() -> None:
     agreed = secret_stage()
     with pytest.raises(InvalidInput, match="signs"):
