@@ -74,8 +74,8 @@ def figures(runs: Runs) -> list[Figure]:
     for data in DATA:
         done = runs.get(data.name, ())
         for name in dict.fromkeys(name for run in done for name in run):
-            if "recall" in name or "factors" in name or "0.5" in name:
-                continue  # in the kept runs; a table has to end
+            if not _shown(data, name):
+                continue
             values = [run[name] for run in done if name in run]
             mean = float(np.mean(values))
             published = PUBLISHED.get(data.name, {}).get(PEERS.get(name, ""))
@@ -97,6 +97,16 @@ def figures(runs: Runs) -> list[Figure]:
         if done:
             found += _within(data, done)
     return found
+
+
+def _shown(data: DataSet, name: str) -> bool:
+    """All figures are in the kept runs; a table has to end."""
+    if any(word in name for word in ("recall", "factors", "ε = 0.5", "ε = 2, drawing")):
+        return False
+    if name.endswith((NEGATIVES, RATED)):
+        compared = ("no privacy, EASE", "random", "moments", "ratings")
+        return data.name.startswith("MovieLens") and any(word in name for word in compared)
+    return name not in ("ε = 2, fitting, seconds", f"ε = 2, local popularity, {FULL}")
 
 
 def _within(data: DataSet, runs: Sequence[Mapping[str, float]]) -> list[Figure]:
