@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from voile.core.errors import Refused
+from voile.secure_aggregation.attempts import BegunBefore
 from voile.secure_aggregation.signed import verify
 
 
@@ -106,7 +107,7 @@ def check_chain(
     if before is not None and announced.previous != before:
         raise Refused(f"{where} is chained to another history than the one that was shown here")
     if same is not None and announced.link != same:
-        raise Refused(f"{where} was begun before, with other arrays")
+        raise BegunBefore(f"{where} was begun before, with other arrays")
     if after is not None and announced.link != after:
         raise Refused(f"the round after {where} was shown here, and hangs on another one")
 

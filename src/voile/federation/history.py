@@ -82,7 +82,8 @@ def charged(rows: Iterable[HistoryRow]) -> dict[str, PrivacyEvent]:
     """What each client may have released so far, composed; clients that owe nothing are absent.
 
     Read from the server's side, so it counts everybody who was asked and did not refuse: an update
-    that was late or came damaged was trained and charged all the same. A stored update that is sent
+    that was late or came damaged was trained and charged all the same, and so was one of an attempt
+    that a server of a secure sum has lost (`Outcome.OVER`). A stored update that is sent
     again costs nothing; a client's own books may hold more, if it crashed before it could store.
     Of a client that stated another cost nothing is known, so it is absent as well: `unbounded`.
     """

@@ -29,6 +29,9 @@ class Outcome(StrEnum):
     OTHER_COST = "another cost than was agreed on"
     UNSUMMED = "trained, and in no sum"
     """Of a secure sum: the update was charged, and nobody has seen it."""
+    OVER = "took part before"
+    """Of a secure sum: the update was charged in an attempt of this round that the server has lost,
+    and perhaps opened with others in its sum."""
     DUPLICATE = "name taken"
     """Of two clients with one name, the second; in histories of version 1 only."""
 

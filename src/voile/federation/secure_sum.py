@@ -33,6 +33,7 @@ from voile.secure_aggregation import (
     ServerAttempt,
     ThreatModel,
 )
+from voile.secure_aggregation.attempts import BegunBefore
 from voile.secure_aggregation.masking import Words
 from voile.secure_aggregation.signed import SERVER
 
@@ -155,6 +156,8 @@ class _RunningAttempt:
                 self.server.take(AttemptStep.ADVERTISE, reply.node, answer.advert)
             except Refused as refusal:
                 outcome, error = Outcome.WRONG_TYPE, refusal
+        if isinstance(error, BegunBefore):  # a refusal before a charge is free, and this is none
+            outcome = Outcome.OVER
         account = ""
         if outcome is None:
             outcome = Outcome.RESENT if statement.resent is True else Outcome.ANSWERED

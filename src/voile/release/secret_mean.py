@@ -21,6 +21,7 @@ from voile.federation.client import Client
 from voile.federation.messages import Instruction
 from voile.federation.node import Node
 from voile.federation.participation import NoGuard
+from voile.federation.round_log import Outcome
 from voile.federation.rounds import Rounds
 from voile.federation.secure_node import SecureMember
 from voile.federation.secure_sum import SecureSum
@@ -126,6 +127,11 @@ class SecretMean:
         zeros = {name: np.zeros(shape, dtype=np.float32) for name, shape in start.items()}
         found = rounds.run(self.stage, zeros)
         names = tuple(row.client for row in found.rows if row.outcome.counts)
+        if any(row.outcome is Outcome.OVER for row in found.rows) and not names:
+            raise Refused(
+                "silos have added their values up before, under this agreement: that sum may have "
+                "been learnt, and there is no second one"
+            )
         if not names:
             raise Refused("too few silos are left for a sum; nothing was learnt of any")
         silos = len(self.protocol.sizes)

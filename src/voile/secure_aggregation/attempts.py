@@ -70,6 +70,10 @@ def check_asked(asked: object, identities: Identities) -> None:
         raise Refused(f"asked with parties that the agreement does not name: {strangers[:3]}")
 
 
+class BegunBefore(Refused):
+    """An attempt is refused because of an earlier one of its round, which may have been charged."""
+
+
 class AttemptStore(Protocol):
     """What a party remembers of rounds; durable when a call returns."""
 
@@ -112,23 +116,23 @@ def _round(attempt: Attempt) -> tuple[str, str, int]:
     return attempt.agreement, attempt.stage, attempt.round
 
 
-def already_revealed(attempt: Attempt) -> Refused:
-    return Refused(
+def already_revealed(attempt: Attempt) -> BegunBefore:
+    return BegunBefore(
         f"shares of round {attempt.round} of {attempt.stage!r} have left for one attempt, and "
         "leave for no other: two sums of a round would tell one party's vector. What was lost "
         "is asked for in a later round, as a new participation"
     )
 
 
-def begun_before(attempt: Attempt) -> Refused:
-    return Refused(
+def begun_before(attempt: Attempt) -> BegunBefore:
+    return BegunBefore(
         f"this attempt of round {attempt.round} of {attempt.stage!r} was begun before; each has "
         "keys of its own, so begin another"
     )
 
 
-def others_asked(attempt: Attempt) -> Refused:
-    return Refused(
+def others_asked(attempt: Attempt) -> BegunBefore:
+    return BegunBefore(
         f"round {attempt.round} of {attempt.stage!r} was begun with other parties; those who are "
         "asked stay the same in every attempt of a round"
     )

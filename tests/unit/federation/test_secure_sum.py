@@ -347,7 +347,8 @@ def test_complete_crash_repeat_without_one_party_is_not_unmasked(tmp_path: Path)
     found = rounds_in_secret(agreed, nodes).run(agreed, START)
     assert all("have left for one attempt" in str(each.error) for each in found.errors)
     assert digest_of_arrays(found.arrays) == digest_of_arrays(START)
-    assert {row.outcome for row in found.rows} == {Outcome.REFUSED}
+    assert {row.outcome for row in found.rows} == {Outcome.OVER}
+    assert set(charged(found.rows)) == set(NAMES)  # and opened: the sum that was forgotten
 
 
 def test_two_stores_of_one_folder_grant_one_attempt(tmp_path: Path) -> None:

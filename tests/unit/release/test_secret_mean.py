@@ -127,6 +127,15 @@ def test_too_few_silos_give_nothing() -> None:
         mean.totals(rounds(mean, members))
 
 
+def test_a_second_mean_says_that_the_first_was_learnt() -> None:
+    found = silos()
+    mean = terms(found)
+    members = nodes(mean, found)
+    mean.totals(rounds(mean, members))
+    with pytest.raises(Refused, match="have added their values up before"):
+        mean.totals(rounds(mean, members))
+
+
 def test_no_node_sends_its_values_by_themselves() -> None:
     found = silos()
     mean = terms(found)
