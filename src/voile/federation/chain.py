@@ -23,16 +23,21 @@ def first_link(agreement: str, stage: str) -> str:
     return _digest("start", agreement, stage)
 
 
-def next_link(previous: str, number: int, arrays: str) -> str:
-    """The link of a round, from the one before it and the digest of the arrays that were sent."""
-    return _digest("round", previous, str(number), arrays)
+def digest_of_shown(arrays: str, given: str) -> str:
+    """Of all that is sent in a round, from digests of what is trained and of what is given."""
+    return _digest("shown", arrays, given)
+
+
+def next_link(previous: str, number: int, shown: str) -> str:
+    """The link of a round, from the one before it and the digest of what was sent."""
+    return _digest("round", previous, str(number), shown)
 
 
 def link_before(agreement: str, stage: str, sent: Iterable[str]) -> str:
-    """What the next round is chained to, after rounds in which these arrays were sent."""
+    """What the next round is chained to, after rounds in which this was sent."""
     link = first_link(agreement, stage)
-    for number, arrays in enumerate(sent, 1):
-        link = next_link(link, number, arrays)
+    for number, shown in enumerate(sent, 1):
+        link = next_link(link, number, shown)
     return link
 
 
@@ -87,7 +92,12 @@ class KeptRounds:
         self.announced.append(announced)
         stage, number = announced.stage, announced.round
         same, before, after = (self._taken.get((stage, number + step)) for step in (0, -1, 1))
-        check_chain(announced, same and same.link, before and before.link, after and after.previous)
+        check_chain(
+            announced,
+            None if same is None else same.link,
+            None if before is None else before.link,
+            None if after is None else after.previous,
+        )
         self._taken.setdefault((stage, number), announced)  # what was shown first counts
 
 

@@ -13,7 +13,7 @@ from voile.core.errors import InvalidInput
 from voile.core.randomness import GeneratorSource, StreamCipher
 from voile.federation.aggregators import Memory
 from voile.federation.arrays import Array, Arrays, checked, digest_of_arrays, shapes_of
-from voile.federation.chain import link_before
+from voile.federation.chain import digest_of_shown, link_before
 from voile.federation.checkpoints import Checkpoints, StagePlace
 from voile.federation.client import check_size
 from voile.federation.history import HistoryRow, event_as_text
@@ -172,14 +172,15 @@ class Rounds:
         return StagePlace(0, start, schedule, stage.protocol.remembered(stage.task.shapes))
 
     def _round(self, stage: Stage, number: int, place: StagePlace, given: Arrays) -> RoundResult:
-        asked = place.schedule[number - 1]
+        asked, fixed = place.schedule[number - 1], digest_of_arrays(given)
+        shown = [digest_of_shown(each, fixed) for each in place.sent]
         call = RoundCall(
             Instruction(stage.name, number, place.arrays, given, self.agreement),
             {name: self._agreed(stage, name) for name in asked},
             stage.largest_change,
             place.memory,
             lambda heard: self._tell(stage, number, heard, place.rows),
-            link_before(self.agreement, stage.name, place.sent),
+            link_before(self.agreement, stage.name, shown),
             self.sign,
         )
         return stage.protocol.run(call, partial(self.transport.exchange, deadline=self.deadline))

@@ -17,7 +17,7 @@ import numpy as np
 from voile.core.errors import InvalidInput, Refused
 from voile.federation.aggregators import FedAvg, Memory, SumAggregator
 from voile.federation.arrays import Arrays, Shapes, digest_of_arrays
-from voile.federation.chain import AnnouncedRound, attempt_digest, next_link
+from voile.federation.chain import AnnouncedRound, attempt_digest, digest_of_shown, next_link
 from voile.federation.client import check_size
 from voile.federation.faults import Expected, fault_of, note_of
 from voile.federation.messages import Advertised, Instruction, SecureInstruction
@@ -216,8 +216,9 @@ def announced_round(
     instruction: Instruction, attempt: str, asked: tuple[str, ...], previous: str
 ) -> AnnouncedRound:
     """What a server signs when it begins an attempt of a round."""
-    link = next_link(previous, instruction.round, digest_of_arrays(instruction.arrays))
-    begun = attempt_digest(attempt, [digest_of_arrays(instruction.given), *asked])
+    shown = digest_of_shown(*map(digest_of_arrays, (instruction.arrays, instruction.given)))
+    link = next_link(previous, instruction.round, shown)
+    begun = attempt_digest(attempt, asked)
     agreement, stage = instruction.agreement, instruction.stage
     return AnnouncedRound(agreement, stage, instruction.round, previous, link, begun)
 

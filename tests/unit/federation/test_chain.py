@@ -69,6 +69,27 @@ def test_other_arrays_for_a_round_that_was_begun_are_refused_and_kept() -> None:
     assert len(links) == 2  # both signatures of the server: that is the evidence
 
 
+def test_parties_that_are_given_other_arrays_hold_other_links() -> None:
+    """What is given besides the trained arrays is shown, too: a split there is seen as well."""
+    agreed = secret_stage()
+    nodes = secret_nodes(agreed)[:2]
+    call = call_of(agreed)
+    for node, by in zip(nodes, (1, 2), strict=True):
+        given = {"black box": np.full(3, by, dtype=np.float32)}
+        shown = replace(call, instruction=replace(call.instruction, given=given))
+        node.handle(begin(shown, "a1", NAMES))
+    first, second = (kept(node).announced[-1] for node in nodes)
+    assert first.link != second.link
+
+
+def test_given_arrays_are_in_the_chain_that_a_server_goes_on_with() -> None:
+    agreed = secret_stage()
+    nodes = secret_nodes(agreed)
+    given = {"black box": np.ones(3, dtype=np.float32)}
+    found = rounds_in_secret(agreed, nodes).run(agreed, START, given=given)
+    assert {row.outcome for row in found.rows} == {Outcome.ANSWERED}
+
+
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_round_that_is_chained_to_another_history_is_refused(number: int) -> None:
     agreed = secret_stage()

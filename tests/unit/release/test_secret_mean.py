@@ -23,7 +23,7 @@ from voile.federation import (
     Threads,
     digest_of_arrays,
 )
-from voile.federation.chain import link_before
+from voile.federation.chain import digest_of_shown, link_before
 from voile.federation.round_protocol import Agreed, RoundCall
 from voile.release import FederatedAggregate, SecretMean, Silo, statement_of
 from voile.release.secret_mean import STAGE
@@ -150,7 +150,8 @@ def one_more_sum(mean: SecretMean, members: list[Any], number: int, without: str
         "values": np.zeros(mean.shape, np.float32),
         "base values": np.zeros(mean.base_shape, np.float32),
     }
-    link = link_before(mean.agreement, STAGE, [digest_of_arrays(zeros)] * (number - 1))
+    shown = digest_of_shown(digest_of_arrays(zeros), digest_of_arrays({}))
+    link = link_before(mean.agreement, STAGE, [shown] * (number - 1))
     clients = {name: Agreed(size, "") for name, size in mean.protocol.sizes.items()}
     asked = Instruction(STAGE, number, zeros, agreement=mean.agreement)
     call = RoundCall(asked, clients, mean.bound, {}, lambda _: None, link, signer("server"))

@@ -26,7 +26,7 @@ from voile.federation.aggregators import (
     UpdateAggregator,
 )
 from voile.federation.arrays import Array, Arrays, Shapes, digest_of_arrays
-from voile.federation.chain import link_before
+from voile.federation.chain import digest_of_shown, link_before
 from voile.federation.pipeline import named
 from voile.federation.round_log import Outcome
 from voile.federation.round_protocol import (
@@ -57,6 +57,8 @@ from voile.pipelines.trusted_averaging.trust import TrustRule, rewards_of, weigh
 FEWEST: Final = 2
 LARGEST_SHARE: Final = 1.0
 """Of importance times trust, of one party and one feature."""
+_SHOWN: Final = "shown/"
+_NOTHING_SHOWN: Final = "00" * 32
 _FARTHEST: Final = 64.0
 """No divergence is larger: −ln of the smoothing is 23."""
 
@@ -138,6 +140,7 @@ class _Running:
         self.history = TrustHistory.of(call.memory)
         self.heard: dict[str, Heard] = {}
         self.left = list(call.clients)
+        self.shown = {stage: _digests(call.memory, stage) for stage in (IMPORTANCE, UPDATE)}
 
     def result(self) -> RoundResult:
         model = named(MODEL, self.call.instruction.arrays)
@@ -173,7 +176,7 @@ class _Running:
         }  # fmt: skip
         grown = self.history.after(scores, common.tolist(), equal=weights.equal)
         change = {n: (array / surviving).astype(np.float32) for n, array in total.items()}
-        return RoundResult(change, grown.as_memory(), dict(sorted(self.heard.items())))
+        return self._done(change, grown.as_memory())
 
     def _common(self) -> Array | None:
         """The trust-weighted mean of importance shares; smoothed, it adds up to 1."""
@@ -213,7 +216,9 @@ class _Running:
         """One exchange with everybody who is left; who fails is left out from then on."""
         instruction = self.call.instruction
         empty = {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
-        sent = [digest_of_arrays(empty)] * (instruction.round - 1)
+        sent = self._filled(stage, 1)
+        if stage in self.shown:
+            self.shown[stage] = [*sent, digest_of_shown(*map(digest_of_arrays, (empty, given)))]
         call = RoundCall(
             replace(instruction, stage=stage or instruction.stage, arrays=empty, given=given),
             {name: self.call.clients[name] for name in self._whom(protocol)},
@@ -232,7 +237,27 @@ class _Running:
 
     def _nothing(self) -> RoundResult:
         """Too few are left: the arrays and everybody's record stay as they are."""
-        return RoundResult(None, self.call.memory, dict(sorted(self.heard.items())))
+        return self._done(None, self.history.as_memory())
+
+    def _done(self, change: dict[str, Array] | None, record: Memory) -> RoundResult:
+        """What was shown is remembered, too: the next round of each sum is chained to it."""
+        rows = {
+            f"{_SHOWN}{stage}": np.array(
+                [list(bytes.fromhex(each)) for each in self._filled(stage, 0)], dtype=np.float64
+            )
+            for stage in self.shown
+        }
+        return RoundResult(change, {**record, **rows}, dict(sorted(self.heard.items())))
+
+    def _filled(self, stage: str, back: int) -> list[str]:
+        """What was shown in each round until so many before this one; nothing where none began."""
+        rounds, found = self.call.instruction.round - back, self.shown.get(stage, [])
+        return (found + [_NOTHING_SHOWN] * rounds)[:rounds]
+
+
+def _digests(memory: Memory, stage: str) -> list[str]:
+    rows = memory.get(f"{_SHOWN}{stage}", np.zeros((0, 32)))
+    return [bytes(int(value) for value in row).hex() for row in rows]
 
 
 def _silent(heard: int) -> None:
