@@ -108,6 +108,7 @@ class HonestButCurious(_ThreatModel):
             *said,
             f"masks between {self.graph.degree} neighbours each: fails with a probability of at "
             f"most {risk.privacy:.1e} a round, as long as at most {self.graph.dropouts} drop out",
+            "the server does not begin a round anew once parties have begun to unmask it",
         )
 
 

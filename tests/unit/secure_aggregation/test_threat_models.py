@@ -65,6 +65,7 @@ def test_what_it_rests_on_is_said() -> None:
     assert "at least 5 honest ones" in said
     model = HonestButCurious(graph=sparse_for(100, colluders=1, dropouts=5))
     assert "probability" in model.assumptions(100)[1]
+    assert "anew" in model.assumptions(100)[2]
 
 
 # --- sparse graphs --------------------------------------------------------------------------------
