@@ -30,7 +30,7 @@ from typing import Any, Final
 from voile.audit_log.delivery import ChainFault, DeliveryTerms, Fees, Mined, deliver
 from voile.audit_log.notes import Checkpoint
 from voile.audit_log.policy import AnchorAddress
-from voile.core.errors import InvalidInput, VerificationFailed
+from voile.core.errors import InvalidInput, VerificationFailed, VoileError
 from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.core.optional import optional
 
@@ -73,7 +73,10 @@ def _told() -> Iterator[None]:
     except web3.exceptions.Web3RPCError as error:
         said = (error.rpc_response or {}).get("error", {})
         raise ChainFault(f"the node answers: {said.get('message', type(error).__name__)}") from None
-    except (OSError, web3.exceptions.Web3Exception) as error:  # requests raises OSError
+    except VoileError:
+        raise
+    # requests raises OSError; an answer that is no JSON, or no number where one is due, ValueError
+    except (OSError, ValueError, web3.exceptions.Web3Exception) as error:
         raise ChainFault(
             f"the node could not be asked ({type(error).__name__}): is the address of --rpc right, "
             "and does a node of this chain answer there?"

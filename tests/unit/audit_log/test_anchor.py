@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -191,3 +193,22 @@ def test_the_package_loads_no_web3() -> None:
     code = "import sys, voile.audit_log.anchor; print({'web3', 'eth_account'} & set(sys.modules))"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("body", [b"<html>", b'{"jsonrpc": "2.0", "id": 0, "result": "zz"}'])
+def test_a_node_that_answers_something_else_is_one_clear_error(body: bytes) -> None:
+    class Odd(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Not to the test's output."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Odd) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(ChainFault, match="could not be asked"):
+            connect(f"http://127.0.0.1:{server.server_address[1]}", 1)
+        server.shutdown()

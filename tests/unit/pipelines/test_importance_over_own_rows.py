@@ -11,11 +11,19 @@ from hypothesis import strategies as st
 
 from tests.unit.pipelines.trusted_parties import OPEN, RECORDS, nodes_of, planned, trained
 from voile.core.guarantee import Relation
-from voile.pipelines.tables import NetworkModel
-from voile.pipelines.trusted_averaging import STAGE, ImportanceDesign, OverOwnRows
+from voile.federation import Arrays
+from voile.pipelines.tables import NetworkModel, TableRecords
+from voile.pipelines.trusted_averaging import (
+    STAGE,
+    ComparisonRows,
+    ImportanceDesign,
+    OverOwnRows,
+    TrustedPlan,
+)
 from voile.pipelines.trusted_averaging.importance import clipped_lengths
 from voile.pipelines.trusted_averaging.tasks import clipped
 from voile.privacy.events import Composed, Gaussian
+from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import mean_absolute_shapley
 from voile.privacy.sensitivity.shapley import shapley_norm
 
@@ -81,6 +89,58 @@ def test_the_bound_is_attained_by_rows_that_look_at_different_features() -> None
     assert np.linalg.norm(both[0] - both[1]) == pytest.approx(math.sqrt(2) * length)
 
 
+def alternating(rows: int) -> np.ndarray:
+    """Two rows in turns that differ in one feature, from one end of its range to the other."""
+    low, high = OPEN.rows[0].copy(), OPEN.rows[0].copy()
+    low[0], high[0] = OPEN.rows[:, 0].min(), OPEN.rows[:, 0].max()
+    return np.where(np.arange(rows)[:, np.newaxis] % 2 == 0, high, low)
+
+
+def released(
+    plan: TrustedPlan, arrays: Arrays, null: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> tuple[np.ndarray, float]:
+    """What would be noised, of a party whose rows and public rows are alternating."""
+    monkeypatch.setattr(GaussianMechanism, "randomise", lambda _, exact: np.asarray(exact))
+    rows, schema = alternating(len(null)), plan.facts.schema
+    records = TableRecords(schema, rows, np.zeros(len(null)), null)
+    given = ComparisonRows(alternating(64), np.zeros(64)).given
+    model = NetworkModel.of(schema, plan.output_head, arrays)
+    strengths, accuracy = plan.local._looked_at(model, given, records, len(null))
+    return np.asarray(strengths), accuracy
+
+
+def looking_at(plan: TrustedPlan, weight: float) -> dict[str, np.ndarray]:
+    """A model that looks at the first feature alone."""
+    arrays = {name: np.array(array) for name, array in plan.start(STAGE).items()}
+    arrays["0.weight"][-1, 0] = weight
+    return arrays
+
+
+@pytest.mark.parametrize("blanked", [0, 16, 98])
+def test_a_blanked_record_leaves_the_vectors_of_all_others_alone(
+    blanked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows and public rows alternate: a shift by one place would change every vector."""
+    plan, null = planned(4.0, rounds=1, over_own_rows=True), np.zeros(100, dtype=bool)
+    arrays = looking_at(plan, 50.0)
+    before, right = released(plan, arrays, null, monkeypatch)
+    null[blanked] = True
+    after, right_after = released(plan, arrays, null, monkeypatch)
+    bound = mean_absolute_shapley(
+        features=len(before), rows=100, output_width=1.0, relation=Relation.BLANK_ONE
+    ).value
+    assert 0 < np.linalg.norm(before - after) <= bound
+    assert abs(right - right_after) <= 1 / 100
+
+
+def test_a_model_that_overflows_at_a_record_tells_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, null = planned(4.0, rounds=1, over_own_rows=True), np.zeros(10, dtype=bool)
+    arrays = looking_at(plan, 3e38)
+    arrays["0.weight"][:, :2] = 3e38
+    strengths, _ = released(plan, arrays, null, monkeypatch)
+    assert np.isfinite(strengths).all()
+
+
 def test_the_event_is_that_of_both_releases() -> None:
     assert OverOwnRows(3.0, 4.0).event == Composed((Gaussian(3.0), Gaussian(4.0)))
 
@@ -90,14 +150,14 @@ def test_noise_is_as_large_as_it_says() -> None:
     plan = planned(4.0, rounds=1)
     records = next(iter(RECORDS.values()))
     model = NetworkModel.of(plan.facts.schema, plan.output_head, plan.start(STAGE))
-    few = records.only(np.arange(4))
+    few = records.only(np.arange(25))
     design = ImportanceDesign(plan.facts.schema, few.rows, OPEN.rows[:4], orders=1)
     size, z = 50, 20.0
     own = OverOwnRows(z, z)
     values = design.values(model)
-    assert values.shape == (4, len(plan.facts.schema.features), 2)
+    assert values.shape == (25, len(plan.facts.schema.features), 2)
     drawn = [
-        own.noised(design, model, np.array([True] * 25), size, Relation.BLANK_ONE)
+        own.noised(design, model, np.ones(25, bool), np.zeros(25, bool), size, Relation.BLANK_ONE)
         for _ in range(300)
     ]
     width = len(plan.facts.schema.features)

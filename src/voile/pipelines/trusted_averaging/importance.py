@@ -7,7 +7,9 @@ reverses) between each row and some of the others. A model's importance is then 
 Over public rows this is post-processing of the model. Over a party's own rows it is a release of
 its own: each row's vector of absolute values is clipped to norm B (no Shapley vector of outputs in
 [0, 1] is longer), so the mean over n declared rows has sensitivity B/n if a record is blanked, and
-√2·B/n if it is replaced (absolute values are never negative).
+√2·B/n if it is replaced (absolute values are never negative). For that, no record may have a say in
+the vector of another one: orders and background rows follow from a record's place and from the
+public number of places, so a null record keeps its place and counts zero.
 """
 
 from __future__ import annotations
@@ -121,25 +123,30 @@ class OverOwnRows:
         design: ImportanceDesign,
         model: NetworkModel,
         right: NDArray[np.bool_],
+        null: NDArray[np.bool_],
         size: int,
         relation: Relation,
     ) -> tuple[NDArray[np.float64], float]:
         """Noisy strengths and accuracy, cut to what they can be; exact samplers.
 
         Args:
-            design: over the party's own rows, null records left out: they add nothing.
+            design: over all of the party's own rows, each at its place.
             right: which of them the model gets right.
+            null: which of them are null records; they add nothing.
             size: as declared; divides both sums.
         """
         width = design.rows.shape[1]
         length = shapley_norm(features=width, output_width=1.0)
-        total = clipped_lengths(np.abs(design.values(model)[:, :, -1]), length).sum(axis=0) / size
+        vectors = np.abs(design.values(model)[:, :, -1])
+        # Where the model overflows depends on protected rows: nothing is raised, nothing added.
+        vectors[null | ~np.isfinite(vectors).all(axis=1)] = 0
+        total = clipped_lengths(vectors, length).sum(axis=0) / size
         strengths = mean_absolute_shapley(
             features=width, rows=size, output_width=1.0, relation=relation
         )
         counts = clipped_mean(bound=1.0, rows=size, norm=Norm.L2, relation=relation)
         noisy = _gaussian(self.importance, strengths, (width,)).randomise(total)
-        counted = _gaussian(self.accuracy, counts, (1,)).randomise([right.sum() / size])
+        counted = _gaussian(self.accuracy, counts, (1,)).randomise([(right & ~null).sum() / size])
         return np.maximum(noisy, 0.0), float(np.clip(counted[0], 0.0, 1.0))
 
 

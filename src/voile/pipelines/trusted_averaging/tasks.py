@@ -104,10 +104,11 @@ class LocalTraining:
         if self.own_rows is None:
             right = _right(model, rows, labels)
             return self._design(rows).strengths(model), float(np.mean(right))
-        own: TableRecords = records.readable()
+        own: TableRecords = records
         design = ImportanceDesign(self.schema, own.rows, rows)
-        right = _right(model, own.rows, own.labels)
-        return self.own_rows.noised(design, model, right, size, self.network.relation)
+        with np.errstate(all="ignore"):
+            right = _right(model, own.rows, own.labels)
+            return self.own_rows.noised(design, model, right, own.null, size, self.network.relation)
 
     def _design(self, rows: Rows) -> ImportanceDesign:
         """The same rows come with every instruction: the design is made once."""
