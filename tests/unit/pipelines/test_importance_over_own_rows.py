@@ -93,7 +93,7 @@ def alternating(rows: int) -> np.ndarray:
     """Two rows in turns that differ in one feature, from one end of its range to the other."""
     low, high = OPEN.rows[0].copy(), OPEN.rows[0].copy()
     low[0], high[0] = OPEN.rows[:, 0].min(), OPEN.rows[:, 0].max()
-    return np.where(np.arange(rows)[:, np.newaxis] % 2 == 0, high, low)
+    return np.asarray(np.where(np.arange(rows)[:, np.newaxis] % 2 == 0, high, low))
 
 
 def released(
