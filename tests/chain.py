@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -12,6 +14,12 @@ from typing import Any
 
 from eth_account import Account
 
+# py-evm raises the limit of the whole process when it is imported, here or by whoever imported it
+# first; with a higher one, JSON that is nested too deeply ends the process instead of raising.
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    importlib.import_module("eth")
+sys.setrecursionlimit(1000)  # Python's own
 ETHER = 10**18
 
 
