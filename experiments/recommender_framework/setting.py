@@ -182,7 +182,7 @@ class OneRun:
             second = PrivateGram(given, budget, **common, chosen=popularity)
             gram = second.draw().paid_by("experiment")
         drawn = time.perf_counter()
-        promise = joint_guarantee(first, delta=DELTA)
+        promise = joint_guarantee(first.budget, protected=first.protected, delta=DELTA)
         made = ItemMoments(given.catalogue, budget, popularity, gram, promise)
         recommender_from(made)
         return made, {"drawing": drawn - start, "fitting": time.perf_counter() - drawn}

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
-from voile.core.guarantee import Adversary, Guarantee, RowPart
+from voile.core.guarantee import Adversary, Guarantee, Protected, RowPart
 from voile.core.input_file import damaged
 from voile.privacy import events
 from voile.privacy.mechanisms import GaussianMechanism
@@ -258,23 +258,24 @@ class ItemMoments:
         )
 
 
-def joint_guarantee(first: PrivatePopularity, *, delta: float) -> Guarantee:
+def joint_guarantee(budget: MomentsBudget, *, protected: Protected, delta: float) -> Guarantee:
     """What both releases of a budget promise together (`stated_epsilon`)."""
-    budget = first.budget
+    sensitivity = budget.popularity_noise.sensitivity
+    check_bounds(sensitivity, protected)
     what, how = "popularity and Gram matrix", "both releases together, by exact composition"
     if budget.popularity_only:
         what, how = "popularity", "one release"
     return Guarantee(
         epsilon=stated_epsilon(budget.noises, delta),
         delta=delta,
-        protected=first.protected,
+        protected=protected,
         against=(Adversary.PUBLIC,),
         computational=False,
         mechanism=f"Gaussian noise on {what} of items",
         composition=how,
         public_facts=_PUBLIC_FACTS,
         assumptions=(
-            *first.noise.sensitivity.conditions,
+            *sensitivity.conditions,
             "running time is not observed",
             "whoever adds up the interactions sees them: the guarantee is not against the server",
         ),

@@ -81,5 +81,5 @@ def moments(interactions: Interactions, epsilon: float = 5.0) -> ItemMoments:
     if not spent.popularity_only:
         second = PrivateGram(interactions, spent, protected=USER, delta=DELTA, chosen=popularity)
         gram = second.draw().paid_by("charge 2")
-    promise = joint_guarantee(first, delta=DELTA)
+    promise = joint_guarantee(spent, protected=USER, delta=DELTA)
     return ItemMoments(interactions.catalogue, spent, popularity, gram, promise)

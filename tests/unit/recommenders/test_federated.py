@@ -71,7 +71,8 @@ def federated(spent: MomentsBudget) -> ItemMoments:
     first = {name: PrivatePopularity(each, spent, **given) for name, each in shops.items()}
     stated = {
         name: ShopStatement(
-            guarantee=joint_guarantee(each, delta=DELTA), charges=("users#1", "users#2")
+            guarantee=joint_guarantee(each.budget, protected=each.protected, delta=DELTA),
+            charges=("users#1", "users#2"),
         )
         for name, each in first.items()
     }

@@ -359,6 +359,6 @@ def test_how_far_drawing_is_can_be_watched() -> None:
 def test_a_joint_guarantee_names_both_releases() -> None:
     found = shop()
     first = PrivatePopularity(found, budget(found), protected=USER, delta=DELTA)
-    promise = joint_guarantee(first, delta=DELTA)
+    promise = joint_guarantee(first.budget, protected=USER, delta=DELTA)
     assert "popularity and Gram matrix" in promise.mechanism
     assert any("not against the server" in each for each in promise.assumptions)

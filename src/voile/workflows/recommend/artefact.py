@@ -131,8 +131,8 @@ def save_recommender(moments: ItemMoments, folder: Path) -> TrainedRecommender:
 def load_recommender(folder: Path) -> TrainedRecommender:
     """Open one; `VerificationFailed` if a file is not what the manifest says.
 
-    The manifest is not signed: it finds damage, not an adversary. What is said about users to
-    others is compared with the ledger that paid (`asking`).
+    The manifest is not signed: it finds damage, not an adversary. Moments and guarantee are
+    compared with the books that paid before anything is said on their ground (`asking`).
     """
     head = _manifest(folder)
     with damaged(folder / MANIFEST):

@@ -1,16 +1,18 @@
 """What is asked of a trained recommender, through the service: on record, and charged where due.
 
 Toward the user herself nothing is charged. Toward others a user pays for herself, from her account
-below the one that paid for the moments; that these moments were paid for there is looked up.
+below the one that paid for the moments. That these moments were paid for, and on which terms, is
+looked up in the books for every answer: an artefact's own word is never repeated.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from voile.audit_log import decode_record
+from voile.audit_log import ReleaseRecord, decode_record
 from voile.core.errors import InvalidInput, Refused
 from voile.core.storage import Reader
+from voile.ledger.event_text import event_text
 from voile.recommenders import (
     ByItems,
     ByLabels,
@@ -20,9 +22,11 @@ from voile.recommenders import (
     ScoresOnly,
     TopLabelsOfUser,
     for_herself,
+    joint_guarantee,
 )
 from voile.recommenders.explaining import Groups, label_clusters
 from voile.release import Preview, Release
+from voile.workflows.custody import Custody
 from voile.workflows.explain import Explained, ReleaseService, RowsToExplain
 from voile.workflows.recommend.artefact import TrainedRecommender
 from voile.workflows.recommend.specification import (
@@ -69,6 +73,7 @@ def build(
 ) -> Release[Any]:
     """The release that keeps the promise."""
     if spec.toward is Toward.HERSELF:
+        paying_account(service, trained)
         return for_herself(_explainer(trained, spec), trained.guarantee, model=trained.digest)
     payer, epsilon = spec.price
     check_paid_here(service, trained, payer)
@@ -91,28 +96,59 @@ def check_paid_here(service: ReleaseService, trained: TrainedRecommender, accoun
     """Refuse moments that this account, or one above it, did not pay for.
 
     What is said about a user adds to what the moments said about her; both must stand in one
-    account. The stored answers are compared byte by byte: nothing is believed by say-so.
+    account.
     """
-    custody = service.custody
+    payer, custody = paying_account(service, trained), service.custody
 
-    def paid(t: Reader) -> bool:
-        above = {node.account.name for node in custody.ledger.path(t, account)}
-        for charge, content in zip(trained.charges, trained.arrays.values(), strict=True):
-            settled = custody.ledger.paid(t, charge)
-            record = decode_record(custody.log.record(t, settled.record))
-            if settled.answer != content or getattr(record, "account", None) not in above:
-                return False
-        return True
+    def above(t: Reader) -> set[str]:
+        return {node.account.name for node in custody.ledger.path(t, account)}
 
-    try:
-        found = custody.storage.read_snapshot(paid)
-    except InvalidInput:  # no such charge, or no such account
-        found = False
-    if not found:
+    if payer not in custody.storage.read_snapshot(above):
         raise Refused(
             f"account {account!r} did not pay for the moments of this recommender: what is said "
             "about a user to others must be charged where they were; nothing was charged"
         )
+
+
+def paying_account(service: ReleaseService, trained: TrainedRecommender) -> str:
+    """The account that paid for these very moments, on the terms that they state; or `Refused`.
+
+    An artefact is not signed, so nothing in it is believed: the stored answers are compared byte
+    by byte, the noise with the events that were charged, and the guarantee with what follows from
+    those events, the account and the delta on record.
+    """
+    custody = service.custody
+    try:
+        found = custody.storage.read_snapshot(lambda t: _payer(custody, t, trained))
+    except InvalidInput:  # no such charge, or no guarantee follows from what was charged
+        found = None
+    if found is None:
+        raise Refused(
+            "these books did not pay for the moments of this recommender on the terms that it "
+            "states, so its guarantee is not repeated: name the database that `voile recommend "
+            "train` charged, or train again there (what was paid for is given again at no cost); "
+            "nothing was charged"
+        )
+    return found
+
+
+def _payer(custody: Custody, t: Reader, trained: TrainedRecommender) -> str | None:
+    budget, payers = trained.moments.budget, set()
+    moments = zip(trained.charges, trained.arrays.values(), budget.noises, strict=True)
+    for charge, content, noise in moments:
+        settled = custody.ledger.paid(t, charge)
+        record = decode_record(custody.log.record(t, settled.record))
+        if not isinstance(record, ReleaseRecord) or settled.answer != content:
+            return None
+        if record.event != event_text(noise.event()):
+            return None
+        payers.add((record.account, record.delta))
+    if len(payers) != 1:
+        return None
+    ((name, delta),) = payers
+    protected = custody.ledger.account(t, name).protected
+    follows = joint_guarantee(budget, protected=protected, delta=delta)
+    return name if follows == trained.guarantee else None
 
 
 def _explainer(

@@ -72,7 +72,7 @@ def train(
         )
         # Never fresh by itself: the charge of the first release is part of the question.
         gram = service.obtain(second, payer=terms.account, caller=terms.caller)
-    promise = joint_guarantee(first, delta=terms.delta)
+    promise = joint_guarantee(budget, protected=first.protected, delta=terms.delta)
     return ItemMoments(interactions.catalogue, budget, popularity, gram, promise)
 
 
@@ -87,7 +87,7 @@ def preview_training(
     return replace(
         found,
         event=Composed(tuple(noise.event() for noise in noises)),
-        guarantees=(joint_guarantee(first, delta=terms.delta),),
+        guarantees=(joint_guarantee(first.budget, protected=first.protected, delta=terms.delta),),
         remarks=(*found.remarks, f"{values:,} values are drawn by an exact sampler"),
     )
 

@@ -202,21 +202,60 @@ def test_nothing_is_paid_for_what_is_free() -> None:
         herself(user=None)
 
 
-def test_moments_that_were_paid_elsewhere_are_refused(
-    service: ReleaseService, trained: TrainedRecommender, tmp_path: Path
+@pytest.mark.parametrize("spec", [herself(), herself(by=SCORES), others()], ids=repr)
+def test_moments_that_these_books_did_not_pay_for_are_refused(
+    service: ReleaseService,
+    trained: TrainedRecommender,
+    tmp_path: Path,
+    spec: RecommendationSpec,
 ) -> None:
     with open_custody(tmp_path / "other", "example.org/other", signing=None) as custody:
         opened(custody, 6.0)
         with pytest.raises(Refused, match="did not pay for the moments"):
-            answer(ReleaseService(custody), trained, SHOP, others())
+            answer(ReleaseService(custody), trained, SHOP, spec)
+    moments = trained.moments
+    changed = replace(moments.popularity, values=moments.popularity.values + 1)
+    nowhere = replace(moments.popularity, charge="nowhere#1")
+    quieter = replace(moments.budget, mu=moments.budget.mu * (1 + 1e-9))
+    for forged in (
+        replace(moments, popularity=changed),
+        replace(moments, popularity=nowhere),
+        replace(moments, budget=quieter),
+    ):
+        with pytest.raises(Refused, match="did not pay for the moments"):
+            answer(service, TrainedRecommender(forged), SHOP, spec)
+
+
+@pytest.mark.parametrize("spec", [herself(), herself(by=SCORES), others()], ids=repr)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epsilon": 0.001},
+        {"delta": 1e-9},
+        {"against": (Adversary.PUBLIC, Adversary.SERVER_SEEING_UPDATES)},
+        {"assumptions": ()},
+    ],
+    ids=repr,
+)
+def test_a_guarantee_is_what_follows_from_the_books(
+    service: ReleaseService,
+    trained: TrainedRecommender,
+    changes: dict[str, Any],
+    spec: RecommendationSpec,
+) -> None:
+    """An artefact is not signed: what it says of itself would be signed into the log."""
+    moments = trained.moments
+    forged = replace(moments, guarantee=replace(moments.guarantee, **changes))
+    with pytest.raises(Refused, match="on the terms that it states"):
+        answer(service, TrainedRecommender(forged), SHOP, spec)
+
+
+def test_an_account_that_did_not_pay_for_the_moments_pays_for_no_answer(
+    service: ReleaseService, trained: TrainedRecommender
+) -> None:
     opened(service.custody, 6.0, name="another", protected=replace_dataset("shop 2027"))
     with pytest.raises(Refused, match="did not pay for the moments"):
         answer(service, trained, SHOP, others(account="another"))
-    moments = trained.moments
-    changed = replace(moments.popularity, values=moments.popularity.values + 1)
-    forged = TrainedRecommender(replace(moments, popularity=changed))
-    with pytest.raises(Refused, match="did not pay for the moments"):
-        answer(service, forged, SHOP, others())
 
 
 def replace_dataset(dataset: str) -> Any:
