@@ -7,7 +7,7 @@ rating positive), delta = 1e-6, unit user, blank one; the budget by the frozen r
 moments and of ratings from the exact sampler. Runs are kept in `recommender_framework.runs/` while
 it works: stopped and started again it goes on. `--quick` is MovieLens 100K with three runs and
 fewer coins, and writes nothing into `results/`. What takes long and varies little is not in every
-run: networks in three, ALS in one; EASE of the 14,284 businesses of Yelp in none.
+run: networks in three, ALS in one. Yelp has 14,284 businesses: three runs, and no EASE.
 
 Full ranking unless a line says otherwise: the protocol is part of every name.
 """
@@ -145,7 +145,7 @@ def main() -> int:
     for data in DATA[:1] if chosen.quick else DATA:
         everything = data.load()
         characteristics.append(tables.characteristics(data, everything))
-        count = 3 if chosen.quick else chosen.runs
+        count = min(chosen.runs, 3) if chosen.quick or data.large else chosen.runs
         runs[data.name] = [kept_run(data, everything, seed, folder) for seed in range(count)]
         if data is DATA[0] or data is DATA[1]:
             worlds, targets = (2, 300) if chosen.quick else (10, min(1000, len(everything) // 2))
