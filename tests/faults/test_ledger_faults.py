@@ -270,8 +270,9 @@ def test_sixty_four_writers_drive_a_tree_to_exhaustion(place: str) -> None:
     assert min(attempts) >= len(SIDES)
     turns = Counter(entry.caller.split("/")[0] for entry in charges)
     assert len(turns) == 8
-    # A few turns each, so shares differ (0.2 to 0.9 seen); without turns the smallest is 0.002.
-    assert min(turns.values()) >= 0.05 * len(charges) / 8
+    # A few turns each, so shares differ (0.2 to 0.9 seen, 0.04 beside ten other jobs on two cores);
+    # without turns the smallest is 0.002.
+    assert min(turns.values()) >= 0.02 * len(charges) / 8
 
 
 def check_refusals_were_right(charges: list[Entry], place: str) -> None:
