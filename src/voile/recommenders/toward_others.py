@@ -81,7 +81,7 @@ class _OfUser(ModelRelease):
             "dataset": self.protected.dataset,
             "delta": self.delta,
             "epsilon": self.epsilon,
-            "groups": {name: list(labels) for name, labels in (self.profile.groups or {}).items()},
+            "groups": _listed(self.profile),
             "origins": origins_digest(self.origins),
         }
 
@@ -287,6 +287,7 @@ class LabelImportance(ModelRelease):
             "count": self.profile.count,
             "delta": self.delta,
             "epsilon": self.epsilon,
+            "groups": _listed(self.profile),
             "origins": origins_digest(self.origins),
             "population": self.protected.dataset,
             "users": self.users,
@@ -334,6 +335,11 @@ class LabelImportance(ModelRelease):
 def score_of_pure_noise(epsilon: float) -> float:
     """What PAAS gives for a vector that says nothing: half of all pairs are in order by chance."""
     return ALPHA / 2 + (1 - ALPHA) * -math.expm1(-epsilon / REFERENCE_EPSILON)
+
+
+def _listed(profile: ByLabels) -> dict[str, list[str]]:
+    """The declared groups, as a part of the question."""
+    return {name: list(labels) for name, labels in (profile.groups or {}).items()}
 
 
 def _unit(profile: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.guarantee import Adversary
 from voile.recommenders.explaining import label_clusters
 from voile.workflows.custody import open_custody
-from voile.workflows.explain import ReleaseService
+from voile.workflows.explain import Explained, ReleaseService
 from voile.workflows.recommend import (
     SCORES,
     ProfileLevel,
@@ -138,6 +138,22 @@ def test_importance_over_all_users_is_charged_to_the_account(
     assert found.explanation.feature_names == ("Comedy", "Drama", "War", "no genre")
     assert answer(service, trained, SHOP, spec).replayed
     assert len(found.charges) == 1
+
+
+@pytest.mark.parametrize("user", [None, "5"])
+def test_other_groups_are_another_question(
+    service: ReleaseService, trained: TrainedRecommender, user: str | None
+) -> None:
+    def told(groups: dict[str, tuple[str, ...]]) -> Explained:
+        level = {"level": ProfileLevel.SUMMARY, "groups": groups}
+        spec = others(user=user, top=None, delta=1e-7, **level)
+        return answer(service, trained, SHOP, spec)
+
+    told({"some": ("Drama", "War")})
+    other = told({"some": ("Comedy", "War")})
+    assert not other.replayed
+    assert other.explanation.feature_names == ("some", "Drama", "no genre")
+    assert told({"some": ("Comedy", "War")}).replayed
 
 
 def test_levels(service: ReleaseService, trained: TrainedRecommender) -> None:
