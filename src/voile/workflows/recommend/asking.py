@@ -93,20 +93,18 @@ def build(
 
 
 def check_paid_here(service: ReleaseService, trained: TrainedRecommender, account: str) -> None:
-    """Refuse moments that this account, or one above it, did not pay for.
+    """Refuse any account but the one that paid for the moments.
 
-    What is said about a user adds to what the moments said about her; both must stand in one
-    account.
+    What is said about a user adds to what the moments said about her: both must stand in one
+    account. One below it will not do: of two parallel ones the dearer alone counts above, which is
+    true of different users and not of one who is told about in both.
     """
-    payer, custody = paying_account(service, trained), service.custody
-
-    def above(t: Reader) -> set[str]:
-        return {node.account.name for node in custody.ledger.path(t, account)}
-
-    if payer not in custody.storage.read_snapshot(above):
+    payer = paying_account(service, trained)
+    if payer != account:
         raise Refused(
             f"account {account!r} did not pay for the moments of this recommender: what is said "
-            "about a user to others must be charged where they were; nothing was charged"
+            f"about users to others is charged to {payer!r}, the account that paid for them; "
+            "nothing was charged"
         )
 
 

@@ -280,6 +280,17 @@ def replace_dataset(dataset: str) -> Any:
     return USER.in_dataset(dataset)
 
 
+def test_accounts_below_the_one_that_paid_do_not_share_out_one_user(
+    service: ReleaseService, trained: TrainedRecommender
+) -> None:
+    """They are parallel: of two answers about one user the dearer one alone would count above."""
+    for name in ("users/a", "users/b"):
+        opened(service.custody, 6.0, name=name, parent="users")
+        for spec in (others(account=name), others(account=name, user=None, top=None, delta=1e-7)):
+            with pytest.raises(Refused, match="charged to 'users', the account that paid"):
+                answer(service, trained, SHOP, spec)
+
+
 def test_popularity_alone_has_no_reasons(tmp_path: Path) -> None:
     small = shop(60)
     with open_custody(tmp_path / "small", "example.org/small", signing=None) as custody:
