@@ -120,7 +120,8 @@ def train(
     """Learn from INTERACTIONS how items of CATALOGUE go together, with user-level privacy.
 
     Two releases are charged: popularity, and the Gram matrix of the popular items. A run that was
-    broken off between them is continued by the same command, and pays for nothing twice.
+    broken off between them is continued by the same command, without --fresh, and pays for nothing
+    twice.
     """
     from voile.recommenders import read_catalogue, read_interactions
     from voile.workflows.custody import open_custody_at

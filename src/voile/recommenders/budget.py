@@ -33,6 +33,9 @@ LEAST: Final = 100.0
 """Below this many users times μ, the Gram matrix would be noise: popularity gets everything."""
 # What the sampler's grid may cost besides, as a share of mu and of delta (`stated_epsilon`).
 _SLACK: Final = 1e-6
+MOST_USERS: Final = 5_000_000
+"""The diagonal of the Gram matrix, a sum over users, is rounded when it is divided by √2. Beside
+what one user adds that grows with their number; up to here it stays below 10⁻⁹, the margin of noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +58,11 @@ class MomentsBudget:
     parties: int = 1
 
     def __post_init__(self) -> None:
-        positive("users", self.users)
+        if positive("users", self.users) > MOST_USERS:
+            raise InvalidInput(
+                f"sums over more than {MOST_USERS:,} users are rounded by more than the margin of "
+                f"the noise covers, found {self.users:,}; split them into data sets of their own"
+            )
         positive("parties", self.parties)
         if positive("items", self.items) < 2:
             raise InvalidInput("a catalogue has two items at least")

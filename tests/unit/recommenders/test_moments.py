@@ -30,6 +30,7 @@ from voile.recommenders import (
 )
 from voile.recommenders import moments as moments_module
 from voile.recommenders import rows as rows_module
+from voile.recommenders.budget import MOST_USERS
 from voile.recommenders.rows import folded, gram, grid_bits, popularity, unfolded, unit_rows
 from voile.release import Release
 
@@ -362,3 +363,10 @@ def test_a_joint_guarantee_names_both_releases() -> None:
     promise = joint_guarantee(first.budget, protected=USER, delta=DELTA)
     assert "popularity and Gram matrix" in promise.mechanism
     assert any("not against the server" in each for each in promise.assumptions)
+
+
+def test_more_users_than_rounding_allows_are_refused() -> None:
+    """The diagonal of a sum over n users, over √2, is off by up to n·2⁻⁵³ of what one user adds."""
+    assert MOST_USERS * 2**-53 < 1e-9
+    with pytest.raises(InvalidInput, match="rounded"):
+        MomentsBudget(users=MOST_USERS + 1, items=9, relation=Relation.BLANK_ONE, mu=1.0)
