@@ -35,7 +35,7 @@ LEAST: Final = 100.0
 _SLACK: Final = 1e-6
 MOST_USERS: Final = 5_000_000
 """The diagonal of the Gram matrix, a sum over users, is rounded when it is divided by √2. Beside
-what one user adds that grows with their number; up to here it stays below 10⁻⁹, the margin of noise."""
+what one user adds that grows with their number; up to here it stays below the margin, 10⁻⁹."""
 
 
 @dataclass(frozen=True, kw_only=True)
