@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from voile.core.atomic_file import check_output, check_output_folder, replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.guarantee import Guarantee, Relation
 from voile.core.input_file import damaged, read_file, read_json
+from voile.core.storage import Storage
 from voile.recommenders import (
     Catalogue,
     ItemGram,
@@ -47,9 +49,17 @@ GRAM: Final = "gram.npy"
 
 @dataclass(frozen=True, eq=False)
 class TrainedRecommender:
-    """Moments that were paid for, and the model made from them."""
+    """Moments that were paid for, and the model made from them.
+
+    Args:
+        moments: frozen, like everything here.
+        paid_in: the books in which it was looked up already who paid, and who that was.
+    """
 
     moments: ItemMoments
+    paid_in: MutableMapping[Storage, str] = field(
+        init=False, repr=False, default_factory=WeakKeyDictionary
+    )
 
     @property
     def catalogue(self) -> Catalogue:

@@ -2,7 +2,7 @@
 
 Toward the user herself nothing is charged. Toward others a user pays for herself, from her account
 below the one that paid for the moments. That these moments were paid for, and on which terms, is
-looked up in the books for every answer: an artefact's own word is never repeated.
+looked up in the books before the first answer: an artefact's own word is never repeated.
 """
 
 from __future__ import annotations
@@ -113,9 +113,13 @@ def paying_account(service: ReleaseService, trained: TrainedRecommender) -> str:
 
     An artefact is not signed, so nothing in it is believed: the stored answers are compared byte
     by byte, the noise with the events that were charged, and the guarantee with what follows from
-    those events, the account and the delta on record.
+    those events, the account and the delta on record. Once for each opening of the books: charges
+    are never taken back, and a database that was set back is noticed by every answer.
     """
     custody = service.custody
+    known = trained.paid_in.get(custody.storage)
+    if known is not None:
+        return known
     try:
         found = custody.storage.read_snapshot(lambda t: _payer(custody, t, trained))
     except InvalidInput:  # no such charge, or no guarantee follows from what was charged
@@ -127,6 +131,7 @@ def paying_account(service: ReleaseService, trained: TrainedRecommender) -> str:
             "train` charged, or train again there (what was paid for is given again at no cost); "
             "nothing was charged"
         )
+    trained.paid_in[custody.storage] = found
     return found
 
 

@@ -24,6 +24,7 @@ from voile.workflows.recommend import (
     Toward,
     TrainedRecommender,
     answer,
+    asking,
     preview,
     train,
     write_page,
@@ -316,3 +317,19 @@ def test_a_page_is_for_one_user_and_asks_nobody_else(
     assert "default-src 'none'" in page
     assert "joint differential privacy" in page
     assert explained.feature_names[0] in page or explained.feature_names[1] in page
+
+
+def test_books_are_asked_once_for_each_opening(
+    service: ReleaseService,
+    trained: TrainedRecommender,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer(service, trained, SHOP, herself(by=SCORES))
+    with monkeypatch.context() as patched:
+        patched.setattr(asking, "_payer", lambda *_: pytest.fail("looked up again"))
+        answer(service, trained, SHOP, herself(by=SCORES))
+    with open_custody(tmp_path / "other", "example.org/other", signing=None) as custody:
+        opened(custody, 6.0)
+        with pytest.raises(Refused, match="did not pay for the moments"):
+            answer(ReleaseService(custody), trained, SHOP, herself(by=SCORES))
