@@ -560,7 +560,7 @@ def test_interrupting_a_loaded_witness_is_clean(tmp_path: Path) -> None:
         while not said.endswith(b"}\n"):
             said += process.stdout.readline()
         url = json.loads(said)["url"]
-        with ExitStack() as stack:
+        with process, ExitStack() as stack:
             stack.callback(process.kill)  # whatever fails here, nothing is left behind
             idle = [stack.enter_context(connected(url)) for _ in range(20)]
             stop, answered = stack.enter_context(asking_for_ever(url, small))
@@ -574,6 +574,30 @@ def test_interrupting_a_loaded_witness_is_clean(tmp_path: Path) -> None:
     with open_storage(tmp_path / "w.db", [WITNESS_PART]) as storage:
         witness = Witness(storage, WITNESS_KEYS[0], LOGS)
         assert witness.add_checkpoint(asking(small, 0)).status == 409  # it stands somewhere
+
+
+def test_an_interrupt_while_the_witness_starts_is_not_lost(tmp_path: Path) -> None:
+    """Ctrl-C in the very moment in which the loop of the server begins: held back, then obeyed."""
+    started: list[threading.Thread] = []
+    plain = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        plain(thread)
+        started.append(thread)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def serving(pipe: int) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with open_storage(tmp_path / "w.db", [WITNESS_PART]) as storage:
+            server = serve(Witness(storage, WITNESS_KEYS[0], LOGS))
+            threading.Thread.start = interrupted  # type: ignore[method-assign]
+            try:
+                server.serve_until_interrupted()
+            except KeyboardInterrupt:
+                os.write(pipe, b"running\n" if started[0].is_alive() else b"ended\n")
+
+    with child(serving) as (_, pipe):
+        assert lines(pipe) == ["ended"]
 
 
 def asking(small: SmallLog, old: int, new: int = 30) -> bytes:

@@ -11,6 +11,7 @@ within milliseconds.
 from __future__ import annotations
 
 import re
+import signal
 import socket
 import sys
 import threading
@@ -58,12 +59,17 @@ class WitnessServer(ThreadingHTTPServer):
         """Serve; on Ctrl-C answer what has arrived, end all connections and let go of the port.
 
         The loop runs in a thread of its own, because Ctrl-C is delivered to the main thread: in the
-        middle of accepting a connection it would leave one behind that nobody ends.
+        middle of accepting a connection it would leave one behind that nobody ends. Until the loop
+        runs Ctrl-C is held back; after that the main thread looks up five times a second, because
+        a signal that arrives just before it begins to wait does not end an endless wait.
         """
         loop = threading.Thread(target=self.serve_forever)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         loop.start()
         try:
-            loop.join()
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            while loop.is_alive():
+                loop.join(0.2)
         finally:
             self.shutdown()
             self.server_close()
