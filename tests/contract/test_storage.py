@@ -509,7 +509,7 @@ class TestTransactions:
 
         def slow(t: Transaction) -> None:
             started.set()
-            assert go_on.wait(10)
+            assert go_on.wait(60)
             t.insert(TOTALS, Total("slow", 0))
 
         def one(number: int) -> None:
@@ -526,7 +526,7 @@ class TestTransactions:
 
         leader = threading.Thread(target=lambda: storage.submit(slow))
         leader.start()
-        assert started.wait(10)
+        assert started.wait(60)
         followers = [threading.Thread(target=one, args=(n,)) for n in range(30)]
         for thread in followers:
             thread.start()
@@ -608,7 +608,7 @@ class TestTransactions:
 
         def slow(_: Transaction) -> None:
             inside.set()
-            go_on.wait(20)
+            go_on.wait(60)
 
         def interrupted(ticket: _Ticket[object]) -> None:
             if leads:
@@ -619,17 +619,17 @@ class TestTransactions:
         waits = _Ticket.wait
         at_work = threading.Thread(target=lambda: storage.submit(slow))
         at_work.start()
-        assert inside.wait(20)
+        assert inside.wait(60)
         with monkeypatch.context() as patch:
             patch.setattr(_Ticket, "wait", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 storage.submit(add(item("never")))
         go_on.set()
-        at_work.join(20)
+        at_work.join(60)
         done: list[bool] = []
         later = threading.Thread(target=lambda: done.append(_added(storage, "kept")), daemon=True)
         later.start()
-        later.join(20)
+        later.join(60)
         assert done == [True]
         assert [record.name for record in all_items(storage)] == ["kept"]
 
@@ -644,7 +644,7 @@ class TestTransactions:
         done: list[bool] = []
         later = threading.Thread(target=lambda: done.append(_added(storage, "b")), daemon=True)
         later.start()
-        later.join(20)
+        later.join(60)
         assert done == [True]
 
     @pytest.mark.parametrize("entry", [2, 3])
@@ -656,11 +656,11 @@ class TestTransactions:
 
         def slow(_: Transaction) -> None:
             inside.set()
-            go_on.wait(20)
+            go_on.wait(60)
 
         at_work = threading.Thread(target=lambda: storage.submit(slow))
         at_work.start()
-        assert inside.wait(20)
+        assert inside.wait(60)
         InterruptingGate(storage, entry)
         ends: list[object] = []
 
@@ -683,7 +683,7 @@ class TestTransactions:
         with pytest.raises(KeyboardInterrupt):
             storage.submit(add(item("leads")))
         for each in (at_work, *others):
-            each.join(20)
+            each.join(60)
         assert len(ends) == 1
         assert _added(storage, "later")
 
@@ -746,12 +746,12 @@ class TestLooking:
         def slow(t: Transaction) -> bool:
             t.insert(ITEMS, item())
             inside.set()
-            return seen.wait(20)
+            return seen.wait(60)
 
         answers: list[bool] = []
         writer = threading.Thread(target=lambda: answers.append(storage.submit(slow)))
         writer.start()
-        assert inside.wait(20)
+        assert inside.wait(60)
         assert storage.read_snapshot(lambda t: t.scan(ITEMS)) == []
         seen.set()
         writer.join()
@@ -807,7 +807,7 @@ class TestClosing:
 
         def slow(t: Transaction) -> None:
             inside.set()
-            assert go_on.wait(20)
+            assert go_on.wait(60)
             t.insert(ITEMS, item("slow"))
 
         def later() -> None:
@@ -823,7 +823,7 @@ class TestClosing:
         ]
         closing = threading.Thread(target=storage.close)
         at_work.start()
-        assert inside.wait(20)
+        assert inside.wait(60)
         for thread in queued:
             thread.start()
         while len(storage._shared.queue) < len(queued):
@@ -832,11 +832,11 @@ class TestClosing:
         while len(storage._shared.queue) <= len(queued):
             time.sleep(0.001)
         threading.Thread(target=later).start()
-        assert refused.wait(20)
+        assert refused.wait(60)
         assert closing.is_alive()
         go_on.set()
         for thread in (at_work, *queued, closing):
-            thread.join(20)
+            thread.join(60)
         with storage_on(new_session(), [PART]) as again:
             assert [found.name for found in all_items(again)] == ["queued"] * 4 + ["slow"]
 

@@ -226,7 +226,7 @@ def running(server: ThreadingHTTPServer) -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(60)
 
 
 @contextmanager

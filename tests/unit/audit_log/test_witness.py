@@ -216,7 +216,7 @@ class TestHttp:
         yield server.url
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(60)
 
     def test_ctrl_c_does_not_hit_the_thread_that_accepts_connections(
         self, witness: Witness, small: SmallLog, monkeypatch: pytest.MonkeyPatch
@@ -238,7 +238,7 @@ class TestHttp:
         assert connection.getresponse().status == 200
         connection.close()
         server.shutdown()
-        main.join(10)
+        main.join(60)
         assert not main.is_alive()
         assert accepting
         assert main.ident not in accepting

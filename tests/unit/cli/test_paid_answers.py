@@ -46,7 +46,7 @@ def witness(key: SigningKey) -> Iterator[str]:
         yield server.url
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(60)
 
 
 def ask_for(key: SigningKey, url: str) -> None:

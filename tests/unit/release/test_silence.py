@@ -25,7 +25,7 @@ def meanwhile(act: Callable[[], Any]) -> Any:
     begin, done, found = threading.Event(), threading.Event(), []
 
     def other() -> None:
-        begin.wait(5)
+        begin.wait(60)
         found.append(act())
         done.set()
 
@@ -33,7 +33,7 @@ def meanwhile(act: Callable[[], Any]) -> Any:
     thread.start()
     with silenced():
         begin.set()
-        assert done.wait(5)
+        assert done.wait(60)
     thread.join()
     return found[0]
 
@@ -88,19 +88,19 @@ def test_changed_filters_of_another_thread_do_not_end_a_silence(action: Any) -> 
     begin, changed, end = threading.Event(), threading.Event(), threading.Event()
 
     def other() -> None:
-        begin.wait(5)
+        begin.wait(60)
         with warnings.catch_warnings():
             warnings.resetwarnings()
             warnings.simplefilter(action)
             changed.set()
-            end.wait(5)
+            end.wait(60)
 
     thread = threading.Thread(target=other)
     thread.start()
     with warnings.catch_warnings(record=True) as heard:
         with silenced():
             begin.set()
-            assert changed.wait(5)
+            assert changed.wait(60)
             assert not heard_warning("while filters are another thread's")
             end.set()
             thread.join()
@@ -117,8 +117,8 @@ def test_restoring_an_older_filter_list_does_not_end_a_silence() -> None:
         began, end = threading.Event(), threading.Event()
         def other():
             with warnings.catch_warnings():
-                began.set(); end.wait(5)
-        thread = threading.Thread(target=other); thread.start(); began.wait(5)
+                began.set(); end.wait(60)
+        thread = threading.Thread(target=other); thread.start(); began.wait(60)
         with silenced():
             end.set(); thread.join()
             warnings.warn("inside")

@@ -75,7 +75,7 @@ def test_whoever_gave_up_lets_others_pass(path: Path) -> None:
     with pytest.raises(StorageBusy):
         two.wait()
     one.pause()
-    assert arrival(three).wait(5)
+    assert arrival(three).wait(60)
 
 
 def test_whoever_is_interrupted_in_the_queue_lets_others_pass(
@@ -89,7 +89,7 @@ def test_whoever_is_interrupted_in_the_queue_lets_others_pass(
             two.wait()
     two.pause()
     one.pause()
-    assert arrival(three).wait(5)
+    assert arrival(three).wait(60)
 
 
 def test_whoever_is_interrupted_as_the_next_in_line_lets_others_pass(
@@ -150,7 +150,7 @@ def test_who_is_at_work_is_left_alone_past_the_end_of_its_turn(
     arrived = queued(path, two)
     assert not arrived.wait(0.4)  # 0.3 s later the turn is over, but it works
     one.pause()
-    assert arrived.wait(5)
+    assert arrived.wait(60)
 
 
 def test_a_turn_ends_early_when_no_more_work_comes(
@@ -162,8 +162,8 @@ def test_a_turn_ends_early_when_no_more_work_comes(
     one.wait()
     arrived = queued(path, two)
     one.pause()
-    assert arrived.wait(5)
-    assert arrival(one).wait(5)  # the turn that was cut short is over
+    assert arrived.wait(60)
+    assert arrival(one).wait(60)  # the turn that was cut short is over
 
 
 def test_the_end_of_anothers_work_does_not_end_our_turn(
@@ -193,7 +193,7 @@ def test_the_notice_of_a_process_that_died_delays_nobody_for_long(
         stream.seek(8)
         stream.write(struct.pack("=2d", *numbers))
     one.close()  # as the kernel does
-    assert arrived.wait(5)
+    assert arrived.wait(60)
 
 
 def test_what_another_wrote_while_we_waited_is_noticed(
@@ -221,11 +221,11 @@ def test_what_another_wrote_while_we_waited_is_noticed(
 
     thread = threading.Thread(target=wait)
     thread.start()
-    waiting.wait(5)
+    waiting.wait(60)
     time.sleep(0.6)  # past the turns: it waits in BEGIN
     two.insert(NAMES, Name("n"))
     two.commit()
-    thread.join(10)
+    thread.join(60)
     assert found == [{}]
     one.close()
     two.close()
@@ -279,7 +279,7 @@ def test_whoever_is_interrupted_as_its_lock_arrives_lets_others_pass(
         with pytest.raises(KeyboardInterrupt):
             two.wait()
     two.pause()
-    assert arrival(three).wait(5)
+    assert arrival(three).wait(60)
 
 
 # --- the file of the queue -----------------------------------------------------------------------
