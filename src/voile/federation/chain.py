@@ -1,9 +1,10 @@
-"""A signed chain of rounds: evidence, afterwards, of histories that were split or altered.
+"""A signed chain of rounds: only those who were shown the same arrays make up a sum.
 
 Every round is chained to the one before it by a hash over the arrays that were sent. The server
 signs the link of a round when it begins, and every party keeps what it was shown. Two parties that
-were shown different arrays for one round hold two signatures that contradict each other. That
-prevents nothing: it can be shown later, by whoever compares their logs.
+were shown different arrays for one round hold two signatures that contradict each other, for
+whoever compares their logs later. In one sum they never meet: what parties sign of an attempt names
+the round as they were shown it, and each checks the signatures of all others.
 """
 
 from __future__ import annotations
@@ -64,6 +65,11 @@ class AnnouncedRound:
         """What is signed; its first line begins no other text of a voile key."""
         where = self.agreement, self.stage, str(self.round), self.previous, self.link, self.begun
         return "".join(f"{line}\n" for line in ("voile round 1", *where))
+
+    @property
+    def attempt(self) -> str:
+        """A name for this attempt among those who were shown the same, and nobody else."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
     def verify(self, key: bytes) -> None:
         """`Refused` unless the server signed it."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from voile.core.errors import InvalidInput, Refused
-from voile.federation.chain import ChainGuard, KeptRounds
+from voile.federation.chain import AnnouncedRound, ChainGuard, KeptRounds
 from voile.federation.client import Client
 from voile.federation.messages import Advertised, Instruction, SecureInstruction
 from voile.federation.secure_sum import SecureSum, announced_round, flat_words
@@ -34,7 +34,8 @@ class SecureMember:
     3. writes down that the attempt is begun, or refuses it (`AttemptStore`);
     4. lets its client answer as in a plain round: charge, train, store. What is stored is rounded
        without chance, so every attempt of a round masks the same integers;
-    5. advertises keys of this attempt alone, and says what it was charged; no array leaves.
+    5. advertises keys of this attempt alone, among those who were shown the same arrays, and says
+       what it was charged; no array leaves.
 
     One attempt at a time: a new one takes the place of an old one, whose keys are forgotten.
 
@@ -66,14 +67,14 @@ class SecureMember:
             if instruction.agreement != client.agreement:
                 raise Refused(f"{client.name!r} has agreed to {client.agreement!r} only")
             stage, protocol = self._agreed(client, instruction)
-            self._announced(protocol, message)
+            announced = self._announced(protocol, message)
             if len(message.asked) != stage.clients_per_round:
                 raise Refused(
                     f"{stage.clients_per_round} parties are asked in a round, as agreed; found "
                     f"{len(message.asked)}"
                 )
             largest = stage.largest_change
-            terms = protocol.terms(instruction, message.attempt, message.asked, largest)
+            terms = protocol.terms(message, announced, largest)
             begun = ClientAttempt(terms, client.name, self.sign, self.store)
             update = client.answer(instruction)
             quantisation = protocol.quantisation(message.asked, largest)
@@ -105,13 +106,11 @@ class SecureMember:
             )
         return stage, stage.protocol
 
-    def _announced(self, protocol: SecureSum, message: SecureInstruction) -> None:
+    def _announced(self, protocol: SecureSum, message: SecureInstruction) -> AnnouncedRound:
         if type(message.previous) is not str or not _LINK.fullmatch(message.previous):
             raise InvalidInput("a secure instruction names the round that it is chained to")
         check_asked(message.asked, protocol.identities)
-        announced = announced_round(
-            message.instruction, message.attempt, message.asked, message.previous
-        )
-        announced = replace(announced, signature=message.signature)
+        announced = announced_round(message)
         announced.verify(protocol.identities[SERVER])
         self.chain.before_round(announced)
+        return announced

@@ -20,7 +20,7 @@ from voile.federation.arrays import Arrays, Shapes, digest_of_arrays
 from voile.federation.chain import AnnouncedRound, attempt_digest, digest_of_shown, next_link
 from voile.federation.client import check_size
 from voile.federation.faults import Expected, fault_of, note_of
-from voile.federation.messages import Advertised, Instruction, SecureInstruction
+from voile.federation.messages import Advertised, SecureInstruction
 from voile.federation.round_log import Outcome
 from voile.federation.round_protocol import Exchange, Heard, RoundCall, RoundResult
 from voile.federation.sums import Totals
@@ -117,10 +117,12 @@ class SecureSum:
         return Quantisation.finest(largest_change, map(self.weight, asked), width)
 
     def terms(
-        self, instruction: Instruction, attempt: str, asked: tuple[str, ...], largest: float
+        self, message: SecureInstruction, announced: AnnouncedRound, largest: float
     ) -> AttemptTerms:
-        where = Attempt(instruction.agreement, instruction.stage, instruction.round, attempt)
-        length = sum(array.size for array in instruction.arrays.values())
+        """Of an attempt among those who were shown what is announced; nobody else can be in it."""
+        where = Attempt(announced.agreement, announced.stage, announced.round, announced.attempt)
+        length = sum(array.size for array in message.instruction.arrays.values())
+        asked = message.asked
         dtype = self.quantisation(asked, largest).dtype
         return AttemptTerms(where, asked, self.model, self.identities, length, dtype)
 
@@ -142,7 +144,9 @@ class _RunningAttempt:
         self._protocol, self._call = protocol, call
         asked, name = tuple(call.clients), secrets.token_hex(16)
         self.instruction = begin(call, name, asked)
-        terms = protocol.terms(call.instruction, name, asked, call.largest_change)
+        terms = protocol.terms(
+            self.instruction, announced_round(self.instruction), call.largest_change
+        )
         self._quantisation = protocol.quantisation(asked, call.largest_change)
         self.server = ServerAttempt(terms, call.sign)
         self.heard: dict[str, Heard] = {}
@@ -207,20 +211,19 @@ class _RunningAttempt:
 def begin(call: RoundCall, attempt: str, asked: tuple[str, ...]) -> SecureInstruction:
     """What the server says first, signed."""
     assert call.sign is not None
-    announced = announced_round(call.instruction, attempt, asked, call.previous)
-    signature = call.sign(announced.text)
-    return SecureInstruction(call.instruction, attempt, asked, call.previous, signature)
+    message = SecureInstruction(call.instruction, attempt, asked, call.previous, b"")
+    return replace(message, signature=call.sign(announced_round(message).text))
 
 
-def announced_round(
-    instruction: Instruction, attempt: str, asked: tuple[str, ...], previous: str
-) -> AnnouncedRound:
+def announced_round(message: SecureInstruction) -> AnnouncedRound:
     """What a server signs when it begins an attempt of a round."""
+    instruction = message.instruction
     shown = digest_of_shown(*map(digest_of_arrays, (instruction.arrays, instruction.given)))
-    link = next_link(previous, instruction.round, shown)
-    begun = attempt_digest(attempt, asked)
-    agreement, stage = instruction.agreement, instruction.stage
-    return AnnouncedRound(agreement, stage, instruction.round, previous, link, begun)
+    link = next_link(message.previous, instruction.round, shown)
+    return AnnouncedRound(
+        instruction.agreement, instruction.stage, instruction.round, message.previous, link,
+        attempt_digest(message.attempt, message.asked), message.signature,
+    )  # fmt: skip
 
 
 def flat_words(arrays: Arrays, weight: float, quantisation: Quantisation) -> Words:

@@ -17,11 +17,13 @@ from tests.unit.federation.secret_toys import (
 )
 from tests.unit.federation.test_secure_sum import beginning, call_of
 from tests.unit.federation.toys import START
-from tests.unit.secure_aggregation.parties import identities, refusal
+from tests.unit.secure_aggregation.parties import identities, refusal, signer
 from voile.core.errors import Refused
 from voile.federation import KeptRounds, Outcome
 from voile.federation.chain import first_link, link_before, next_link
 from voile.federation.secure_sum import begin
+from voile.secure_aggregation import AttemptStep
+from voile.secure_aggregation.signed import SERVER, encode, signed
 
 
 def kept(node: Any) -> KeptRounds:
@@ -80,6 +82,28 @@ def test_parties_that_are_given_other_arrays_hold_other_links() -> None:
         node.handle(begin(shown, "a1", NAMES))
     first, second = (kept(node).announced[-1] for node in nodes)
     assert first.link != second.link
+
+
+def test_those_who_were_shown_something_else_are_never_in_one_sum() -> None:
+    """Whatever a server passes around: keys that were advertised for other arrays are refused."""
+    agreed = secret_stage()
+    call = call_of(agreed)
+    for odd, refused in ((0, False), (1, True)):
+        nodes, adverts = secret_nodes(agreed), {}
+        for place, node in enumerate(nodes):
+            given = {"black box": np.full(3, odd if place == 0 else 0, dtype=np.float32)}
+            shown = replace(call, instruction=replace(call.instruction, given=given))
+            adverts[node.name] = node.handle(begin(shown, "a1", NAMES)).advert
+        listed = encode(
+            [part for n, m in adverts.items() for part in (n.encode(), m.body, m.signature)]
+        )
+        for node in nodes:
+            attempt, name = adverts[node.name].attempt, node.name
+            message = signed(attempt, AttemptStep.SHARE, SERVER, name, listed, signer(SERVER))
+            if refused:
+                assert "is not signed by" in refusal(node.handle, message)
+            else:
+                assert node.handle(message).step is AttemptStep.SHARE
 
 
 def test_given_arrays_are_in_the_chain_that_a_server_goes_on_with() -> None:

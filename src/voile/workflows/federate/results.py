@@ -123,9 +123,9 @@ SEEN_IN_SECRET: Final = (
 )
 _NO_NOISE: Final = (
     "what a secure sum does not do: it adds no noise, so what is promised rests on each party's "
-    "own; without that, a server that chooses the arrays reads single rows out of a sum. It may "
-    "also send parties different arrays: each keeps what it was shown, signed, which proves that "
-    "afterwards and prevents nothing"
+    "own; without that, a server that chooses the arrays reads single rows out of a sum. Parties "
+    "that it sends different arrays are in no sum together, but who is in one is its choice: each "
+    "keeps what it was shown, signed, which proves that afterwards"
 )
 
 
