@@ -15,13 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from voile.attribution.players import Groups
 from voile.core.errors import InvalidInput
-from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee, Protected
 from voile.federation.arrays import Arrays
 from voile.federation.pipeline import run_pipeline
@@ -31,12 +29,11 @@ from voile.federation.task import Unprotected
 from voile.pipelines.facts import FederationFacts, classifier_training
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.objectives import LearnLabels
-from voile.pipelines.promises import Promised, dp_sgd_guarantee, interventional, promise
+from voile.pipelines.promises import ExplainedForFree, Promised, dp_sgd_guarantee, promise
 from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.calibration import dp_sgd_noise
 from voile.privacy.events import PrivacyEvent, Repeated
-from voile.release.origin import Origin
 from voile.training import Softmax
 
 STAGE: Final = "logistic regression"
@@ -145,7 +142,7 @@ def plan_logistic_regression(
 
 
 @dataclass(frozen=True, eq=False)
-class LogisticRegression:
+class LogisticRegression(ExplainedForFree):
     """What came of a federation, and the explanations that follow from it for free.
 
     Args:
@@ -165,33 +162,6 @@ class LogisticRegression:
     def promise(self) -> Promised:
         """Guarantees and notes of whatever is made from the model."""
         return promise(self.plan, self.results, STAGE)
-
-    def explain(
-        self,
-        X: Any,  # noqa: N803
-        reference: Any,
-        *,
-        origin: Origin,
-        groups: Groups | None = None,
-    ) -> Explanation:
-        """Interventional Shapley values of the probabilities over reference rows.
-
-        Args:
-            X: the rows to explain.
-            reference: public rows, or rows that were made with differential privacy.
-            origin: what the reference rows were made from; see
-                `voile.pipelines.promises.interventional`.
-            groups: features that act together as one player.
-        """
-        return interventional(
-            self.model,
-            X,
-            reference,
-            self.promise(),
-            origin=origin,
-            schema=self.plan.facts.schema,
-            groups=groups,
-        )
 
 
 def train_logistic_regression(

@@ -6,6 +6,7 @@ that: which answers were seen, at what cost, with what randomness, and who charg
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -144,6 +145,44 @@ def _without_noise(pipeline: Pipeline) -> set[str]:
 
 def _rows(results: Mapping[str, StageResult]) -> list[HistoryRow]:
     return [row for result in results.values() for row in result.rows]
+
+
+class ExplainedForFree(ABC):
+    """A model that came of a federation: explanations of it are post-processing."""
+
+    plan: Any
+    """With the public `facts` of the federation."""
+
+    @property
+    @abstractmethod
+    def model(self) -> Model:
+        """From rows to the probabilities of the label's categories."""
+
+    @abstractmethod
+    def promise(self) -> Promised:
+        """Guarantees and notes of whatever is made from the model."""
+
+    def explain(
+        self,
+        X: Any,  # noqa: N803
+        reference: Any,
+        *,
+        origin: Origin,
+        groups: Groups | None = None,
+    ) -> Explanation:
+        """Interventional Shapley values of the probabilities over reference rows.
+
+        Args:
+            X: the rows to explain.
+            reference: public rows, or rows that were made with differential privacy.
+            origin: what the reference rows were made from; refused if that has no guarantee. What
+                it promises about the same data is added to what training promised.
+            groups: features that act together as one player.
+        """
+        schema = self.plan.facts.schema
+        return interventional(
+            self.model, X, reference, self.promise(), origin=origin, schema=schema, groups=groups
+        )
 
 
 def interventional(

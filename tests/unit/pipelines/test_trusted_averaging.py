@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -330,8 +331,8 @@ class TestRefusals:
         client, facts = node
         for trusts in (
             {client.name: 1.0},
-            {client.name: 1.0, "b": 0.0, "c": 0.0},
-            {"b": 1.0, "c": 1.0},
+            {client.name: 1.0, NAMES[1]: 0.0, NAMES[2]: 0.0},
+            {NAMES[1]: 1.0, NAMES[2]: 1.0},
         ):
             given = named(TRUST, {n: one_number(t) for n, t in trusts.items()})
             with pytest.raises(Refused, match="common importance"):
@@ -344,8 +345,10 @@ class TestRefusals:
         common = np.full(width, 1 / width, np.float32)
         said = float(self.ask(client, plan, DIVERGENCE, {COMMON: common})[DIVERGENCES][0])
 
-        def record(accuracy: float, divergence: float, others: int = 2) -> dict[str, Any]:
-            names = [client.name, *(f"other {i}" for i in range(others))]
+        def record(
+            accuracy: float, divergence: float, others: Sequence[str] = NAMES[1:3]
+        ) -> dict[str, Any]:
+            names = [client.name, *others]
             accuracies = {n: one_number(accuracy if n == client.name else 0.7) for n in names}
             divergences = {n: one_number(divergence if n == client.name else 0.2) for n in names}
             return (
@@ -358,7 +361,15 @@ class TestRefusals:
             with pytest.raises(Refused, match="something else"):
                 self.ask(client, plan, UPDATE, wrong)
         with pytest.raises(Refused, match="nobody else"):
-            self.ask(client, plan, UPDATE, record(facts["accuracy"], said, others=0))
+            self.ask(client, plan, UPDATE, record(facts["accuracy"], said, others=[]))
+        with pytest.raises(Refused, match=r"nobody has agreed on: \['nobody'\]"):
+            self.ask(client, plan, UPDATE, record(facts["accuracy"], said, [NAMES[1], "nobody"]))
+
+    def test_trust_of_parties_that_nobody_agreed_on(self, node: Any) -> None:
+        client, facts = node
+        given = named(TRUST, {n: one_number(0.8) for n in (*NAMES[:2], "nobody")})
+        with pytest.raises(Refused, match=r"nobody has agreed on: \['nobody'\]"):
+            self.ask(client, facts["plan"], IMPORTANCE, given)
 
     def test_what_follows_from_nothing(self, node: Any) -> None:
         client, facts = node

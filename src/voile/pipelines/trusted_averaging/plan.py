@@ -6,13 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from voile.attribution.players import Groups
 from voile.core.errors import InvalidInput
-from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee, Protected
 from voile.federation.arrays import Arrays
 from voile.federation.pipeline import run_pipeline
@@ -24,7 +22,7 @@ from voile.federation.task import FollowUp, Task, Unprotected
 from voile.pipelines.facts import FederationFacts, classifier_training
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.objectives import LearnLabels
-from voile.pipelines.promises import Promised, dp_sgd_guarantee, interventional, promise
+from voile.pipelines.promises import ExplainedForFree, Promised, dp_sgd_guarantee, promise
 from voile.pipelines.tables import NetworkModel, OutputHead
 from voile.pipelines.trusted_averaging.history import TrustHistory
 from voile.pipelines.trusted_averaging.importance import OverOwnRows
@@ -50,7 +48,6 @@ from voile.pipelines.trusted_averaging.verified import VerifiedRound
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.calibration import dp_sgd_noise, gaussian_noise_multiplier
 from voile.privacy.events import PrivacyEvent, Repeated
-from voile.release.origin import Origin
 from voile.training import Softmax
 
 HIDDEN: Final = (64, 32)
@@ -135,12 +132,12 @@ class TrustedPlan:
         """What every client has to be set up with, by stage."""
         if self.verified:
             return {STAGE: self.local.network}
-        features = len(self.facts.schema.features)
+        features, parties = len(self.facts.schema.features), frozenset(self.facts.sizes)
         return {
             STAGE: self.local,
-            IMPORTANCE: ShareImportance(features, self.rule),
+            IMPORTANCE: ShareImportance(features, self.rule, parties),
             DIVERGENCE: ReportDivergence(self.rule),
-            UPDATE: ContributeUpdate(self.local.network.shapes, self.rule),
+            UPDATE: ContributeUpdate(self.local.network.shapes, self.rule, parties),
         }
 
     @property
@@ -254,7 +251,7 @@ def plan_trusted_averaging(
 
 
 @dataclass(frozen=True, eq=False)
-class TrustedModel:
+class TrustedModel(ExplainedForFree):
     """What came of a federation: a model, everybody's record, and free explanations.
 
     Args:
@@ -288,26 +285,6 @@ class TrustedModel:
         """Guarantees and notes of model, trust, weights and rewards."""
         found = promise(self.plan, self.results, STAGE)
         return found if found.guarantees else found._replace(notes=(*found.notes, EXACT))
-
-    def explain(
-        self,
-        X: Any,  # noqa: N803
-        reference: Any,
-        *,
-        origin: Origin,
-        groups: Groups | None = None,
-    ) -> Explanation:
-        """Interventional Shapley values of the probabilities over reference rows; see
-        `voile.pipelines.promises.interventional`."""
-        return interventional(
-            self.model,
-            X,
-            reference,
-            self.promise(),
-            origin=origin,
-            schema=self.plan.facts.schema,
-            groups=groups,
-        )
 
 
 def train_trusted(

@@ -13,7 +13,7 @@ post-processing, whatever the weights are and whoever chose them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -148,10 +148,11 @@ class GlobalModel:
 
 @dataclass(frozen=True)
 class ShareImportance:
-    """Its importance shares times its trust, for the common ones."""
+    """Its importance shares times its trust, for the common ones; `parties` as agreed."""
 
     features: int
     rule: TrustRule
+    parties: frozenset[str]
     follows: str = STAGE
 
     @property
@@ -160,6 +161,7 @@ class ShareImportance:
 
     def make(self, instruction: Instruction, client: str, kept: Arrays) -> Arrays:
         trusts = {n: float(a[0]) for n, a in under(TRUST, instruction.given).items()}
+        check_agreed(trusts, self.parties)
         share = trusts.get(client, 0.0) / max(sum(trusts.values()), 1e-300)
         most = max(self.rule.largest_share, 1 / max(len(trusts), 1))
         if len(trusts) < 2 or client not in trusts or not 0 <= share <= most + 1e-6:
@@ -190,11 +192,14 @@ class ReportDivergence:
 class ContributeUpdate:
     """Its clipped change times its weight, which it computes itself from the record.
 
-    Refused if the record does not say what it reported, or speaks of fewer than two parties.
+    Refused if the record does not say what it reported, speaks of fewer than two parties, or of any
+    besides `parties`, which were agreed on. In a secure sum all are shown one record (what they
+    sign names it), so each line of somebody who is in the sum was checked by the one it is about.
     """
 
     model_shapes: Shapes
     rule: TrustRule
+    parties: frozenset[str]
     follows: str = STAGE
 
     @property
@@ -203,6 +208,7 @@ class ContributeUpdate:
 
     def make(self, instruction: Instruction, client: str, kept: Arrays) -> Arrays:
         accuracies, found = recorded(instruction.given)
+        check_agreed(found, self.parties)
         if client not in found or len(found) < 2:
             raise Refused(f"the record leaves {client!r} out, or speaks of nobody else")
         said = divergence_from(self.rule, kept[_IMPORTANCE], instruction.given[COMMON])
@@ -215,6 +221,13 @@ class ContributeUpdate:
         weight = weights_of(self.rule, trusts, found).shares[client]
         change = under(_CHANGE, kept)
         return {name: (weight * array).astype(np.float32) for name, array in change.items()}
+
+
+def check_agreed(named_parties: Iterable[str], parties: frozenset[str]) -> None:
+    """Invented parties would take up weight, so that of the others less is hidden in a sum."""
+    strangers = sorted(set(named_parties) - parties)
+    if strangers:
+        raise Refused(f"the record names parties that nobody has agreed on: {strangers[:3]}")
 
 
 def divergence_from(rule: TrustRule, own: Any, common: Any) -> float:
