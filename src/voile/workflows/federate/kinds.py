@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from voile.attribution.fastshap import exact_values
 from voile.core.errors import InvalidInput
 from voile.core.randomness import StreamCipher
 from voile.evaluation import cosine_similarity
-from voile.federation import Pipeline, SecureSum, StageResult
+from voile.federation import Pipeline, SecureSum, Stage, StageResult
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.logistic_regression import (
     STAGE,
@@ -36,13 +36,15 @@ from voile.pipelines.private_explainer.plan import (
 )
 from voile.pipelines.promises import Promised
 from voile.pipelines.tables import NetworkModel, TableRecords
-from voile.pipelines.trusted_averaging import STAGE as TRUSTED_STAGE
 from voile.pipelines.trusted_averaging import (
+    REPORTED,
     ComparisonRows,
     TrustedModel,
     TrustedPlan,
+    TrustRule,
     plan_trusted_averaging,
 )
+from voile.pipelines.trusted_averaging import STAGE as TRUSTED_STAGE
 from voile.training import Progress as Steps
 from voile.training import TrainingPlan
 from voile.workflows.federate.trust import trust_figures
@@ -110,15 +112,34 @@ class PipelineKind(Protocol):
     def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, TableRecords]:
         """The plan as the server runs it, and the unprotected rows that are left to measure on."""
 
+    def summed(self, plan: Any) -> SummedStages:
+        """What a node adds up in secret, where that was agreed on."""
 
-class _MeasuresOnAll:
-    """A kind whose rounds need no unprotected rows."""
+    def trust(self, plan: Any) -> TrustRule | None:
+        """By which rule the server's log has a record of trust for each round; None if by none."""
+
+
+class SummedStages(NamedTuple):
+    """What a node adds up in secret, and the stages whose answers are reports, sent in clear."""
+
+    stages: Mapping[str, Stage]
+    in_clear: frozenset[str] = frozenset()
+
+
+class _Averaged:
+    """A kind whose rounds need no unprotected rows, make one sum each, and weigh by sizes."""
 
     def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, TableRecords]:
         return plan, held_out
 
+    def summed(self, plan: Pipeline) -> SummedStages:
+        return SummedStages({stage.name: stage for stage in plan.stages})
 
-class PrivateExplainerKind(_MeasuresOnAll):
+    def trust(self, plan: Any) -> TrustRule | None:  # noqa: ARG002
+        return None
+
+
+class PrivateExplainerKind(_Averaged):
     """FastSHAP++: black box, surrogate, and a fast explainer that is distilled from them."""
 
     def plan(
@@ -161,7 +182,7 @@ class PrivateExplainerKind(_MeasuresOnAll):
         )
 
 
-class LogisticRegressionKind(_MeasuresOnAll):
+class LogisticRegressionKind(_Averaged):
     """One private linear model; it is explained interventionally, and needs no surrogate."""
 
     def plan(
@@ -222,6 +243,13 @@ class TrustedKind:
             )
         compared, measured = held_out.only(known[::2][:_MOST_COMPARED]), held_out.only(known[1::2])
         return plan.comparing_on(ComparisonRows(compared.rows, compared.labels)), measured
+
+    def summed(self, plan: TrustedPlan) -> SummedStages:
+        """Two sums in a round, and reports in between."""
+        return SummedStages(plan.summed_stages, REPORTED)
+
+    def trust(self, plan: TrustedPlan) -> TrustRule:
+        return plan.rule
 
     def made(
         self,

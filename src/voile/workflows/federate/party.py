@@ -17,12 +17,12 @@ from voile.core.file_lock import locked
 from voile.core.storage import Part
 from voile.federation import AttemptsOnDisk, Client, Node, SecureMember
 from voile.pipelines.tables import TableRecords
-from voile.pipelines.trusted_averaging import REPORTED, TrustedPlan
 from voile.secure_aggregation import Signer
 from voile.workflows.custody import POLICY, Custody, open_custody
 from voile.workflows.federate.accepts import Accepts
 from voile.workflows.federate.agreement import FederationAgreement
 from voile.workflows.federate.books import ClientBooks, Promise
+from voile.workflows.federate.kinds import KINDS
 from voile.workflows.federate.rounds import PART as ROUNDS_PART
 
 UPDATES: Final = "updates"
@@ -97,10 +97,7 @@ def _secure(
     """What it adds up updates in secret with: it signs with the key of the agreement."""
     if agreement.secure is None:
         return None
-    plan, in_clear = agreement.plan, frozenset[str]()
-    stages = {stage.name: stage for stage in plan.stages}
-    if isinstance(plan, TrustedPlan):  # adds up twice in a round, and reports in between
-        stages, in_clear = plan.summed_stages, REPORTED
+    stages, in_clear = KINDS[agreement.pipeline].summed(agreement.plan)
     sign = signer_of(books.books, agreement.keys[party.name])
     store = AttemptsOnDisk(party.folder / ATTEMPTS)
     return SecureMember(stages, sign, store, books, in_clear)

@@ -37,7 +37,6 @@ from voile.federation import (
 )
 from voile.federation.history import event_as_text
 from voile.federation.progress import NoProgress
-from voile.pipelines.trusted_averaging import TrustedPlan
 from voile.training import Progress as Steps
 from voile.workflows.artefact import (
     Artefact,
@@ -125,7 +124,8 @@ def run_server(
     complete one is left as it is: whoever asks again gets the explanations that others hold.
     """
     check_place(server.folder / ARTEFACT)
-    plan, measured = KINDS[agreement.pipeline].prepared(agreement.plan, server.held_out)
+    kind = KINDS[agreement.pipeline]
+    plan, measured = kind.prepared(agreement.plan, server.held_out)
     promise = Promise(agreement.protected, agreement.epsilon, agreement.delta)
     origin = origin_of(agreement.name, SERVER)
     with (
@@ -133,11 +133,10 @@ def run_server(
         open_custody(server.folder, origin, signing=None, extra_parts=(ROUNDS_PART,)) as custody,
     ):
         key = None if agreement.secure is None else agreement.server_key
-        rule = plan.rule if isinstance(plan, TrustedPlan) else None
         rounds = Rounds(
             transport,
             agreement.sizes,
-            log=ServerBooks(custody, promise, agreement.digest, rule),
+            log=ServerBooks(custody, promise, agreement.digest, kind.trust(plan)),
             checkpoints=server.folder / _CHECKPOINTS,
             progress=rounds_seen or NoProgress(),
             agreement=agreement.digest,
@@ -157,7 +156,7 @@ def run_server(
         history = [row for result in results.values() for row in result.rows]
         logs = collected_logs(transport, agreement, history)
         aside = Aside(server.held_out, server.distillation, steps_seen, say)
-        made = KINDS[agreement.pipeline].made(agreement.plan, results, aside)
+        made = kind.made(agreement.plan, results, aside)
         say("measuring on unprotected rows, signing the log, writing the artefact")
         contents = contents_of(agreement, server, made, results, len(measured))
         folder = write_artefact(contents, server.folder / ARTEFACT)
