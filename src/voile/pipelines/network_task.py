@@ -43,6 +43,7 @@ class Training:
         rate: the learning rate of Adam in the first round.
         cooling: what it is multiplied by from round to round.
         proximal: the strength of the pull towards the global arrays (FedProx).
+        decay: the strength of the pull towards zero, which makes alike features count alike.
     """
 
     hidden: tuple[int, ...] = (64,)
@@ -52,6 +53,7 @@ class Training:
     rate: float = 0.02
     cooling: float = 1.0
     proximal: float = 0.0
+    decay: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
@@ -63,6 +65,7 @@ class Training:
             raise InvalidInput(f"cooling must be in (0, 1], found {self.cooling}")
         if self.proximal < 0:
             raise InvalidInput(f"proximal must be at least 0, found {self.proximal}")
+        self.optimiser(1)  # refuses rates and decays that are none
 
     def rate_in(self, number: int) -> float:
         """The learning rate of a round, counted from 1."""
@@ -70,7 +73,7 @@ class Training:
 
     def optimiser(self, number: int) -> Optimiser:
         """That of a round, counted from 1."""
-        follow = Adam(self.rate_in(number))
+        follow = Adam(self.rate_in(number), self.decay)
         return Proximal(follow, self.proximal) if self.proximal > 0 else follow
 
     @property

@@ -55,12 +55,20 @@ class Sgd:
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam with its usual constants (Kingma and Ba 2015)."""
+    """Adam with its usual constants (Kingma and Ba 2015).
+
+    Args:
+        decay: in each step parameters shrink by this, times the rate, besides (Loshchilov and
+            Hutter 2019). It knows no record, and adds nothing to what a step costs.
+    """
 
     rate: float
+    decay: float = 0.0
 
     def __post_init__(self) -> None:
         _check_rate(self.rate)
+        if not 0 <= self.decay * self.rate < 1:
+            raise InvalidInput(f"decay must lie in [0, 1/rate), found {self.decay}")
 
     def over(self, parameters: Array) -> Move:
         first, second = np.zeros_like(parameters), np.zeros_like(parameters)
@@ -68,7 +76,7 @@ class Adam:
         steps = 0
 
         def move(gradient: Array, share: float = 1.0) -> None:
-            nonlocal steps, first, second
+            nonlocal steps, first, second, parameters
             steps += 1
             second *= SECOND_DECAY
             np.multiply(gradient, gradient, out=scratch)
@@ -79,6 +87,8 @@ class Adam:
             np.multiply(scratch, 1 / math.sqrt(1 - SECOND_DECAY**steps), out=scratch)
             np.add(scratch, ADAM_FLOOR, out=scratch)
             np.divide(first, scratch, out=scratch)
+            if self.decay:
+                parameters *= 1 - self.decay * self.rate * share
             rate = self.rate * share / (1 - FIRST_DECAY**steps)
             np.subtract(parameters, np.multiply(scratch, rate, out=scratch), out=parameters)
 

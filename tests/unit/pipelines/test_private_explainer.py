@@ -632,7 +632,14 @@ def test_figures_are_refused_on_anything_but_table_records(plan: PipelinePlan) -
 
 @pytest.mark.parametrize(
     "changes",
-    [{"sampling_rate": 0.0}, {"sampling_rate": 1.5}, {"epochs": 0}, {"proximal": -1.0}],
+    [
+        {"sampling_rate": 0.0},
+        {"sampling_rate": 1.5},
+        {"epochs": 0},
+        {"proximal": -1.0},
+        {"decay": -1.0},
+        {"rate": 0.1, "decay": 10.0},
+    ],
 )
 def test_unsound_training_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):

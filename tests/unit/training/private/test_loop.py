@@ -435,7 +435,7 @@ def test_impossible_promises_are_refused() -> None:
             promise(**changed)
 
 
-@pytest.mark.parametrize("ours", [Sgd(0.05), Sgd(0.05, 0.9), Adam(0.02)])
+@pytest.mark.parametrize("ours", [Sgd(0.05), Sgd(0.05, 0.9), Adam(0.02), Adam(0.02, 3)])
 def test_optimisers_equal_those_of_torch(ours: Sgd | Adam) -> None:
     draw = np.random.default_rng(0)
     mine, steps = draw.normal(size=50).astype("f"), draw.normal(size=(30, 50)).astype("f")
@@ -444,7 +444,7 @@ def test_optimisers_equal_those_of_torch(ours: Sgd | Adam) -> None:
     if isinstance(ours, Sgd):
         peer: torch.optim.Optimizer = torch.optim.SGD([theirs], ours.rate, momentum=ours.momentum)
     else:
-        peer = torch.optim.Adam([theirs], ours.rate)
+        peer = torch.optim.AdamW([theirs], ours.rate, weight_decay=ours.decay)
     for gradient in steps:
         move(gradient.copy())
         theirs.grad = torch.from_numpy(gradient)
@@ -458,6 +458,13 @@ def test_a_share_of_the_rate_moves_by_that_share() -> None:
         optimiser.over(whole)(np.arange(3, dtype="f"))
         optimiser.over(half)(np.arange(3, dtype="f"), 0.5)
         np.testing.assert_allclose(half, whole / 2, rtol=1e-6)
+
+
+def test_a_share_of_the_rate_decays_by_that_share() -> None:
+    for share, left in ((1.0, 0.7), (0.5, 0.85)):
+        found = np.ones(3, dtype="f")
+        Adam(0.1, decay=3.0).over(found)(np.zeros(3, dtype="f"), share)
+        np.testing.assert_allclose(found, left, rtol=1e-6)
 
 
 def test_protected_values_that_overflow_are_not_heard_of() -> None:
