@@ -6,7 +6,9 @@
 after the first is one record, whatever stands in it: a line end (LF or CRLF) always ends a record,
 so a stray quote cannot reach its neighbours, and a line break inside a cell is not supported. A
 cell that is not UTF-8 is empty. A line that is blank, that has not one cell for each column, or
-whose quotes do not match is a record of empty cells, the null record. Hence changing one record,
+whose quotes do not match is a record of empty cells, the null record. Where several lines may
+belong to one record, a column names it: of a damaged line that is well formed up to the name, the
+name is kept, so that whoever has damaged lines alone is still somebody. Hence changing one record,
 in whatever way, changes one record of what is read, and never how many there are. Only the
 container is told: a file that cannot be read or is too large, a first line that is no header, and a
 file that does not end with a line end.
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -25,6 +28,8 @@ from voile.core.errors import InvalidInput
 from voile.core.schema import RawColumn
 
 _BOM: Final = b"\xef\xbb\xbf"
+_CELL: Final = re.compile(r'(?:"[^"]*(?:""[^"]*)*"|(?!")[^,]*)(?:,|\Z)')
+"""One well-formed cell, quoted or not, with the comma after it."""
 
 
 def csv_columns(data: bytes, source: str) -> dict[str, RawColumn]:
@@ -37,14 +42,21 @@ def csv_columns(data: bytes, source: str) -> dict[str, RawColumn]:
     return _columns(header, _of_one_width(records, len(header), source))
 
 
-def protected_csv_columns(data: bytes, source: str) -> dict[str, RawColumn]:
-    """The columns of a protected file: one record for each line after the header."""
+def protected_csv_columns(
+    data: bytes, source: str, *, naming: str | None = None
+) -> dict[str, RawColumn]:
+    """The columns of a protected file: one record for each line after the header.
+
+    Args:
+        naming: the column that says whose line it is, where several lines are one record.
+    """
     head, *lines = data.removeprefix(_BOM).split(b"\n")
     header = _header(head, source)
     # If it could be left out after the last record, a blank one could not be told from none.
     if not lines or lines.pop():
         raise InvalidInput(f"{source}: the last line must be ended by LF or CRLF, like all others")
-    return _columns(header, (_record(line, len(header)) for line in lines))
+    named = header.index(naming) if naming in header else None
+    return _columns(header, (_record(line, len(header), named) for line in lines))
 
 
 def check_names(names: list[str], place: str) -> None:
@@ -124,24 +136,41 @@ def _header(line: bytes, source: str) -> list[str]:
     return header
 
 
-def _record(line: bytes, width: int) -> list[str]:
+def _record(line: bytes, width: int, named: int | None) -> list[str]:
     """One cell for each column, whatever the line holds."""
     line = line.removesuffix(b"\r")
     try:
-        return _cells(line.decode(), width)
+        return _cells(line.decode(), width, named)
     except UnicodeDecodeError:
-        cells = _cells(line.decode(errors="surrogateescape"), width)
+        cells = _cells(line.decode(errors="surrogateescape"), width, named)
         return [cell if _is_text(cell) else "" for cell in cells]
 
 
-def _cells(text: str, width: int) -> list[str]:
+def _cells(text: str, width: int, named: int | None) -> list[str]:
     try:
         cells = next(csv.reader([text], strict=True)) if '"' in text else text.split(",")
     except csv.Error:
         cells = []
     while len(cells) > width and not cells[-1]:
         cells.pop()  # some programs end every line with a comma
-    return cells if len(cells) == width else [""] * width
+    if len(cells) == width:
+        return cells
+    null = [""] * width
+    if named is not None:
+        null[named] = _cell_at(text, named)
+    return null
+
+
+def _cell_at(text: str, place: int) -> str:
+    """One cell of a damaged line, if the line is well formed up to its end; else nothing."""
+    start = end = 0
+    for _ in range(place + 1):
+        start, found = end, _CELL.match(text, end)
+        if found is None or found.end() == start:
+            return ""
+        end = found.end()
+    cell = text[start:end].removesuffix(",")
+    return cell[1:-1].replace('""', '"') if cell.startswith('"') else cell
 
 
 def _is_text(cell: str) -> bool:

@@ -29,16 +29,22 @@ def read_table(path: str | PathLike[str]) -> dict[str, RawColumn]:
     return parquet_columns(data, source) if _is_parquet(path) else csv_columns(data, source)
 
 
-def read_protected_table(path: str | PathLike[str]) -> dict[str, RawColumn]:
+def read_protected_table(
+    path: str | PathLike[str], *, naming: str | None = None
+) -> dict[str, RawColumn]:
     """Read such a file of protected records: nothing that a record holds is ever told.
 
     In CSV each line after the first is one record, and a damaged one is the null record; how it is
     read depends on no other (`voile.datasets.csv_files`). Only the container can be wrong.
+
+    Args:
+        naming: the column that says whose line it is, where several lines are one record: it is
+            kept of damaged lines, too.
     """
     data, source = _content(path)
     if _is_parquet(path):
         return parquet_columns(data, source, protected=True)
-    return protected_csv_columns(data, source)
+    return protected_csv_columns(data, source, naming=naming)
 
 
 def _content(path: str | PathLike[str]) -> tuple[bytes, str]:

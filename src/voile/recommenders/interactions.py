@@ -1,9 +1,10 @@
 """Who touched what: protected, and a user's lines belong together.
 
 A user is one record, whatever the number of her lines. Nothing that a line holds is ever told: one
-that names no user, or an item that is not in the catalogue, adds nothing; a line without a readable
-rating is an interaction without a rating; the same pair twice is one interaction. Two spellings of
-one identifier are one user (`voile.core.identifiers`). How many users there are is public: who
+that names no user, or an item that is not in the catalogue, adds nothing; a damaged line is its
+user's, as far as she can be read, and adds nothing; a line without a readable rating is an
+interaction without a rating; the same pair twice is one interaction. Two spellings of one
+identifier are one user (`voile.core.identifiers`). How many users there are is public: who
 withdraws keeps a line with an empty item, the null record.
 """
 
@@ -102,7 +103,7 @@ class Interactions:
 
 def read_interactions(path: str | PathLike[str], catalogue: Catalogue) -> Interactions:
     """From a protected table `user,item[,rating][,time]`; only its container can be wrong."""
-    return interactions_of(read_protected_table(path), catalogue)
+    return interactions_of(read_protected_table(path, naming=USER), catalogue)
 
 
 def interactions_of(table: Mapping[str, RawColumn], catalogue: Catalogue) -> Interactions:

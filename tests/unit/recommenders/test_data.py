@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.unit.recommenders.examples import catalogue, shop
 from voile.core.errors import InvalidInput
+from voile.datasets.csv_files import protected_csv_columns
 from voile.recommenders import (
     Interactions,
     catalogue_of,
@@ -104,6 +105,48 @@ def test_unknown_items_and_lines_without_a_user_add_nothing(tmp_path: Path) -> N
     found = read("user,item\na,1\na,99\n,2\nb,nonsense\n\n", tmp_path)
     assert pairs(found) == {("a", "1")}
     assert found.users == ("a", "b")  # who withdraws stays, as the null record
+
+
+DAMAGED = {
+    "too few cells": "b",
+    "too many cells": "b,1,5,7",
+    "open quote": 'b,"1,5',
+    "text after a quote": 'b,"1"2,5',
+    "quoted name": '"b",1',
+    "very long": 'b,"' + "x" * 200_000 + '",5',
+}
+
+
+@pytest.mark.parametrize("line", DAMAGED.values(), ids=list(DAMAGED))
+def test_a_damaged_line_is_an_ignored_interaction_of_a_user_who_counts(
+    line: str, tmp_path: Path
+) -> None:
+    found = read(f"user,item,rating\na,1,5\n{line}\na,2,5\n", tmp_path)
+    assert found.users == ("a", "b")
+    assert pairs(found) == {("a", "1"), ("a", "2")}
+
+
+@pytest.mark.parametrize("line", ['"b,1,5', "", '"b"b,1', ',"b'])
+def test_a_damaged_line_whose_user_cannot_be_read_is_nobodys(line: str, tmp_path: Path) -> None:
+    found = read(f"user,item,rating\na,1,5\n{line}\n", tmp_path)
+    assert (found.users, pairs(found)) == (("a",), {("a", "1")})
+
+
+def test_the_user_of_a_damaged_line_is_found_in_any_column(tmp_path: Path) -> None:
+    lines = '"1, ""x""",b,5,7\n"1,c,5\n1,"d ""e""",5,7\n'
+    found = read(f"item,user,rating\n1,a,5\n{lines}", tmp_path)
+    assert found.users == ("a", "b", 'd "e"')
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(alphabet='b,"1 \r\u00e9', max_size=12), st.booleans())
+def test_whatever_a_line_holds_no_neighbour_is_read_differently(text: str, bad: bool) -> None:
+    """Nobody is lost who can be named, and others stay as they are."""
+    line = f"b,{text}".encode() + b"\xff" * bad
+    table = protected_csv_columns(b"user,item\na,1\n" + line + b"\na,2\n", "lines", naming="user")
+    found = interactions_of(table, catalogue(4))
+    assert found.users == ("a", "b")
+    assert {pair for pair in pairs(found) if pair[0] == "a"} == {("a", "1"), ("a", "2")}
 
 
 @pytest.mark.parametrize("rating", ["nan", "inf", "-inf", "", "five", "1e999"])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +37,7 @@ from voile.recommenders import (
     recommender_from,
 )
 from voile.recommenders.moments import packed, unpacked
+from voile.release import PostProcessed
 from voile.workflows.artefact_manifest import check_files, file_digest, write_json
 
 FORMAT: Final = "voile recommender"
@@ -54,12 +55,15 @@ class TrainedRecommender:
     Args:
         moments: frozen, like everything here.
         paid_in: the books in which it was looked up already who paid, and who that was.
+        free: releases toward users themselves that were built already, by what is asked. They are
+            frozen, and the same for every user.
     """
 
     moments: ItemMoments
     paid_in: MutableMapping[Storage, str] = field(
         init=False, repr=False, default_factory=WeakKeyDictionary
     )
+    free: dict[Hashable, PostProcessed] = field(init=False, repr=False, default_factory=dict)
 
     @property
     def catalogue(self) -> Catalogue:

@@ -7,7 +7,7 @@ looked up in the books before the first answer: an artefact's own word is never 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from voile.audit_log import ReleaseRecord, decode_record
 from voile.core.errors import InvalidInput, Refused
@@ -25,7 +25,7 @@ from voile.recommenders import (
     joint_guarantee,
 )
 from voile.recommenders.explaining import Groups, label_clusters
-from voile.release import Preview, Release
+from voile.release import PostProcessed, Preview, Release
 from voile.workflows.custody import Custody
 from voile.workflows.explain import Explained, ReleaseService, RowsToExplain
 from voile.workflows.recommend.artefact import TrainedRecommender
@@ -36,6 +36,8 @@ from voile.workflows.recommend.specification import (
     RecommendationSpec,
     Toward,
 )
+
+_MOST_KNOWN: Final = 64
 
 
 def answer(
@@ -74,7 +76,7 @@ def build(
     """The release that keeps the promise."""
     if spec.toward is Toward.HERSELF:
         paying_account(service, trained)
-        return for_herself(_explainer(trained, spec), trained.guarantee, model=trained.digest)
+        return _free_release(trained, spec)
     payer, epsilon = spec.price
     check_paid_here(service, trained, payer)
     profile = ByLabels(trained.linear, spec.by, spec.count, _groups(trained, spec))
@@ -152,6 +154,18 @@ def _payer(custody: Custody, t: Reader, trained: TrainedRecommender) -> str | No
     protected = custody.ledger.account(t, name).protected
     follows = joint_guarantee(budget, protected=protected, delta=delta)
     return name if follows == trained.guarantee else None
+
+
+def _free_release(trained: TrainedRecommender, spec: RecommendationSpec) -> PostProcessed:
+    """Built once for each way to ask, not once for each user."""
+    groups = tuple((name, tuple(labels)) for name, labels in (spec.groups or {}).items())
+    asked = spec.by, spec.count, groups
+    if asked not in trained.free:
+        if len(trained.free) >= _MOST_KNOWN:
+            trained.free.clear()
+        made = for_herself(_explainer(trained, spec), trained.guarantee, model=trained.digest)
+        trained.free[asked] = made
+    return trained.free[asked]
 
 
 def _explainer(
