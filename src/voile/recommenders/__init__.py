@@ -17,7 +17,8 @@ Recommend, from a user's own history:
 
 Explain:
     to the user herself, free: `for_herself` with `ByItems`, `ByLabels`, `ScoresOnly`; networks by
-    any explainer of `voile.attribution` on `score_by_labels`;
+    any explainer of `voile.attribution` on `score_by_items` (gradients included) or
+    `score_by_labels`;
     to others, charged: `TopLabelsOfUser`, `NoisyProfileOfUser`, `LabelImportance`.
 
 Judge:
@@ -61,6 +62,7 @@ from voile.recommenders.moments import (
     PrivatePopularity,
     joint_guarantee,
 )
+from voile.recommenders.network_scores import score_by_items
 from voile.recommenders.networks import (
     Autoencoder,
     CollaborativeFilter,
@@ -143,6 +145,7 @@ __all__ = [
     "read_interactions",
     "recommender_from",
     "refuse_items",
+    "score_by_items",
     "score_by_labels",
     "steps_within",
     "toward_herself",

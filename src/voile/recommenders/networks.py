@@ -57,6 +57,10 @@ class NetworkKind(Protocol):
     def scores(self, network: Perceptron, rows: NDArray[np.float32]) -> Matrix:
         """Of all head items, shape (users, head)."""
 
+    def asked(self, rows: NDArray[Any], place: int) -> tuple[NDArray[Any], int]:
+        """What the network sees when it is asked about one head item, histories first, and which
+        of its outputs is that item's score."""
+
 
 @dataclass(frozen=True)
 class Autoencoder:
@@ -79,6 +83,9 @@ class Autoencoder:
 
     def scores(self, network: Perceptron, rows: NDArray[np.float32]) -> Matrix:
         return np.asarray(network(rows), dtype=np.float64)
+
+    def asked(self, rows: NDArray[Any], place: int) -> tuple[NDArray[Any], int]:
+        return rows, place
 
 
 @dataclass(frozen=True)
@@ -132,6 +139,11 @@ class CollaborativeFilter:
                 lines = lines if place == len(rest) - 1 else np.maximum(lines, 0)
             found[part] = lines[:, :, 0]
         return found
+
+    def asked(self, rows: NDArray[Any], place: int) -> tuple[NDArray[Any], int]:
+        item = np.zeros_like(rows)
+        item[:, place] = 1.0
+        return np.concatenate([rows, item], axis=1), 0
 
 
 @dataclass(frozen=True, eq=False)
