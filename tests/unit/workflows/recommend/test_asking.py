@@ -333,3 +333,21 @@ def test_books_are_asked_once_for_each_opening(
         opened(custody, 6.0)
         with pytest.raises(Refused, match="did not pay for the moments"):
             answer(ReleaseService(custody), trained, SHOP, herself(by=SCORES))
+
+
+def test_a_free_release_is_built_once_for_each_way_to_ask(
+    service: ReleaseService, trained: TrainedRecommender
+) -> None:
+    one = herself(by="genre")
+    built = asking.build(service, trained, SHOP, one)
+    assert asking.build(service, trained, SHOP, replace(one, user="7")) is built
+    groups = {"both": ("Comedy", "Drama")}
+    for other in (replace(one, count=3), replace(one, by="period"), replace(one, groups=groups)):
+        assert asking.build(service, trained, SHOP, other) is not built
+    first, second = (
+        answer(service, trained, SHOP, replace(one, user=user)).explanation for user in ("5", "6")
+    )
+    assert not np.array_equal(first.values, second.values)
+    for count in range(1, 200):
+        asking.build(service, trained, SHOP, replace(one, count=count))
+    assert len(trained.free) <= 64
