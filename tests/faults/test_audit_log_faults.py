@@ -590,7 +590,7 @@ def test_an_interrupt_while_the_witness_starts_is_not_lost(tmp_path: Path) -> No
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with open_storage(tmp_path / "w.db", [WITNESS_PART]) as storage:
             server = serve(Witness(storage, WITNESS_KEYS[0], LOGS))
-            threading.Thread.start = interrupted  # type: ignore[method-assign]
+            threading.Thread.start = interrupted  # type: ignore[assignment, method-assign]
             try:
                 server.serve_until_interrupted()
             except KeyboardInterrupt:

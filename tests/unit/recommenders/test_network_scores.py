@@ -105,7 +105,7 @@ def test_where_a_network_is_linear_all_methods_say_what_it_is(kind: Any) -> None
 def test_lime_fits_a_network_around_the_history(kind: Any) -> None:
     """The weighted least squares over all coalitions, from which LIME samples."""
     score = score_by_items(recommender(kind), HISTORY, ITEM)
-    present = (np.arange(32)[:, np.newaxis] >> np.arange(5)) % 2 * 1.0
+    present = ((np.arange(32)[:, np.newaxis] >> np.arange(5)) % 2).astype(np.float64)
     weights = np.sqrt(np.exp(-(5 - present.sum(axis=1)) / (0.75**2 * 5)))[:, np.newaxis]
     design = np.column_stack([np.ones(32), present])
     truth = np.linalg.lstsq(design * weights, score.predict(present) * weights, rcond=None)[0]
