@@ -14,10 +14,11 @@ from benchmarks import harness
 from experiments.fedxchain.growth import write_growth
 from experiments.fedxchain.kept import Kept
 from experiments.fedxchain.robustness import write_robustness
+from experiments.fedxchain.stable import write_stable
 from experiments.fedxchain.tables import draw, write_tables
 
 SEEDS = (11, 12, 13, 14, 15)
-PARTS = ("tables", "robustness", "growth")
+PARTS = ("tables", "robustness", "stable", "growth")
 
 
 def main() -> int:
@@ -37,6 +38,8 @@ def main() -> int:
         print(draw(kept, seeds, picture))
     if "robustness" in parts:
         write_robustness(kept, seeds, "fedxchain_robustness")
+    if "stable" in parts:
+        write_stable(kept, seeds, "fedxchain_stable")
     if "growth" in parts:
         write_growth(kept, seeds[:3], "fedxchain_growth", most=100 if said.quick else 500)
     return 0

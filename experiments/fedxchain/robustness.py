@@ -87,7 +87,9 @@ def write_robustness(kept: Kept, seeds: Sequence[int], name: str) -> None:
             cases = [Case(data, seed=seed) for seed in seeds]
             sound = [kept.run(case, way, lambda c, r=run: r(c, HONEST)) for case in cases]  # type: ignore[misc]
             for attack in ATTACKS:
-                figure, held = _under(kept, cases, sound, attack, way, rule, run)
+                figure, held = under(
+                    kept, cases, sound, attack, way, rule, run, aimed=way == OFFERED
+                )
                 figures.append(figure)
                 withstood.setdefault((data, attack.name), []).append((way, held))
         figures.append(_best(kept, [Case(data, seed=seed) for seed in seeds], data))
@@ -106,7 +108,7 @@ def write_robustness(kept: Kept, seeds: Sequence[int], name: str) -> None:
     )
 
 
-def _under(
+def under(
     kept: Kept,
     cases: Sequence[Case],
     sound: Sequence[Outcome],
@@ -114,7 +116,10 @@ def _under(
     way: str,
     rule: TrustRule,
     run: Way,
+    *,
+    aimed: bool,
 ) -> tuple[Figure, bool]:
+    """One attack on one configuration, and whether it held; a target where it is meant to."""
     runs = [
         kept.run(case, f"{way}, {attack.name}", lambda c: run(c, attack.change(c, rule)))
         for case in cases
@@ -129,7 +134,6 @@ def _under(
     where = "" if way in IN_SECRET else " (in clear)"
     target = f"at most {MOST_LOST:g} points and at least {LEAST_SHARED:g} features"
     what = f"{cases[0].data}: {attack.name}, {way}{where}"
-    aimed = way == OFFERED
     figure = Figure(
         what, unit, now, before, now / before, target if aimed else None, held if aimed else None
     )
@@ -139,7 +143,12 @@ def _under(
 def _best(kept: Kept, cases: Sequence[Case], data: str) -> Figure:
     sound = [kept.run(case, "FedAvg", lambda c: averaged(c)) for case in cases]
     runs = [kept.run(case, LEFT_OUT, lambda c: averaged(c, change=without(c))) for case in cases]
+    return compared(f"{data}: {LEFT_OUT}, FedAvg", runs, sound)
+
+
+def compared(what: str, runs: Sequence[Outcome], sound: Sequence[Outcome]) -> Figure:
+    """Accuracy beside that of other runs, and how many of the five top features both have."""
     now, before = (100 * float(np.mean([r.final for r in each])) for each in (runs, sound))
     same = float(np.mean([shared(a, b) for a, b in zip(runs, sound, strict=True)]))
     unit = f"%, {now - before:+.1f} points, {same:.1f} of 5 features"
-    return Figure(f"{data}: {LEFT_OUT}, FedAvg", unit, now, before, now / before)
+    return Figure(what, unit, now, before, now / before)

@@ -185,7 +185,7 @@ HONEST: Final = Change()
 
 
 def clients_of(
-    case: Case, tasks: Mapping[str, Any], change: Change, *, private: bool = False
+    case: Case, tasks: Mapping[str, Any], change: Change, *, private: bool = False, draws: int
 ) -> list[Any]:
     guard: Any = CountingGuard(case.rounds) if private else NoGuard()
     return [
@@ -197,7 +197,7 @@ def clients_of(
                     change.records(name, found),
                     change.tasks(name, tasks),
                     guard,
-                    SeededSources(case.seed),
+                    SeededSources(draws),
                 )
             )
         )
@@ -214,8 +214,12 @@ def trusted(
     local: Callable[[Any], Any] | None = None,
     training: Training | None = None,
     measured: bool = False,
+    draws: int | None = None,
 ) -> Outcome:
-    """Our rounds; without privacy unless an epsilon is given (utility only: noise is seeded)."""
+    """Our rounds; without privacy unless an epsilon is given (utility only: noise is seeded).
+
+    `draws` seeds what parties draw; as the split, if None.
+    """
     chosen = training or case.training()
     plan = plan_trusted_averaging(
         case.facts,
@@ -228,7 +232,8 @@ def trusted(
     tasks: dict[str, Any] = dict(plan.tasks)
     if local is not None:
         tasks[STAGE] = local(plan.local)
-    members = clients_of(case, tasks, change, private=epsilon is not None)
+    seed = case.seed if draws is None else draws
+    members = clients_of(case, tasks, change, private=epsilon is not None, draws=seed)
     rounds = Rounds(Threads(members), plan.facts.sizes, source=Seeded(case.seed))
     found = train_trusted(
         plan, rounds, public=case.compared, unprotected=Unprotected(case.measured, "held out")
@@ -256,7 +261,7 @@ def averaged(
     count = len(case.parties)
     protocol = PlainRound(aggregator or FedAvg())
     stage = Stage(STAGE, task, case.rounds, count, case.rounds, protocol)
-    members = clients_of(case, {STAGE: task}, change)
+    members = clients_of(case, {STAGE: task}, change, draws=case.seed)
     rounds = Rounds(Threads(members), case.facts.sizes, source=Seeded(case.seed))
     result = rounds.run(stage, task.start(0), unprotected=Unprotected(case.measured, "held out"))
     model = NetworkModel.of(case.schema, OutputHead.of_label(case.schema), result.arrays)
