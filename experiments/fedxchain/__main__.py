@@ -11,14 +11,14 @@ from pathlib import Path
 
 from benchmarks import harness
 
-from experiments.fedxchain.growth import write_growth
+from experiments.fedxchain.growth import write_growth, write_price
 from experiments.fedxchain.kept import Kept
 from experiments.fedxchain.robustness import write_robustness
 from experiments.fedxchain.stable import write_stable
 from experiments.fedxchain.tables import draw, write_tables
 
 SEEDS = (11, 12, 13, 14, 15)
-PARTS = ("tables", "robustness", "stable", "growth")
+PARTS = ("tables", "robustness", "stable", "price", "growth")
 
 
 def main() -> int:
@@ -40,6 +40,8 @@ def main() -> int:
         write_robustness(kept, seeds, "fedxchain_robustness")
     if "stable" in parts:
         write_stable(kept, seeds, "fedxchain_stable")
+    if "price" in parts:
+        write_price(kept, seeds, "fedxchain_price")
     if "growth" in parts:
         write_growth(kept, seeds[:3], "fedxchain_growth", most=100 if said.quick else 500)
     return 0

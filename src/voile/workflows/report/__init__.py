@@ -2,5 +2,15 @@
 
 from voile.workflows.report.figures import importance, quality, rounded_up
 from voile.workflows.report.page import check_log, report_html, write_report
+from voile.workflows.report.trust import exact_trust_html, write_exact_trust
 
-__all__ = ["check_log", "importance", "quality", "report_html", "rounded_up", "write_report"]
+__all__ = [
+    "check_log",
+    "exact_trust_html",
+    "importance",
+    "quality",
+    "report_html",
+    "rounded_up",
+    "write_exact_trust",
+    "write_report",
+]

@@ -83,24 +83,6 @@ def curves(artefact: Artefact) -> dict[str, list[float]]:
     }
 
 
-def trust_table(artefact: Artefact) -> list[dict[str, Any]]:
-    """One row for each party of a trusted federation, the most trusted first."""
-    parties = artefact.figures.get("trust", {}).get("parties", {})
-    rows = {name: scores for name, scores in parties.items() if scores}
-    shown = ("accuracy", "divergence", "trust", "weight")
-    return [
-        {
-            "name": name,
-            "values": [
-                str(len(scores)),
-                *(f"{scores[-1][key]:.3f}" for key in shown),
-                f"{sum(score['reward'] for score in scores):.3f}",
-            ],
-        }
-        for name, scores in sorted(rows.items(), key=lambda item: -item[1][-1]["trust"])
-    ]
-
-
 def histories(artefact: Artefact) -> str:
     """Whether the parties' own logs say that all of them were shown the same rounds."""
     secure = artefact.settings.get("secure_sum")

@@ -7,11 +7,10 @@ anything, and a content security policy sees to it.
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jinja2 import Environment, StrictUndefined
 
@@ -33,36 +32,13 @@ from voile.workflows.report.figures import (
     quality,
     readings,
     rounded_up,
-    trust_table,
 )
+from voile.workflows.report.parts import HEAD, image
+from voile.workflows.report.trust import trust_section
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_PAGE: Final = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<title>{{ name }}: a federation and what it promises</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 48rem; margin: 2rem auto; padding: 0 1rem;
-       color: #1c2430; background: #fff }
-h1 { line-height: 1.2 } h2 { margin-top: 2.2rem }
-table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; padding: .3rem .5rem; border-bottom: 1px solid #d8dde6;
-         vertical-align: top }
-th { font-weight: 600 } td.number { text-align: right; font-variant-numeric: tabular-nums }
-.promise { background: #eef2fb; border-left: 4px solid #3949ab; padding: .8rem 1rem }
-.promise b { font-size: 1.4rem } .note { color: #4a5568 }
-img { width: 100%; height: auto } code { background: #f3f4f6; padding: .1rem .3rem }
-pre { background: #f3f4f6; padding: .8rem; overflow-x: auto } .bad { color: #a8201a }
-</style>
-</head>
-<body>
+_PAGE: Final = (
+    HEAD
+    + """\
 <h1>{{ name }}</h1>
 <p>{{ clients | length }} clients, {{ "{:,}".format(total) }} rows that stayed where they are.
 Trained with differential privacy: {{ stages | join(", ") }}. Every explanation made from it is
@@ -108,33 +84,7 @@ being rounded. {{ histories }}</p>{% endif %}
 the private model{% if of_box %} (absent features are taken from reference rows){% endif %}.</p>
 <img alt="importance of features" src="{{ importance }}">
 
-{% if trust %}<h2>Whom the federation trusts</h2>
-<p class="note">Updates are weighted by trust: {{ trust.rule.accuracy }} of accuracy on public rows,
-{{ trust.rule.alignment }} of agreement with the common importance of features,
-{{ trust.rule.consistency }} of steadiness; weight is trust times (1 − {{ trust.rule.tau }} ·
-divergence), never below 0 ({{ trust.rule.divergence }}).
-{% if trust.verified %}The server, which sees single updates, has measured all of it, and weighs an
-update besides by how well it agrees with one that it trained on public rows.{% else %}Parties have
-reported both, and each computes all weights itself; a party that lies is not found out.{% endif %}
-Trust, weights and rewards are covered by the promise above; each has a record in the server's log.
-{% if not trust.verified %}Whatever is added up in secret, the server sees of each party its
-accuracy and its divergence.{% endif %}</p>
-<img alt="trust, divergence and rewards of each party over rounds"
- src="{{ trust_picture }}">
-<table><tr><th>party</th><th>rounds</th><th>accuracy</th><th>divergence</th><th>trust</th>
-<th>weight</th><th>rewards</th></tr>
-{% for row in parties %}<tr><td>{{ row.name }}</td>
-{% for value in row["values"] %}<td class="number">{{ value }}</td>{% endfor %}</tr>
-{% endfor %}</table>
-<p class="note">Of the last round that each counted in; rewards are those of all rounds.</p>
-<h3>Who stands out</h3>
-<p class="note">Named for people to look at; nothing is done to anybody because of it.</p>
-<ul>{% for line in trust.outliers %}<li>unlike the others: {{ line }}</li>{% endfor %}
-{% for line in trust.drifts %}<li>moved away: {{ line }}</li>{% endfor %}
-{% if not trust.outliers and not trust.drifts %}<li>nobody</li>{% endif %}
-{% for number in trust.equal_weights_in_rounds %}<li>round {{ number }}: trust left nobody, or one
-party nearly all of the weight, so everybody counted alike</li>{% endfor %}</ul>
-{% endif %}
+{{ trust }}
 <h2>Budget of each client</h2>
 <img alt="spent by client" src="{{ budgets }}">
 
@@ -158,6 +108,7 @@ your own or with a witness.</p>
 </body>
 </html>
 """
+)
 
 
 def write_report(artefact: Artefact, path: Path | None = None) -> Path:
@@ -176,6 +127,7 @@ def report_html(artefact: Artefact) -> str:
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(_PAGE)
     return page.render(
         name=artefact.name,
+        title=f"{artefact.name}: a federation and what it promises",
         clients=clients,
         total=sum(clients.values()),
         stages=list(artefact.settings["training"]),
@@ -187,15 +139,13 @@ def report_html(artefact: Artefact) -> str:
         histories=histories(artefact),
         measured_on=artefact.figures["measured_on"],
         quality=quality(artefact),
-        learning=_image(plots.learning(curves(artefact), measured_on="unprotected rows")),
-        importance=_image(plots.bar(importance(artefact))),
+        learning=image(plots.learning(curves(artefact), measured_on="unprotected rows")),
+        importance=image(plots.bar(importance(artefact))),
         explained=min(SHOWN_ROWS, len(artefact.reference)),
         of_box=artefact.has_model,
-        trust=artefact.figures.get("trust"),
-        trust_picture=_trust_picture(artefact),
-        parties=trust_table(artefact),
-        budgets=_image(plots.budgets(spent, promised=promised["epsilon"], delta=promised["delta"])),
-        rounds=_image(plots.rounds(outcomes(artefact))),
+        trust=trust_section(artefact.figures.get("trust")),
+        budgets=image(plots.budgets(spent, promised=promised["epsilon"], delta=promised["delta"])),
+        rounds=image(plots.rounds(outcomes(artefact))),
         logs=[(party, *_checked(artefact, party)) for party in artefact.settings["logs"]],
         folders=[f"{artefact.folder.name}/{place}" for place in artefact.settings["logs"].values()],
         policy=POLICY,
@@ -217,19 +167,3 @@ def _checked(artefact: Artefact, party: str) -> tuple[int, str]:
     size = read_file(artefact.log_folder(party) / RECORDS_FILE).count(b"\n")
     failed = check_log(artefact, party).failed
     return size, "signed and complete" if failed is None else f"{failed.name}: {failed.detail}"
-
-
-def _trust_picture(artefact: Artefact) -> str | None:
-    found = artefact.figures.get("trust")
-    if not found or not any(found["parties"].values()):
-        return None
-    odd = {name for name in found["parties"] for line in found["outliers"] + found["drifts"]
-           if line.startswith(f"{name} in round ")}  # fmt: skip
-    measure = str(found["rule"]["divergence"])
-    return _image(plots.trust(found["parties"], measure=measure, odd=sorted(odd)))
-
-
-def _image(figure: Figure) -> str:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import shutil
 from pathlib import Path
@@ -24,7 +25,7 @@ from voile.workflows.artefact import Artefact, load_artefact
 from voile.workflows.checkpoints import read_policy
 from voile.workflows.custody import open_custody
 from voile.workflows.federate import ExactTrustLog, Job, federate, read_job
-from voile.workflows.report import check_log, report_html
+from voile.workflows.report import check_log, exact_trust_html, report_html, write_exact_trust
 
 ROUNDS = 3
 
@@ -220,3 +221,21 @@ def test_without_privacy_every_record_says_that_it_is_exact(tmp_path: Path) -> N
     assert len(trust) == 2 * len(found.history.scores)
     assert {record.covered for record in trust} == {"exact"}
     assert EXACT in found.promise().notes
+
+
+def test_rounds_without_privacy_have_a_page_that_says_what_is_exact(tmp_path: Path) -> None:
+    found = trained(planned())
+    page = exact_trust_html(found, "<b>clinics</b>")
+    assert "No privacy guarantee" in page
+    assert EXACT in html.unescape(page)
+    assert "No promise covers any of this." in page
+    assert "covered by the" not in page
+    assert "<b>clinics</b>" not in page
+    for name in found.history.scores:
+        assert f"<td>{name}</td>" in page
+    assert write_exact_trust(found, "clinics", tmp_path / "trust.html").stat().st_size > 10_000
+
+
+def test_a_federation_with_noise_has_a_report_and_not_that_page() -> None:
+    with pytest.raises(InvalidInput, match="trained with noise"):
+        exact_trust_html(trained(planned(epsilon=8.0, rounds=1)), "clinics")

@@ -1,0 +1,122 @@
+"""Trust, divergence and rewards of each party: a part of a report, or a page without a promise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from voile import plots
+from voile.core.atomic_file import replace_file
+from voile.core.errors import InvalidInput
+from voile.pipelines.trusted_averaging import TrustedModel
+from voile.workflows.federate.trust import trust_figures
+from voile.workflows.report.parts import HEAD, image
+
+_SECTION: Final = """\
+<h2>Whom the federation trusts</h2>
+<p class="note">Updates are weighted by trust: {{ trust.rule.accuracy }} of accuracy on public rows,
+{{ trust.rule.alignment }} of agreement with the common importance of features,
+{{ trust.rule.consistency }} of steadiness; weight is trust times (1 − {{ trust.rule.tau }} ·
+divergence), never below 0 ({{ trust.rule.divergence }}).
+{% if trust.verified %}The server, which sees single updates, has measured all of it, and weighs an
+update besides by how well it agrees with one that it trained on public rows.{% else %}Parties have
+reported both, and each computes all weights itself; a party that lies is not found out.{% endif %}
+{% if exact %}No promise covers any of this.{% else %}Trust, weights and rewards are covered by the
+promise above; each has a record in the server's log.{% endif %}
+{% if not trust.verified %}Whatever is added up in secret, the server sees of each party its
+accuracy and its divergence.{% endif %}</p>
+<img alt="trust, divergence and rewards of each party over rounds"
+ src="{{ trust_picture }}">
+<table><tr><th>party</th><th>rounds</th><th>accuracy</th><th>divergence</th><th>trust</th>
+<th>weight</th><th>rewards</th></tr>
+{% for row in parties %}<tr><td>{{ row.name }}</td>
+{% for value in row["values"] %}<td class="number">{{ value }}</td>{% endfor %}</tr>
+{% endfor %}</table>
+<p class="note">Of the last round that each counted in; rewards are those of all rounds.</p>
+<h3>Who stands out</h3>
+<p class="note">Named for people to look at; nothing is done to anybody because of it.</p>
+<ul>{% for line in trust.outliers %}<li>unlike the others: {{ line }}</li>{% endfor %}
+{% for line in trust.drifts %}<li>moved away: {{ line }}</li>{% endfor %}
+{% if not trust.outliers and not trust.drifts %}<li>nobody</li>{% endif %}
+{% for number in trust.equal_weights_in_rounds %}<li>round {{ number }}: trust left nobody, or one
+party nearly all of the weight, so everybody counted alike</li>{% endfor %}</ul>
+"""
+_PAGE: Final = (
+    HEAD
+    + """\
+<h1>{{ title }}</h1>
+<p class="promise"><b class="bad">No privacy guarantee</b><br>This federation was trained without
+noise.</p>
+<ul>{% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul>
+{{ section }}
+</body>
+</html>
+"""
+)
+
+
+def trust_section(figures: Mapping[str, Any] | None, *, exact: bool = False) -> Markup:
+    """What `trust_figures` holds, as HTML; nothing for a federation without trust.
+
+    Args:
+        exact: whether accuracy and divergence are covered by no promise.
+    """
+    if not figures:
+        return Markup()
+    return Markup(  # rendered with autoescape
+        _made(_SECTION).render(
+            trust=figures, exact=exact, trust_picture=_picture(figures), parties=_table(figures)
+        )
+    )
+
+
+def exact_trust_html(trained: TrustedModel, name: str) -> str:
+    """A page about rounds without privacy, which says what exact reports reveal.
+
+    A federation that was trained with noise has an artefact and its report.
+    """
+    if trained.plan.noise_multiplier is not None:
+        raise InvalidInput("this federation was trained with noise: see `voile report`")
+    section = trust_section(trust_figures(trained), exact=True)
+    return _made(_PAGE).render(
+        title=f"{name}: whom the federation trusts", notes=trained.promise().notes, section=section
+    )
+
+
+def write_exact_trust(trained: TrustedModel, name: str, path: Path) -> Path:
+    """Write the page of `exact_trust_html`."""
+    return replace_file(path, exact_trust_html(trained, name).encode())
+
+
+def _made(text: str) -> Template:
+    return Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
+
+
+def _table(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One row for each party of a trusted federation, the most trusted first."""
+    rows = {name: scores for name, scores in figures["parties"].items() if scores}
+    shown = ("accuracy", "divergence", "trust", "weight")
+    return [
+        {
+            "name": name,
+            "values": [
+                str(len(scores)),
+                *(f"{scores[-1][key]:.3f}" for key in shown),
+                f"{sum(score['reward'] for score in scores):.3f}",
+            ],
+        }
+        for name, scores in sorted(rows.items(), key=lambda item: -item[1][-1]["trust"])
+    ]
+
+
+def _picture(figures: Mapping[str, Any]) -> str | None:
+    if not any(figures["parties"].values()):
+        return None
+    odd = {name for name in figures["parties"] for line in figures["outliers"] + figures["drifts"]
+           if line.startswith(f"{name} in round ")}  # fmt: skip
+    measure = str(figures["rule"]["divergence"])
+    return image(plots.trust(figures["parties"], measure=measure, odd=sorted(odd)))
