@@ -71,6 +71,7 @@ def characteristics(data: DataSet, found: Interactions) -> dict[str, Any]:
 def figures(runs: Runs) -> list[Figure]:
     """Means over runs, with the target or the published figure."""
     found = []
+    most = max(map(len, runs.values()), default=0)
     for data in DATA:
         done = runs.get(data.name, ())
         for name in dict.fromkeys(name for run in done for name in run):
@@ -86,7 +87,7 @@ def figures(runs: Runs) -> list[Figure]:
             found.append(
                 Figure(
                     f"{data.name}: {name}",
-                    f"± {np.std(values, ddof=1):.3f}" if len(values) > 1 else "(one run)",
+                    _spread(values, most),
                     mean,
                     published,
                     None if published is None else mean / published,
@@ -97,6 +98,14 @@ def figures(runs: Runs) -> list[Figure]:
         if done:
             found += _within(data, done)
     return found
+
+
+def _spread(values: Sequence[float], most: int) -> str:
+    """The standard deviation, and over how many runs where that is not all of them."""
+    if len(values) == 1:
+        return "(one run)"
+    fewer = "" if len(values) == most else f" ({len(values)} runs)"
+    return f"± {np.std(values, ddof=1):.3f}{fewer}"
 
 
 def _shown(data: DataSet, name: str) -> bool:

@@ -271,10 +271,20 @@ def _answer(
     from voile.workflows.custody import open_custody_at
     from voile.workflows.explain import ReleaseService
     from voile.workflows.output_check import check_outputs, files_of
-    from voile.workflows.recommend import Toward, answer, load_recommender, preview, write_page
+    from voile.workflows.recommend import (
+        Toward,
+        answer,
+        check_not_inside,
+        load_recommender,
+        preview,
+        write_page,
+    )
 
-    outputs.check([*files_of(place), *([] if interactions == "-" else [Path(interactions)])])
-    check_outputs([] if page is None else [page], files_of(place))
+    needed = [*files_of(place), *([] if interactions == "-" else [Path(interactions)])]
+    outputs.check(needed)
+    written_to = [path for path in (outputs.saved, outputs.proof) if path is not None]
+    check_outputs([] if page is None else [page], [*needed, *written_to])
+    check_not_inside(model, [*written_to, *([] if page is None else [page])])
     trained = load_recommender(model)
     found = read_interactions(interactions, trained.catalogue)
     with open_custody_at(place, signing=None) as custody:
@@ -302,7 +312,8 @@ def _lines(explanation: Explanation) -> Table:
     explained = explanation.feature_names != ("score",)
     table = Table("recommendation", "score", *(["because of"] if explained else []))
     for output, name in enumerate(explanation.output_names):
-        score = f"{explanation.values[0, :, output].sum():.3g}"
+        base = explanation.base_values[0, output]
+        score = f"{base + explanation.values[0, :, output].sum():.3g}"
         table.add_row(
             name, score, *([", ".join(reasons(explanation, output))] if explained else [])
         )

@@ -25,6 +25,7 @@ from voile.datasets import read_table
 Labels = tuple[tuple[str, ...], ...]
 """For each item its labels of one kind, such as its genres."""
 ITEM: Final = "item"
+_USER: Final = "user"
 TITLE: Final = "title"
 BETWEEN_LABELS: Final = "|"
 MOST_LABELS: Final = 40
@@ -142,6 +143,11 @@ def read_catalogue(path: str | PathLike[str], *, name: str = "catalogue") -> Cat
 
 def catalogue_of(table: Mapping[str, RawColumn], *, name: str) -> Catalogue:
     """The same from columns."""
+    if _USER in table:  # before a word is said about what stands in it
+        raise InvalidInput(
+            f"catalogue {name!r}: has a column {_USER!r}, like interactions, which are protected; "
+            "give the public file of items here, and interactions after it"
+        )
     if ITEM not in table:
         raise InvalidInput(
             f"catalogue {name!r}: expected a column {ITEM!r}, found {', '.join(table) or 'none'}"

@@ -24,7 +24,6 @@ from scipy.spatial.distance import squareform
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee
-from voile.core.row_note import Note
 from voile.recommenders.catalogue import Catalogue
 from voile.recommenders.denoising import Matrix
 from voile.recommenders.interactions import History
@@ -57,7 +56,7 @@ class ByItems:
         values = self.model.contributions(history, items)
         if not len(history):
             values = np.zeros((1, len(items)))
-        return _explained(self.model.catalogue, values, players, items)
+        return _explained(self.model, values, players, history, items)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +76,7 @@ class ByLabels:
         history, items = _recommended(self.model, rows, self.count)
         players, shares = self.players
         values = shares[history].T @ self.model.contributions(history, items)
-        return _explained(self.model.catalogue, values, players, items)
+        return _explained(self.model, values, players, history, items)
 
     @cached_property
     def players(self) -> tuple[tuple[str, ...], Matrix]:
@@ -103,7 +102,8 @@ class ScoresOnly:
         history = one_history(rows)
         scores = scores_of(self.model, history)
         items = best(scores, history, self.count)
-        return _explained(self.model.catalogue, scores[items][np.newaxis], (SCORE,), items)
+        base = np.zeros(len(items))
+        return _one_row(self.model.catalogue, scores[items][np.newaxis], base, (SCORE,), items)
 
 
 def score_by_labels(
@@ -222,19 +222,29 @@ def _recommended(
 
 
 def _explained(
-    catalogue: Catalogue,
+    model: LinearRecommender,
     values: Matrix,
     players: tuple[str, ...],
+    history: History,
     items: NDArray[np.int64],
-    notes: tuple[Note, ...] = (),
 ) -> Explanation:
-    """One row; players by items that are recommended, best first."""
+    """Whoever has nothing that counts is recommended what is popular: no reason, but a base."""
+    return _one_row(model.catalogue, values, model.base(history, items), players, items)
+
+
+def _one_row(
+    catalogue: Catalogue,
+    values: Matrix,
+    base: NDArray[np.float64],
+    players: tuple[str, ...],
+    items: NDArray[np.int64],
+) -> Explanation:
+    """Players by items that are recommended, best first."""
     if not len(items):
         raise InvalidInput("there is nothing left to recommend: every item was touched already")
     return Explanation(
         values=values[np.newaxis],
-        base_values=np.zeros(len(items)),
+        base_values=base,
         feature_names=players,
         output_names=tuple(catalogue.names[place] for place in items),
-        notes=notes,
     )

@@ -118,6 +118,11 @@ class LinearRecommender:
         found[known] = self._columns(items)[place[known]]
         return found
 
+    def base(self, history: History, items: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What the scores of some items begin with: popularity for whoever has no head item."""
+        known = bool((self._head_places[history] >= 0).any())
+        return np.zeros(len(items)) if known else self.popularity[items]
+
     def _columns(self, items: NDArray[np.int64]) -> Matrix:
         """Weights of all head items for some items, shape (H, len(items))."""
         place = self._head_places[items]

@@ -97,3 +97,27 @@ def test_refusals_have_their_exit_codes(run: Any) -> None:
     run("recommend", "recommend", "nothing", "lines.csv", "--user", "7", code=2)
     slip = run(*EXPLAIN, "--user", "7", "--output", "lines.csv", code=2)
     assert "lines.csv" in slip["error"]["message"]
+
+
+def test_files_in_the_wrong_order_tell_nothing_about_users(run: Any) -> None:
+    swapped = ("recommend", "train", "lines.csv", "items.csv", *TRAIN[4:], *PRICE)
+    said = run(*swapped, code=2)["error"]["message"]
+    assert "give the public file of items here" in said
+    assert "times" not in said
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("--output", "made/recommender.json"),
+        ("--page", "made/why.html"),
+        ("--output", "why.voile", "--receipt", "made/why.tlog-proof"),
+    ],
+)
+def test_what_one_user_is_told_does_not_go_into_the_recommender(
+    run: Any, place: tuple[str, ...]
+) -> None:
+    run(*TRAIN, *PRICE)
+    before = {path: path.read_bytes() for path in Path("made").iterdir()}
+    run(*EXPLAIN, "--user", "7", *place, code=2, as_json=False)
+    assert {path: path.read_bytes() for path in Path("made").iterdir()} == before

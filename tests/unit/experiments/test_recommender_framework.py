@@ -105,3 +105,10 @@ def test_tables_state_targets_tests_and_what_cannot_be_reproduced() -> None:
     assert compared[f"ε = 1, DP-ALS, {tables.FULL}"]["Bonferroni p"] < 0.05
     assert any("not reproducible" in line for line in tables.NOT_REPRODUCIBLE)
     assert tables.characteristics(DATA[0], shop(10))["users"] == 10
+
+
+def test_a_figure_of_fewer_runs_says_so() -> None:
+    both, few = "ε = 1, moments, NDCG@10, full ranking", "ε = 1, DP-ALS, NDCG@10, full ranking"
+    runs = {"MovieLens 1M": [{both: 0.3, few: 0.2}, {both: 0.3, few: 0.2}, {both: 0.4}]}
+    units = {figure.what.partition(": ")[2]: figure.unit for figure in tables.figures(runs)}
+    assert units == {both: "± 0.058", few: "± 0.000 (2 runs)"}

@@ -9,6 +9,7 @@
 
 from voile.workflows.recommend.artefact import (
     TrainedRecommender,
+    check_not_inside,
     check_place,
     load_recommender,
     save_recommender,
@@ -33,6 +34,7 @@ __all__ = [
     "TrainedRecommender",
     "TrainingTerms",
     "answer",
+    "check_not_inside",
     "check_place",
     "load_recommender",
     "preview",

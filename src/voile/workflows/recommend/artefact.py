@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Mapping, MutableMapping
+from collections.abc import Hashable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -111,6 +111,16 @@ def check_place(folder: Path) -> None:
     check_output_folder(folder)
     for name in (MANIFEST, CATALOGUE, POPULARITY, GRAM) if folder.exists() else ():
         check_output(folder / name)
+
+
+def check_not_inside(folder: Path, outputs: Iterable[Path]) -> None:
+    """Refuse to write what one user is told into a recommender, which may be shown to everybody."""
+    for path in outputs:
+        if folder.resolve() in path.resolve().parents:
+            raise InvalidInput(
+                f"{path}: lies in the recommender {folder}, which may be shown to everybody and "
+                "holds nothing of a single user; choose another place"
+            )
 
 
 def save_recommender(moments: ItemMoments, folder: Path) -> TrainedRecommender:

@@ -38,6 +38,8 @@ from voile.workflows.recommend.specification import (
 )
 
 _MOST_KNOWN: Final = 64
+_DIGITS: Final = 12
+"""Of a digest, in what a record says about its subject."""
 
 
 def answer(
@@ -114,8 +116,9 @@ def paying_account(service: ReleaseService, trained: TrainedRecommender) -> str:
     """The account that paid for these very moments, on the terms that they state; or `Refused`.
 
     An artefact is not signed, so nothing in it is believed: the stored answers are compared byte
-    by byte, the noise with the events that were charged, and the guarantee with what follows from
-    those events, the account and the delta on record. Once for each opening of the books: charges
+    by byte, the noise with the events that were charged, the catalogue with the digits of its
+    digest on record, and the guarantee with what follows from those events, the account and the
+    delta on record. Once for each opening of the books: charges
     are never taken back, and a database that was set back is noticed by every answer.
     """
     custody = service.custody
@@ -146,6 +149,9 @@ def _payer(custody: Custody, t: Reader, trained: TrainedRecommender) -> str | No
         if not isinstance(record, ReleaseRecord) or settled.answer != content:
             return None
         if record.event != event_text(noise.event()):
+            return None
+        _, _, shown = record.subject.rpartition("model ")
+        if len(shown) < _DIGITS or not trained.catalogue.digest.startswith(shown):
             return None
         payers.add((record.account, record.delta))
     if len(payers) != 1:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from voile.core.errors import InvalidInput, Refused
+from voile.core.identifiers import canonical_identifier
 from voile.recommenders import refuse_items
 from voile.recommenders.explaining import RECOMMENDED
 
@@ -75,6 +76,8 @@ class RecommendationSpec:
             object.__setattr__(self, name, _member(kind, name, getattr(self, name)))
         if self.count < 1:
             raise InvalidInput(f"count must be at least 1, found {self.count}")
+        if self.user is not None and canonical_identifier(self.user) is None:
+            raise InvalidInput(f"user must name somebody, found {self.user!r}")
         check = self._check_herself if self.toward is Toward.HERSELF else self._check_others
         check()
 

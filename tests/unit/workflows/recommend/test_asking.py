@@ -351,3 +351,31 @@ def test_a_free_release_is_built_once_for_each_way_to_ask(
     for count in range(1, 200):
         asking.build(service, trained, SHOP, replace(one, count=count))
     assert len(trained.free) <= 64
+
+
+def test_another_catalogue_than_the_one_on_record_is_refused(
+    service: ReleaseService, trained: TrainedRecommender
+) -> None:
+    """Items under other names are other recommendations, whatever their moments are."""
+    moments = trained.moments
+    titles = (*moments.catalogue.titles[1:], moments.catalogue.titles[0])
+    other = replace(moments, catalogue=replace(moments.catalogue, titles=titles))
+    with pytest.raises(Refused, match="did not pay for the moments"):
+        answer(service, TrainedRecommender(other), SHOP, herself())
+
+
+def test_whoever_has_no_history_is_recommended_what_is_popular_without_a_reason(
+    service: ReleaseService, trained: TrainedRecommender
+) -> None:
+    scores = answer(service, trained, SHOP, herself(user="nobody", by=SCORES)).explanation
+    for by in ("items", "genre"):
+        found = answer(service, trained, SHOP, herself(user="nobody", by=by)).explanation
+        assert not found.values.any()
+        assert np.array_equal(found.base_values[0], scores.values[0, 0])
+
+
+@pytest.mark.parametrize("name", ["", " ", "nan", "\u200b"])
+def test_a_name_that_names_nobody_is_refused(name: str) -> None:
+    for spec in (herself, others):
+        with pytest.raises(InvalidInput, match="must name somebody"):
+            spec(user=name)
