@@ -19,6 +19,8 @@ Examples:
 
   voile explain artefact patients.csv --output why.voile --plot why.png
 
+  voile explain artefact one-patient.csv --page why.html
+
   voile explain model.onnx applicant.csv --schema loans.toml --model-origin training.json
   --background public.csv --background-origin public
 
@@ -154,6 +156,14 @@ def explain(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw it (.png, .svg, .pdf).")
     ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A page for the person whom the one row is about (.html); what checks it is saved "
+            "beside it.",
+        ),
+    ] = None,
     receipt: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where the receipt goes instead.")
     ] = None,
@@ -176,7 +186,7 @@ def explain(
     from voile.workflows.explain.inputs import find_artefact
     from voile.workflows.explain.outputs import Outputs
 
-    outputs = Outputs(output, receipt, row_receipts, plot)
+    outputs = Outputs(output, receipt, row_receipts, plot, page)
     call = Call(data, by, purpose, fresh, preview, as_json)
     found = named_release(context, workspace, model)
     if found is not None:

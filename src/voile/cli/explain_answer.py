@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from voile.cli.explain_output import leave, print_explained, print_preview, speed
@@ -57,6 +57,7 @@ def answer(
     made = artefact or find_artefact(spec.model)
     inputs = load_inputs(spec, made, speed(), modules=modules)
     given = inputs.read_rows(call.data)
+    outputs.check_rows(given.count, spec.protect)
     with open_custody_at(place, signing=None) as custody:
         if workspace is not None:
             from voile.workflows.workspace import check_ledger
@@ -76,6 +77,7 @@ def answer(
             explained = service.answer(
                 release, given, payer=payer, caller=call.by, purpose=call.purpose, fresh=call.fresh
             )
+        explained = replace(explained, schema=inputs.schema)
         kept = custody.keep()
         written = outputs.write(service, explained, signed=custody.covers(max(explained.records)))
     print_explained(explained, spec.top, written, kept, place.policy, as_json=call.as_json)

@@ -129,6 +129,17 @@ class Explanation:
         rows, features, outputs = self.values.shape
         return rows, features, outputs
 
+    @property
+    def reach(self) -> Attributions | None:
+        """With 95 % each attribution lies within ± this; None if nothing is uncertain, or known.
+
+        Half widths where somebody derived them; else errors are taken to be normal.
+        """
+        if self.half_widths is not None or self.standard_errors is None:
+            return self.half_widths
+        reach: Attributions = 1.96 * self.standard_errors
+        return reach
+
     def carries(self, note: KnownNote) -> bool:
         """Whether this is noted about it."""
         return any(each is note for each in self.notes)
@@ -336,6 +347,12 @@ class Explanation:
         return "\n  ".join(
             ["Explanation", *promises, *notes, size, heading + ":", *self._largest()]
         )
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from voile.core.explanation_page import notebook_html
+
+        return notebook_html(self)
 
     def _largest(self, count: int = 5) -> list[str]:
         strength = np.abs(self.values).mean(axis=(0, 2))

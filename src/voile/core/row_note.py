@@ -35,6 +35,8 @@ class KnownNote(StrEnum):
     NAMES_ONLY = "names, not attributions: +1 or -1 where a feature was named, else 0"
     SUMMED = "sum of attributions"
     """Of several features; not the Shapley value of a game that groups play."""
+    ABSOLUTE = "mean of absolute attributions over a population"
+    """Never below 0 before noise was added; they lead from no base value to no prediction."""
 
 
 @dataclass(frozen=True)

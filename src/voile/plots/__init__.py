@@ -10,12 +10,13 @@
 """
 
 from voile.plots.bars import bar
+from voile.plots.beeswarms import beeswarm
 from voile.plots.comparing import agreement
 from voile.plots.curves import QualityPoint, privacy_quality
 from voile.plots.federations import budgets, learning, rounds
 from voile.plots.partitions import partition
-from voile.plots.through_shap import beeswarm, waterfall
 from voile.plots.trust import trust
+from voile.plots.waterfalls import waterfall
 from voile.plots.whiskers import whiskers
 
 __all__ = [

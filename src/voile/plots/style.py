@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from voile.core.explanation import NO_GUARANTEE, Explanation
 from voile.core.optional import optional
@@ -18,6 +19,8 @@ RAISES: Final = "#c8553d"
 LOWERS: Final = "#3b6fb6"
 INK: Final = "#1f2933"
 QUIET: Final = "#6b7280"
+PALE: Final = 0.35
+"""How strongly what cannot be told from zero is drawn."""
 
 
 def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
@@ -28,6 +31,23 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(length=0, colors=INK)
     return figure, axes
+
+
+def outputs_legend(axes: Axes, drawn: Sequence[Any], names: Sequence[str]) -> None:
+    """Which colour is which output, where there are several."""
+    if len(names) < 2:
+        return
+    # Handed over by hand: of labels found by itself, matplotlib hides those that begin with _.
+    legend = axes.legend(
+        drawn,
+        names,
+        frameon=False,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=min(len(names), 4),
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)
 
 
 def write_promise(figure: Figure, explanation: Explanation) -> None:

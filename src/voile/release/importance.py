@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee, RowPart
+from voile.core.row_note import KnownNote
 from voile.privacy import events
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.mechanisms.parameters import MARGIN
@@ -30,7 +31,6 @@ from voile.release.records import Records
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 from voile.release.top_features import ROUNDING, means_of
 
-OF_ABSOLUTE_VALUES: Final = "mean of absolute attributions over a population"
 _PARTS: Final = (
     "which part a record belongs to is public and fixed, and no record is in two parts",
 )
@@ -156,7 +156,7 @@ class PrivateGlobalImportance(ModelRelease):
             standard_errors=np.broadcast_to(sigma, noisy.shape),
             half_widths=np.broadcast_to(width * sigma, noisy.shape),
             guarantees=self.guarantees(sum(len(records) for records in read)),
-            notes=self.notes(OF_ABSOLUTE_VALUES, *self._in_parts, *self.importance.notes),
+            notes=self.notes(KnownNote.ABSOLUTE, *self._in_parts, *self.importance.notes),
         )
 
     def _read(self, rows: Any) -> list[Records]:

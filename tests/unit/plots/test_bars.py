@@ -19,11 +19,13 @@ from matplotlib.colors import same_color
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
+from voile import plots
 from voile.core.errors import InvalidInput, MissingDependency
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
+from voile.core.row_note import KnownNote
 from voile.plots import bar
-from voile.plots.style import LOWERS, RAISES
+from voile.plots.style import LOWERS, PALE, RAISES
 
 PROMISE = Guarantee(
     epsilon=0.5,
@@ -82,7 +84,7 @@ def test_one_row_is_drawn_with_its_signs_the_strongest_on_top() -> None:
     assert lengths(figure) == [[-3, 2, 1]]
     bottom, top = axes_of(figure).get_ylim()
     assert bottom > top  # the first bar is the topmost
-    assert axes_of(figure).get_xlabel() == "attribution"
+    assert axes_of(figure).get_xlabel() == "attribution to output"
     assert [text.get_text() for text in axes_of(figure).texts] == ["-3", "+2", "+1"]
 
 
@@ -98,7 +100,7 @@ def test_several_rows_are_drawn_as_the_mean_of_their_sizes() -> None:
     figure = bar(explanation([[1.0, -4.0], [-3.0, 0.0], [0.0, 1.0], [0.0, 1.0]]))
     assert names(figure) == ["f1", "f0"]
     assert lengths(figure) == [[1.5, 1.0]]
-    assert axes_of(figure).get_xlabel() == "mean |attribution|"
+    assert axes_of(figure).get_xlabel() == "mean |attribution| to output"
     assert [text.get_text() for text in axes_of(figure).texts] == ["1.5", "1"]
 
 
@@ -169,11 +171,36 @@ def test_whiskers_span_the_standard_errors() -> None:
     assert np.allclose(whiskers(figure), [[(-3 - 0.392, -3 + 0.392), (1 - 0.196, 1 + 0.196)]])
 
 
-def test_whiskers_of_several_rows_and_of_the_rest_are_upper_bounds() -> None:
+def test_whiskers_of_several_rows_are_means_and_those_of_the_rest_add_up_in_quadrature() -> None:
     errors = [[0.1, 0.2, 0.0], [0.3, 0.2, 0.4]]
     figure = bar(explanation([[3.0, 2.0, 1.0]] * 2, standard_errors=errors), most=1)
     (spans,) = whiskers(figure)
-    assert np.allclose(spans, [(3 - 0.392, 3 + 0.392), (3 - 0.784, 3 + 0.784)])
+    rest = 0.392 * np.sqrt(2)
+    assert np.allclose(spans, [(3 - 0.392, 3 + 0.392), (3 - rest, 3 + rest)])
+
+
+def test_bars_and_whiskers_span_the_same_interval() -> None:
+    """Half widths, where somebody derived them, for both."""
+    shown = explanation([[1.0, -3.0]], standard_errors=[[0.1, 0.2]], half_widths=[[0.5, 0.7]])
+    assert np.allclose(whiskers(bar(shown)), [[(-3.7, -2.3), (0.5, 1.5)]])
+    points = whiskers(plots.whiskers(shown))
+    assert np.allclose(points, [[(-3.7, -2.3)], [(0.5, 1.5)]])
+
+
+def test_bars_that_cannot_be_told_from_zero_are_pale() -> None:
+    figure = bar(explanation([[1.0, -0.1]], standard_errors=[[0.1, 0.2]]))
+    (container,) = [c for c in axes_of(figure).containers if isinstance(c, BarContainer)]
+    assert [patch.get_alpha() for patch in container.patches] == [1.0, PALE]
+
+
+def test_a_mean_of_sizes_is_never_below_zero() -> None:
+    noisy = explanation(
+        [[0.4, -0.05]], half_widths=[[0.1, 0.2]], notes=[KnownNote.ABSOLUTE], output_names=["yes"]
+    )
+    figure = bar(noisy)
+    assert lengths(figure) == [[0.4, 0]]
+    assert np.allclose(whiskers(figure), [[(0.3, 0.5), (0, 0.15)]])
+    assert axes_of(figure).get_xlabel() == "mean |attribution| to yes"
 
 
 def test_without_standard_errors_there_are_no_whiskers() -> None:
@@ -212,10 +239,10 @@ def test_the_promise_is_inside_the_picture() -> None:
 
 def test_sums_are_called_sums() -> None:
     grouped = explanation([[1.0, 2.0]]).group({"g": ["f0", "f1"]})
-    assert axes_of(bar(grouped)).get_xlabel() == "sum of attributions"
+    assert axes_of(bar(grouped)).get_xlabel() == "sum of attributions to output"
     assert "sum of attributions" in promise(bar(grouped))
     several = explanation([[1.0, 2.0]] * 2).group({"g": ["f0", "f1"]})
-    assert axes_of(bar(several)).get_xlabel() == "mean |sum of attributions|"
+    assert axes_of(bar(several)).get_xlabel() == "mean |sum of attributions| to output"
 
 
 def test_names_are_shown_letter_by_letter() -> None:

@@ -7,11 +7,16 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.collections import PolyCollection
 
 from voile import plots
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
+from voile.core.row_note import KnownNote
+from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.plots import QualityPoint
+from voile.plots.style import PALE
 
 pytestmark = pytest.mark.filterwarnings("ignore:The set_:PendingDeprecationWarning")
 
@@ -35,6 +40,7 @@ def texts(figure: Any) -> str:
     found += [label.get_text() for axes in figure.axes for label in axes.get_yticklabels()]
     found += [label.get_text() for axes in figure.axes for label in axes.get_xticklabels()]
     found += [axes.get_xlabel() + axes.get_ylabel() + axes.get_title() for axes in figure.axes]
+    found += [axes.get_title(loc="left") for axes in figure.axes]
     found += [figure.get_supxlabel()]
     return "\n".join(found)
 
@@ -106,6 +112,79 @@ def test_whiskers_span_the_intervals_and_fade_where_the_sign_is_open() -> None:
         plots.whiskers(explanation(errors=False))
     with pytest.raises(InvalidInput, match="most=0"):
         plots.whiskers(shown, most=0)
+
+
+def test_whiskers_leave_nothing_out() -> None:
+    figure = plots.whiskers(explanation(), most=2)
+    assert "3 others" in texts(figure)
+
+
+CLINIC = Schema(
+    "clinic",
+    (
+        Feature("age", Numbers(0, 120), unit="years"),
+        Feature("ward", Categories(("north", "south"))),
+    ),
+    Label("readmission", Categories(("no", "yes"))),
+)
+
+
+def patient(**parts: Any) -> Explanation:
+    given: dict[str, Any] = {
+        "values": [[0.25, -0.01]],
+        "base_values": 0.5,
+        "feature_names": ("age", "ward"),
+        "output_names": ("yes",),
+        "data": [[71.0, 1.0]],
+        "half_widths": [[0.1, 0.1]],
+    }
+    return Explanation(**given | parts)
+
+
+def test_a_waterfall_shows_class_base_prediction_values_and_noise() -> None:
+    figure = plots.waterfall(patient(), schema=CLINIC)
+    written = texts(figure)
+    for words in (
+        "probability of readmission = yes",
+        "age = 71 years",
+        "ward = south",
+        "prediction 0.74",
+        "pale",
+    ):
+        assert words in written
+    axes: Any = figure.axes[0]
+    steps = [(patch.get_x(), patch.get_width(), patch.get_alpha()) for patch in axes.patches]
+    assert steps == [pytest.approx((0.5, 0.25, 1.0)), pytest.approx((0.75, -0.01, PALE))]
+
+
+def test_a_waterfall_of_a_protected_row_or_of_sizes_is_refused() -> None:
+    row = Protected(ProtectedUnit.EXPLAINED_ROW, Relation.REPLACE_ONE, "people")
+    promise = Guarantee(
+        epsilon=1.0,
+        delta=0.0,
+        protected=row,
+        against=(Adversary.PUBLIC,),
+        computational=False,
+        mechanism="noise",
+        composition="one release",
+    )
+    for shown in (patient(data=None, guarantees=[promise]), patient(notes=[KnownNote.ABSOLUTE])):
+        with pytest.raises(InvalidInput, match="no prediction that may be shown"):
+            plots.waterfall(shown)
+
+
+def test_a_beeswarm_carries_the_noise_of_every_line() -> None:
+    figure = plots.beeswarm(explanation(), most=3)
+    axes = figure.axes[0]
+    bands = [c for c in axes.collections if isinstance(c, PolyCollection)]
+    reach = sorted(float(np.asarray(band.get_paths()[0].vertices)[:, 0].max()) for band in bands)
+    assert reach == pytest.approx([0.196, 0.196, 0.196 * 3**0.5])  # two, and three others
+    assert "attribution to class 0" in axes.get_xlabel()
+    assert not [
+        c
+        for c in plots.beeswarm(explanation(errors=False)).axes[0].collections
+        if isinstance(c, PolyCollection)
+    ]
 
 
 def test_agreement_with_itself_is_one() -> None:

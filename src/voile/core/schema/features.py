@@ -18,12 +18,14 @@ class Feature:
 
     Without a `default` it is the middle of the bounds (rounded down for integers) or the first
     category. Without a `semantic` category the feature is a group of its own, under its own name.
+    `unit` is what its numbers are measured in, for people who read them.
     """
 
     name: str
     domain: Domain
     default: Value | None = None
     semantic: str | None = None
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         check_text(self.name, "name")
@@ -32,6 +34,7 @@ class Feature:
         semantic = self.name if self.semantic is None else self.semantic
         check_text(semantic, "semantic")
         object.__setattr__(self, "semantic", semantic)
+        _check_unit(self.unit)
 
     @property
     def group(self) -> str:
@@ -75,6 +78,7 @@ class Feature:
             **self.domain.declaration(),
             "default": self.default,
             "semantic": self.semantic,
+            **_unit(self.unit),
         }
 
 
@@ -84,9 +88,11 @@ class Label:
 
     name: str
     domain: Domain
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         check_text(self.name, "name")
+        _check_unit(self.unit)
         if self.domain.kind == "integer":  # a schema file has no way to say so
             raise SchemaError("numeric labels are continuous; leave out `whole`", field="bounds")
 
@@ -96,4 +102,14 @@ class Label:
 
     def declaration(self) -> dict[str, Any]:
         """What a schema file says about the label."""
-        return {"name": self.name, **self.domain.declaration()}
+        return {"name": self.name, **self.domain.declaration(), **_unit(self.unit)}
+
+
+def _check_unit(unit: str | None) -> None:
+    if unit is not None:
+        check_text(unit, "unit")
+
+
+def _unit(unit: str | None) -> dict[str, str]:
+    """Nothing where none is declared: the digest of a schema without units stays what it was."""
+    return {} if unit is None else {"unit": unit}

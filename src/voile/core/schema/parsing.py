@@ -137,16 +137,15 @@ def _feature(name: str, section: _Section) -> Feature:
             field=dotted(*section.path, "kind"),
         )
     key, build = _KINDS[kind]
-    section.only("kind", key, "default", "semantic")
+    section.only("kind", key, "default", "semantic", "unit")
     declared = section.required(key)
     with section.inside():
-        return Feature(
-            name, build(declared), section.values.get("default"), section.values.get("semantic")
-        )
+        more = {each: section.values.get(each) for each in ("default", "semantic", "unit")}
+        return Feature(name, build(declared), **more)
 
 
 def _label(section: _Section) -> Label:
-    section.only("name", *_LABEL_KINDS)
+    section.only("name", "unit", *_LABEL_KINDS)
     name = section.required("name")
     keys = [key for key in _LABEL_KINDS if key in section.values]
     if len(keys) != 1:
@@ -155,7 +154,8 @@ def _label(section: _Section) -> Label:
             field=dotted(*section.path),
         )
     with section.inside():
-        return Label(name, _LABEL_KINDS[keys[0]](section.values[keys[0]]))
+        domain = _LABEL_KINDS[keys[0]](section.values[keys[0]])
+        return Label(name, domain, section.values.get("unit"))
 
 
 def _suggestion(word: object, known: Mapping[str, Any] | tuple[str, ...]) -> str:

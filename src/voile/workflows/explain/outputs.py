@@ -10,8 +10,10 @@ from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.workflows.checkpoints import Keeper
 from voile.workflows.explain import files
+from voile.workflows.explain.person_page import PAGE, Checked, write_page
 from voile.workflows.explain.released import Explained
 from voile.workflows.explain.service import ReleaseService
+from voile.workflows.explain.specification import Protect
 from voile.workflows.output_check import check_outputs
 
 
@@ -37,12 +39,19 @@ class Outputs:
         receipt: where the receipt goes instead.
         row_receipts: folder for a proof of each row.
         picture: a plot.
+        page: a page for the one person whom it is about. What it can be checked with goes beside
+            it, unless `saved` says where else.
     """
 
     saved: Path | None = None
     receipt: Path | None = None
     row_receipts: Path | None = None
     picture: Path | None = None
+    page: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.saved is None and self.page is not None:
+            object.__setattr__(self, "saved", self.page.with_suffix(files.SAVED[0]))
 
     @property
     def proof(self) -> Path | None:
@@ -62,13 +71,28 @@ class Outputs:
         if self.picture is not None:
             files.check_suffix(self.picture, files.PICTURES)
             optional("matplotlib.figure", extra="explain")
-        named = [path for path in (self.saved, self.proof, self.picture) if path is not None]
+        if self.page is not None:
+            files.check_suffix(self.page, (PAGE,))
+        outputs = (self.saved, self.proof, self.picture, self.page)
+        named = [path for path in outputs if path is not None]
         check_outputs(named, needed, self._folders)
 
     @property
     def _folders(self) -> list[Path]:
         of_entries = None if self.proof is None else files.folder_of_receipts(self.proof)
         return [folder for folder in (of_entries, self.row_receipts) if folder is not None]
+
+    def check_rows(self, rows: int, protect: Protect) -> None:
+        """Refuse a page that would be about more than one person, or about none."""
+        if self.page is None:
+            return
+        if protect is Protect.POPULATION:
+            raise InvalidInput("a page is about one person, and importance is about many: --plot")
+        if rows != 1:
+            raise InvalidInput(
+                f"a page is about one person, found {rows} rows: hand in one row for each page "
+                "(--row-receipts DIR proves the rows of one call one by one)"
+            )
 
     def check_signing(self, keeper: Keeper | None) -> None:
         """Refuse proofs where nobody signs: they could never be written."""
@@ -105,7 +129,7 @@ class Outputs:
     ) -> dict[str, Callable[[], list[Path]]]:
         writers: dict[str, Callable[[], list[Path]]] = {}
         explanation, saved, proof = explained.explanation, self.saved, self.proof
-        rows, picture = self.row_receipts, self.picture
+        rows, picture, page = self.row_receipts, self.picture, self.page
         if saved is not None:
             writers["saved"] = lambda: [files.save(explanation, saved)]
         if proof is not None and signed:
@@ -113,5 +137,8 @@ class Outputs:
         if rows is not None and signed:
             writers["row receipts"] = lambda: files.write_row_receipts(service, explained, rows)
         if picture is not None:
-            writers["picture"] = lambda: [files.draw(explanation, picture)]
+            writers["picture"] = lambda: [files.draw(explanation, picture, explained.schema)]
+        if page is not None:
+            checked = Checked(saved, proof if signed else None, service.custody.place.policy)
+            writers["page"] = lambda: [write_page(explained, page, checked)]
         return writers

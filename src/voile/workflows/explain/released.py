@@ -10,7 +10,10 @@ import numpy as np
 
 from voile.audit_log import RowTree, explanation_bytes
 from voile.core.explanation import Explanation
+from voile.core.explanation_page import notebook_html
+from voile.core.page_frame import fragment
 from voile.core.row_note import KnownNote, Note
+from voile.core.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,13 @@ class Explained:
         explanation: all rows together.
         entries: one for each record of the log: one for the call, or one for each protected row.
         rows_tree: proves single rows of a call that cost nothing.
+        schema: of the rows, for whoever reads it out.
     """
 
     explanation: Explanation
     entries: tuple[OnRecord, ...]
     rows_tree: RowTree | None = field(default=None, repr=False)
+    schema: Schema | None = field(default=None, repr=False)
 
     @property
     def replayed(self) -> bool:
@@ -82,6 +87,11 @@ class Explained:
 
     def __repr__(self) -> str:
         return f"{self.explanation!r}\n  {self.payment}"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        said = fragment("<p class='voile note'>{{ payment }}</p>", payment=self.payment)
+        return notebook_html(self.explanation, self.schema) + said
 
 
 def _first_few(names: Sequence[str], count: int = 5) -> str:

@@ -1,0 +1,117 @@
+"""How an explanation is read out: outputs with what they are, values of a row as people know them.
+
+A schema knows the names of categories and the units of numbers. Without one, numbers are shown as
+they stand in the explanation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+
+from voile.core.explanation_checks import Attributions, BaseValues, RowData
+from voile.core.guarantee import Guarantee, ProtectedUnit
+from voile.core.row_note import KnownNote, Note
+from voile.core.schema import Categories, Feature, Schema
+
+
+class ReadableExplanation(Protocol):
+    """What is read of an `Explanation`, which knows how to show itself and so comes after this."""
+
+    @property
+    def values(self) -> Attributions: ...
+
+    @property
+    def base_values(self) -> BaseValues: ...
+
+    @property
+    def data(self) -> RowData | None: ...
+
+    @property
+    def half_widths(self) -> Attributions | None: ...
+
+    @property
+    def reach(self) -> Attributions | None: ...
+
+    @property
+    def feature_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def output_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]: ...
+
+    @property
+    def notes(self) -> tuple[Note, ...]: ...
+
+    @property
+    def shape(self) -> tuple[int, int, int]: ...
+
+    def carries(self, note: KnownNote) -> bool: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, selection: int) -> Self: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Wording:
+    """The words for one explanation.
+
+    Args:
+        explanation: what is read out.
+        schema: of its rows, if it is known.
+    """
+
+    explanation: ReadableExplanation
+    schema: Schema | None = None
+
+    @property
+    def leads_to_prediction(self) -> bool:
+        """Whether base value and attributions add up to a prediction that may be shown.
+
+        Not where the explained row is what is protected: the sum would be a guess of what was
+        hidden. Not for names, nor for means of absolute values, which add up to nothing.
+        """
+        given = self.explanation
+        hidden = any(g.protected.unit is ProtectedUnit.EXPLAINED_ROW for g in given.guarantees)
+        adding = not given.carries(KnownNote.NAMES_ONLY) and not given.carries(KnownNote.ABSOLUTE)
+        return adding and not hidden
+
+    def output(self, place: int) -> str:
+        """What an output is: `probability of readmission = yes`, `income (EUR)`."""
+        name = self.explanation.output_names[place]
+        label = None if self.schema is None else self.schema.label
+        if label is None:
+            return name
+        if isinstance(label.domain, Categories):
+            listed = name in map(str, label.domain.values)
+            return f"probability of {label.name} = {name}" if listed else name
+        return f"{name} ({label.unit})" if label.unit and name == label.name else name
+
+    def value(self, row: int, place: int) -> str:
+        """What stands in a row for a feature, with its unit; nothing if it is not told."""
+        data = self.explanation.data
+        if data is None:
+            return ""
+        feature = self._feature(self.explanation.feature_names[place])
+        cell = data[row, place]
+        if feature is None or data.dtype.kind == "U":
+            return str(cell) if data.dtype.kind == "U" else f"{cell:.6g}"
+        raw = feature.raw(np.array([cell]))[0]
+        number = isinstance(raw, int | float | np.number)
+        said = f"{raw:,.6g}" if number and abs(raw) >= 1e4 else f"{raw:.6g}" if number else str(raw)
+        return f"{said} {feature.unit}" if feature.unit else said
+
+    def named(self, row: int, place: int) -> str:
+        """A feature with what stands for it: `age = 71 years`."""
+        name, value = self.explanation.feature_names[place], self.value(row, place)
+        return f"{name} = {value}" if value else name
+
+    def _feature(self, name: str) -> Feature | None:
+        if self.schema is None or name not in self.schema.feature_names:
+            return None
+        return self.schema.features[self.schema.feature_names.index(name)]
