@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -124,20 +125,22 @@ def under(
         kept.run(case, f"{way}, {attack.name}", lambda c: run(c, attack.change(c, rule)))
         for case in cases
     ]
-    now, before = (100 * float(np.mean([r.final for r in each])) for each in (runs, sound))
-    same = float(np.mean([shared(a, b) for a, b in zip(runs, sound, strict=True)]))
-    held = before - now <= MOST_LOST and same >= LEAST_SHARED
-    unit = f"%, {now - before:+.1f} points, {same:.1f} of 5 features"
+    figure = compared(f"{cases[0].data}: {attack.name}, {way}", runs, sound)
+    lost = 100 * float(np.mean([b.final - a.final for a, b in zip(runs, sound, strict=True)]))
+    held = lost <= MOST_LOST and kept_features(runs, sound) >= LEAST_SHARED
+    unit = figure.unit
     if attack.name == BACKDOOR:
         rate = float(np.mean([r.backdoor for r in runs if r.backdoor is not None]))
         unit += f", trigger works {100 * rate:.0f} %"
     where = "" if way in IN_SECRET else " (in clear)"
     target = f"at most {MOST_LOST:g} points and at least {LEAST_SHARED:g} features"
-    what = f"{cases[0].data}: {attack.name}, {way}{where}"
-    figure = Figure(
-        what, unit, now, before, now / before, target if aimed else None, held if aimed else None
-    )
-    return figure, held
+    return replace(
+        figure,
+        what=f"{figure.what}{where}",
+        unit=unit,
+        target=target if aimed else None,
+        met=held if aimed else None,
+    ), held
 
 
 def _best(kept: Kept, cases: Sequence[Case], data: str) -> Figure:
@@ -149,6 +152,11 @@ def _best(kept: Kept, cases: Sequence[Case], data: str) -> Figure:
 def compared(what: str, runs: Sequence[Outcome], sound: Sequence[Outcome]) -> Figure:
     """Accuracy beside that of other runs, and how many of the five top features both have."""
     now, before = (100 * float(np.mean([r.final for r in each])) for each in (runs, sound))
-    same = float(np.mean([shared(a, b) for a, b in zip(runs, sound, strict=True)]))
-    unit = f"%, {now - before:+.1f} points, {same:.1f} of 5 features"
+    apart = round(now - before, 1) + 0.0  # never −0.0
+    unit = f"%, {apart:+.1f} points, {kept_features(runs, sound):.1f} of 5 features"
     return Figure(what, unit, now, before, now / before)
+
+
+def kept_features(runs: Sequence[Outcome], sound: Sequence[Outcome]) -> float:
+    """Of the five most important ones, on average over seeds."""
+    return float(np.mean([shared(a, b) for a, b in zip(runs, sound, strict=True)]))
