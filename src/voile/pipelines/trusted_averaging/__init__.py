@@ -2,12 +2,13 @@
 
 - plan and train: `plan_trusted_averaging`, `train_trusted`; what comes of it is a `TrustedModel`
 - what parties agree on about trust: `TrustRule`, `DivergenceMeasure`
-- how it went: `TrustHistory`, `Score`, `outliers`, `drifts`
+- how it went: `TrustHistory`, `Score`, `outliers`, `drifts`, `trust_figures`
 - one round: `TrustedRound` over `ComparisonRows`, with any way of summing that takes `Total`; or
   `VerifiedRound`, in which the server sees updates and believes nothing that is reported
 - random forests, which cannot be summed: `voile.pipelines.trusted_averaging.forests`
 """
 
+from voile.pipelines.trusted_averaging.figures import trust_figures
 from voile.pipelines.trusted_averaging.history import Score, TrustHistory
 from voile.pipelines.trusted_averaging.importance import ImportanceDesign, OverOwnRows, shares_of
 from voile.pipelines.trusted_averaging.plan import (
@@ -56,5 +57,6 @@ __all__ = [
     "rewards_of",
     "shares_of",
     "train_trusted",
+    "trust_figures",
     "weights_of",
 ]

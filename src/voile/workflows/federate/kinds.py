@@ -43,11 +43,11 @@ from voile.pipelines.trusted_averaging import (
     TrustedPlan,
     TrustRule,
     plan_trusted_averaging,
+    trust_figures,
 )
 from voile.pipelines.trusted_averaging import STAGE as TRUSTED_STAGE
 from voile.training import Progress as Steps
 from voile.training import TrainingPlan
-from voile.workflows.federate.trust import trust_figures
 
 _EXPLAINED: Final = 200
 _FEWEST_COMPARED: Final = 10

@@ -15,14 +15,9 @@ from voile.audit_log import Record, RewardRecord, TrustRecord, published_round_h
 from voile.core.storage import Transaction
 from voile.federation import RoundReport
 from voile.pipelines.trusted_averaging import (
-    STAGE,
-    Score,
-    TrustedModel,
     TrustHistory,
     TrustRule,
     consistency_of,
-    drifts,
-    outliers,
 )
 from voile.workflows.custody import Custody
 
@@ -113,28 +108,3 @@ def trusted_hash(report: RoundReport, previous: bytes | None) -> bytes:
         {name: score.trust for name, score in last.items()},
         previous or b"",
     )
-
-
-def trust_figures(trained: TrustedModel) -> dict[str, Any]:
-    """What a report shows of trust, as plain values."""
-    history, rule = trained.history, trained.plan.rule
-    return {
-        "rule": {
-            "accuracy": rule.accuracy,
-            "alignment": rule.alignment,
-            "consistency": rule.consistency,
-            "tau": rule.tau,
-            "divergence": rule.divergence.value,
-        },
-        "verified": trained.plan.verified,
-        "parties": {name: [_plain(s) for s in rows] for name, rows in history.scores.items()},
-        "importance": dict(trained.importance),
-        "equal_weights_in_rounds": list(history.equal),
-        "outliers": [str(odd) for odd in outliers(history)],
-        "drifts": [str(odd) for odd in drifts(history)],
-        "stage": STAGE,
-    }
-
-
-def _plain(score: Score) -> dict[str, float]:
-    return {name: float(value) for name, value in score._asdict().items()}

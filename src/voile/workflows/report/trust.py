@@ -12,8 +12,7 @@ from markupsafe import Markup
 from voile import plots
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
-from voile.pipelines.trusted_averaging import TrustedModel
-from voile.workflows.federate.trust import trust_figures
+from voile.pipelines.trusted_averaging import TrustedModel, trust_figures
 from voile.workflows.report.parts import HEAD, image
 
 _SECTION: Final = """\
