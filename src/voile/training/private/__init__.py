@@ -8,6 +8,9 @@ Parameters move by `Sgd` or `Adam`; `Proximal` draws them to where they began (F
 Train a torch module of your own: `fit_module_privately`, the one place of training that needs
 torch. It promises the same and takes longer.
 
+Protect declared columns of a row only, with less noise: `fit_attributes_privately` clips the
+difference that `PrivateColumns` make; `AttributeSteps` is what it promises.
+
 Choose the clipping norm: a number, or `AdaptedNorm`, which follows the records' gradients at a
 price that is part of the event; `classifier_norm` and `surrogate_norm` choose, from the declared
 rows of a client.
@@ -19,6 +22,11 @@ written there.
 """
 
 from voile.training.optimisers import Adam, Optimiser, Proximal, Sgd
+from voile.training.private.attributes import (
+    AttributeSteps,
+    PrivateColumns,
+    fit_attributes_privately,
+)
 from voile.training.private.clipping import ClippedSum, blank_records
 from voile.training.private.loop import Prepare, fit_privately
 from voile.training.private.modules import ModuleSum, fit_module_privately
@@ -29,11 +37,13 @@ from voile.training.private.settings import AdaptedNorm, PrivateRun, PrivateStep
 __all__ = [
     "Adam",
     "AdaptedNorm",
+    "AttributeSteps",
     "ClippedSum",
     "ModuleSum",
     "Optimiser",
     "PerceptronSum",
     "Prepare",
+    "PrivateColumns",
     "PrivateRun",
     "PrivateSteps",
     "Proximal",
@@ -41,6 +51,7 @@ __all__ = [
     "TrainingSpeed",
     "blank_records",
     "classifier_norm",
+    "fit_attributes_privately",
     "fit_module_privately",
     "fit_privately",
     "surrogate_norm",

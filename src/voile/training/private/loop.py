@@ -82,7 +82,7 @@ def private_steps(
     """All steps of a run; `sums.values` is what they move. See `fit_privately`."""
     rows = _check_records(records, privacy)
     source = StreamCipher() if source is None else source
-    noise = _Noise(source.generator(), len(sums.values))
+    noise = Noise(source.generator(), len(sums.values))
     move = optimiser.over(sums.values)
     norm, deviation = privacy.first_norm, privacy.gradient_noise() * (1 + ROUNDING_MARGIN)
     blank = blank_records(records)
@@ -100,7 +100,7 @@ def private_steps(
     return PrivateRun(privacy.event(), norm, source.note)
 
 
-class _Noise:
+class Noise:
     """Normal noise from one generator, drawn into one place."""
 
     def __init__(self, draw: np.random.Generator, size: int) -> None:

@@ -136,29 +136,29 @@ def clip_each_line(patch: pytest.MonkeyPatch) -> None:
 
 
 def divide_by_the_drawn_batch(patch: pytest.MonkeyPatch) -> None:
-    right = loop._Noise.add_to
+    right = loop.Noise.add_to
     sizes = iter([len(drawn) for drawn in poisson_samples(Known(seed=1), ROWS, RATE, 6)])
 
     def wrong(self: Any, total: Array, deviation: float) -> None:
         right(self, total, deviation)
         total *= RATE * ROWS / next(sizes)
 
-    patch.setattr(loop._Noise, "add_to", wrong)
+    patch.setattr(loop.Noise, "add_to", wrong)
 
 
 def noise_without_the_norm(patch: pytest.MonkeyPatch) -> None:
-    right = loop._Noise.add_to
-    patch.setattr(loop._Noise, "add_to", lambda self, total, sd: right(self, total, sd / NORM))
+    right = loop.Noise.add_to
+    patch.setattr(loop.Noise, "add_to", lambda self, total, sd: right(self, total, sd / NORM))
 
 
 def no_noise_on_empty_steps(patch: pytest.MonkeyPatch) -> None:
-    right = loop._Noise.add_to
+    right = loop.Noise.add_to
 
     def wrong(self: Any, total: Array, deviation: float) -> None:
         if total.any():
             right(self, total, deviation)
 
-    patch.setattr(loop._Noise, "add_to", wrong)
+    patch.setattr(loop.Noise, "add_to", wrong)
 
 
 def samples_of_one_size(patch: pytest.MonkeyPatch) -> None:
