@@ -63,7 +63,9 @@ _LISTED: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(_ROW_BY_ROW, _always),
 }
 _MOMENTS: Final = ("forward", "forward_pre", "backward", "backward_pre")
-_PLAIN: Final = (bool, int, float, str, tuple, type(None))
+_PLAIN: Final = (bool, int, float, str, tuple, list, type(None))
+_UNLISTED: Final = {"Conv2d": ("transposed", "_reversed_padding_repeated_twice")}
+"""Settings that torch forgets to list among a layer's constants."""
 
 
 def is_row_wise(network: Any) -> bool:
@@ -74,6 +76,11 @@ def is_row_wise(network: Any) -> bool:
 def doubled(network: Any) -> Any:
     """A copy in double precision, for networks that are known."""
     return deepcopy(network).double()
+
+
+def is_as_made(layer: Any) -> bool:
+    """Whether nobody hung a hook on it or replaced a method, as far as the object shows."""
+    return not _hooked_everywhere() and _holds_its_own(layer)
 
 
 def _is_sound(layer: Any) -> bool:
@@ -102,6 +109,7 @@ def _holds_its_own(layer: Any) -> bool:
     common, settings = vars(torch.nn.Module()), getattr(type(layer), "__constants__", ())
     own = {name: value for name, value in vars(layer).items() if name not in common}
     hooks = [value for name, value in vars(layer).items() if name.endswith("_hooks")]
+    settings = {*settings, *_UNLISTED.get(type(layer).__name__, ())}
     plain = all(name in settings and isinstance(own[name], _PLAIN) for name in own)
     return plain and not any(hooks)
 

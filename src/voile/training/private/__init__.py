@@ -6,7 +6,8 @@ Parameters move by `Sgd` or `Adam`; `Proximal` draws them to where they began (F
 `TrainingSpeed` changes no promise.
 
 Train a torch module of your own: `fit_module_privately`, the one place of training that needs
-torch. It promises the same and takes longer.
+torch. Convolutions, linear layers, group norms and poolings in a row take a quick way, any other
+module a general one; both promise the same.
 
 Protect declared columns of a row only, with less noise: `fit_attributes_privately` clips the
 difference that `PrivateColumns` make; `AttributeSteps` is what it promises.
@@ -17,8 +18,8 @@ rows of a client.
 
 A record with a NaN is the null record of "blank one" and adds nothing: `blank_records`.
 
-Sums of clipped gradients, `PerceptronSum` and `ModuleSum`, are a `ClippedSum`; what they promise is
-written there.
+Sums of clipped gradients, `PerceptronSum`, `LayerSum` and `ModuleSum`, are a `ClippedSum`; what
+they promise is written there.
 """
 
 from voile.training.optimisers import Adam, Optimiser, Proximal, Sgd
@@ -28,8 +29,10 @@ from voile.training.private.attributes import (
     fit_attributes_privately,
 )
 from voile.training.private.clipping import ClippedSum, blank_records
+from voile.training.private.convolutions import LayerSum
 from voile.training.private.loop import Prepare, fit_privately
-from voile.training.private.modules import ModuleSum, fit_module_privately
+from voile.training.private.module_sums import ModuleSum
+from voile.training.private.modules import fit_module_privately
 from voile.training.private.perceptrons import PerceptronSum
 from voile.training.private.rule import classifier_norm, surrogate_norm
 from voile.training.private.settings import AdaptedNorm, PrivateRun, PrivateSteps, TrainingSpeed
@@ -39,6 +42,7 @@ __all__ = [
     "AdaptedNorm",
     "AttributeSteps",
     "ClippedSum",
+    "LayerSum",
     "ModuleSum",
     "Optimiser",
     "PerceptronSum",

@@ -1,0 +1,369 @@
+"""Clipped sums for torch's own layers in a row, records side by side.
+
+The gradient of a linear layer is a sum of outer products, one for each line that it sees of a
+record: its input a and the error b that comes back. A convolution is a linear layer that sees one
+line for each place of its output, the patch below it. So:
+
+- one line a record: the norm is ‖a‖·‖b‖, and the clipped sum one product of matrices; no record has
+  a gradient of its own anywhere;
+- many lines: a batched product adds up each record's lines. That is as much work as the plain sum,
+  and what it gives is small, because a layer that sees many lines shares its weights among them.
+
+Records go through the network together, so only layers are taken that are known to treat them one
+by one. The loss is somebody's own and sees one record at a time, as on the general way: it is asked
+what it would show the network, and for the derivative of its figure in what the network answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.core.errors import InvalidInput
+from voile.core.optional import optional
+from voile.models.inspection.genuine import is_listed
+from voile.models.inspection.layers import is_as_made
+from voile.training.private.module_sums import LARGEST, ModuleLoss, ModuleSum, Tensors
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+_TRAINED: Final = ("Conv2d", "Linear", "GroupNorm")
+_OTHERS: Final = (
+    *("AdaptiveAvgPool2d", "AdaptiveMaxPool2d", "AvgPool2d", "MaxPool2d", "Flatten", "Identity"),
+    *("CELU", "ELU", "GELU", "Hardtanh", "LeakyReLU", "Mish", "ReLU", "ReLU6", "SELU", "SiLU"),
+    *("Sigmoid", "Softplus", "Softsign", "Tanh"),
+)
+
+AT_ONCE: Final = 128
+"""Records that go through the network together: what its layers say stays near the processor."""
+
+
+class NamedLayer(NamedTuple):
+    """A layer, and the names of its parameters in the network; none for those of `_OTHERS`."""
+
+    module: Any
+    names: Mapping[str, str]
+
+
+def known_layers(network: nn.Module) -> tuple[NamedLayer, ...] | None:
+    """The layers of a network that can take the quick way; None if it has any that cannot.
+
+    All are torch's own, as torch made them, treat records one by one, and are used once. Layers
+    whose parameters are frozen in part are left to the general way.
+    """
+    layers = _flat(network, "")
+    if layers is None or not any(layer.names for layer in layers):
+        return None
+    modules = [layer.module for layer in layers if layer.names]
+    parameters = [id(p) for module in modules for p in module.parameters()]
+    return layers if len(set(parameters)) == len(parameters) else None
+
+
+def _flat(module: Any, name: str) -> tuple[NamedLayer, ...] | None:
+    kind, start = type(module), f"{name}." if name else ""
+    if not is_as_made(module):
+        return None
+    if is_listed(kind, {"torch.nn": ("Sequential",)}):
+        # Not `named_children`, which passes over a layer that comes again.
+        parts = [_flat(part, f"{start}{place}") for place, part in module._modules.items()]
+        found = [part for part in parts if part is not None]
+        return sum(found, ()) if len(found) == len(parts) else None
+    if is_listed(kind, {"torch.nn": _OTHERS}):
+        return (NamedLayer(module, {}),) if _keeps_records(module) else None
+    if not is_listed(kind, {"torch.nn": _TRAINED}) or not _is_plain(module):
+        return None
+    trained = {n: p.requires_grad for n, p in module.named_parameters()}
+    if len(set(trained.values())) > 1:
+        return None
+    return (NamedLayer(module, {n: start + n for n, wanted in trained.items() if wanted}),)
+
+
+def _keeps_records(module: Any) -> bool:
+    """Of the layers without parameters only `Flatten` could swallow the first axis."""
+    flattens = type(module).__name__ == "Flatten"
+    inplace, indices = getattr(module, "inplace", False), getattr(module, "return_indices", False)
+    return not inplace and not indices and (not flattens or module.start_dim >= 1)
+
+
+def _is_plain(module: Any) -> bool:
+    """A convolution whose padding is zeros, said in numbers, and which mixes all channels."""
+    if type(module).__name__ != "Conv2d":
+        return True
+    plain = module.groups == 1 and module.padding_mode == "zeros"
+    return plain and not isinstance(module.padding, str)
+
+
+class LayerSum(ModuleSum):
+    """A `ClippedSum` for networks of `known_layers`.
+
+    Where a loss asks the network anything but one question a record, records are taken on the
+    general way.
+    """
+
+    def __init__(self, network: nn.Module, loss: ModuleLoss, chunk: int) -> None:
+        super().__init__(network, loss, chunk)
+        layers = known_layers(network)
+        if layers is None:
+            raise InvalidInput("the network has layers that are not known; use ModuleSum")
+        self._layers = layers
+        self._sums = self._views(self.total)
+        self._patches = Patches()
+
+    def add_up(self, batch: Tensors, norm: float) -> NDArray[Any]:
+        """See `ClippedSum`."""
+        self.total[:] = 0
+        parts = zip(*(self._torch.split(each, AT_ONCE) for each in batch), strict=True)
+        return np.concatenate([self._add_part(part, norm) for part in parts])
+
+    def _add_part(self, part: Tensors, norm: float) -> NDArray[Any]:
+        try:
+            gradients = self._gradients(self._asked(part), part)
+        except _AsksOtherwise:
+            add = super()._add_part
+            return np.concatenate([add(few, norm) for few in self._parts(part)])
+        with self._torch.no_grad():
+            norms: Any = sum(each.squares for each in gradients).sqrt()
+            kept = norms <= LARGEST  # not so if it is NaN
+            weights = (norm / norms).clamp_(max=1).float()
+            if not kept.all():
+                gradients, weights = [each.only(kept) for each in gradients], weights[kept]
+            for each in gradients:
+                each.add(weights)
+            found: NDArray[Any] = norms[kept].numpy()
+            return found
+
+    def _asked(self, part: Tensors) -> Tensor:
+        """What the loss shows the network of each record, alone: (records, images, ...)."""
+
+        def ask(record: Tensors) -> Tensor:
+            def network(*inputs: Tensor) -> Tensor:
+                raise _Asked(inputs)
+
+            try:
+                self._figure(network, record)
+            except _Asked as asked:
+                if len(asked.inputs) == 1:
+                    (shown,) = asked.inputs
+                    return shown  # type: ignore[no-any-return]
+            raise _AsksOtherwise
+
+        found: Tensor = self._torch.func.vmap(ask)(part)
+        # Layers for images take a batch of them; what has fewer dimensions they read as one image.
+        images = any(type(layer.module).__name__.endswith("2d") for layer in self._layers)
+        if found.dim() != 5 if images else found.dim() < 3:
+            raise _AsksOtherwise
+        return found
+
+    def _gradients(self, asked: Tensor, part: Tensors) -> list[Gradients]:
+        torch = self._torch
+        seen, answers = self._forward(asked.detach().flatten(0, 1))
+        shape = (len(asked), -1, *answers.shape[1:])
+        slopes = self._slopes(answers.detach().reshape(shape), part).reshape(answers.shape)
+        errors = torch.autograd.grad(answers, [each.outputs for each in seen], slopes)
+        with torch.no_grad():
+            return [
+                _gradients_of(each, error, len(asked), self._sums, self._patches)
+                for each, error in zip(seen, errors, strict=True)
+            ]
+
+    def _forward(self, inputs: Tensor) -> tuple[list[Seen], Tensor]:
+        """What every layer with parameters saw and said; parameters need no gradients here."""
+        seen: list[Seen] = []
+        with self._torch.enable_grad():
+            for layer in self._layers:
+                if not layer.names:
+                    inputs = layer.module(inputs)
+                    continue
+                values = {n: self._parameters[name] for n, name in layer.names.items()}
+                seen.append(_said(layer, inputs, values))
+                inputs = seen[-1].outputs
+                if not inputs.requires_grad:  # before it nothing is trained
+                    inputs.requires_grad_(True)
+        return seen, inputs
+
+    def _slopes(self, answers: Tensor, part: Tensors) -> Tensor:
+        """The derivative of each record's figure in its own answers."""
+
+        def figure(own: Tensor, record: Tensors) -> Tensor:
+            answers = [own]
+
+            def network(*_: Tensor) -> Tensor:
+                if not answers:
+                    raise _AsksOtherwise
+                return answers.pop()
+
+            return self._figure(network, record)
+
+        func = self._torch.func
+        found: Tensor = func.vmap(func.grad(figure))(answers, part)
+        return found
+
+
+class _Asked(Exception):
+    """Carries what a loss asks the network out of it."""
+
+    def __init__(self, inputs: tuple[Any, ...]) -> None:
+        super().__init__()
+        self.inputs = inputs
+
+
+class _AsksOtherwise(Exception):
+    """A loss does not ask the network one question about each record."""
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What a layer with parameters made of its inputs; the errors come back to `outputs`.
+
+    Args:
+        moments: mean and 1/deviation of each group of channels, for a group norm.
+    """
+
+    layer: NamedLayer
+    inputs: Tensor
+    outputs: Tensor
+    moments: Tensors = ()
+
+
+class Patches:
+    """What lies below each place of a convolution's output, in memory that is kept."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Tensor] = {}
+
+    def of(self, module: Any, inputs: Tensor, places: Sequence[int]) -> Tensor:
+        """Shape (images, numbers of a patch, places); overwritten by the next call for a layer."""
+        torch: Any = optional("torch", extra="torch")
+        (up, left), (tall, wide) = module.padding, module.kernel_size
+        padded = torch.nn.functional.pad(inputs, (left, left, up, up)).contiguous()
+        images, channels, down, right = padded.stride()
+        strides = (
+            *(images, channels, module.dilation[0] * down, module.dilation[1] * right),
+            *(module.stride[0] * down, module.stride[1] * right),
+        )
+        shape = (*padded.shape[:2], tall, wide, *places)
+        kept = self._kept.get(id(module))
+        if kept is None or kept.shape[1:] != shape[1:] or len(kept) < len(inputs):
+            kept = self._kept[id(module)] = torch.empty(shape)
+        found: Tensor = kept[: len(inputs)].copy_(padded.as_strided(shape, strides))
+        return found.view(len(inputs), -1, places[0] * places[1])
+
+
+def _said(layer: NamedLayer, inputs: Tensor, values: Mapping[str, Tensor]) -> Seen:
+    """What a layer says with these parameters in the place of its own."""
+    torch: Any = optional("torch", extra="torch")
+    module, weight, bias = layer.module, values.get("weight"), values.get("bias")
+    match type(module).__name__:
+        case "Conv2d":
+            settings = module.stride, module.padding, module.dilation
+            outputs = torch.nn.functional.conv2d(inputs, weight, bias, *settings)
+            return Seen(layer, inputs, outputs)
+        case "Linear":
+            return Seen(layer, inputs, torch.nn.functional.linear(inputs, weight, bias))
+        case _:
+            inputs = inputs.contiguous()
+            shape = (*inputs.shape[:2], inputs[0, 0].numel(), module.num_groups, module.eps)
+            outputs, *moments = torch.native_group_norm(inputs, weight, bias, *shape)
+            return Seen(layer, inputs, outputs, tuple(moments))
+
+
+def _gradients_of(
+    seen: Seen, errors: Tensor, records: int, sums: Mapping[str, Tensor], patches: Patches
+) -> Gradients:
+    """What each record gives for the parameters of one layer."""
+    module, inputs = seen.layer.module, seen.inputs
+    into = {own: sums[name] for own, name in seen.layer.names.items()}
+    match type(module).__name__:
+        case "Conv2d":
+            lines = patches.of(module, inputs, errors.shape[2:]).transpose(1, 2)
+            errors = errors.flatten(2)
+        case "Linear":
+            lines = inputs.reshape(records, -1, inputs.shape[-1])
+            errors = errors.reshape(records, -1, errors.shape[-1]).transpose(1, 2)
+        case _:
+            return _of_group_norm(seen, errors, records, into)
+    if len(lines) == records and lines.shape[1] == 1:
+        return OuterProducts(lines[:, 0], errors[:, :, 0], into)
+    found = {"weight": errors @ lines, "bias": errors.sum(2)}
+    return SingleGradients({n: _added_up(found[n], records) for n in into}, into)
+
+
+def _of_group_norm(
+    seen: Seen, errors: Tensor, records: int, into: Mapping[str, Tensor]
+) -> Gradients:
+    """For a scale the sum of (x − mean)·error/deviation over a channel, for a shift of errors."""
+    channels = seen.inputs.shape[1]
+    lines, errors = seen.inputs.flatten(2).flatten(0, 1), errors.flatten(2).flatten(0, 1)
+    products = (lines[:, None] @ errors[:, :, None]).view(-1, channels)
+    sums = errors.sum(1).view(-1, channels)
+    width = channels // seen.layer.module.num_groups
+    mean, inverse = (each.repeat_interleave(width, dim=1) for each in seen.moments)
+    both = {"weight": inverse * (products - mean * sums), "bias": sums}
+    return SingleGradients({n: _added_up(both[n], records) for n in into}, into)
+
+
+def _added_up(images: Tensor, records: int) -> Tensor:
+    """Over all images that the network was shown of one record."""
+    if len(images) == records:
+        return images
+    return images.reshape(records, -1, *images.shape[1:]).sum(1)
+
+
+@dataclass(frozen=True, eq=False)
+class OuterProducts:
+    """One line a record: gradients are outer products, which nobody writes down."""
+
+    inputs: Tensor
+    errors: Tensor
+    into: Mapping[str, Tensor]
+
+    @property
+    def squares(self) -> Any:
+        """Of the norms, in double precision: there no square of a float32 vanishes or overflows."""
+        double: Any = optional("torch", extra="torch").float64
+        inputs, errors = _square(self.inputs, double), _square(self.errors, double)
+        # A weight is C/(‖a‖·‖b‖), and weight·b would lose digits beside inputs as long as that.
+        inputs = inputs.masked_fill(inputs > LARGEST**2, float("inf"))
+        return (inputs + ("bias" in self.into)) * errors
+
+    def only(self, kept: Tensor) -> OuterProducts:
+        return OuterProducts(self.inputs[kept], self.errors[kept], self.into)
+
+    def add(self, weights: Tensor) -> None:
+        scaled = self.errors * weights[:, None]
+        self.into["weight"].addmm_(scaled.t(), self.inputs)
+        if "bias" in self.into:
+            self.into["bias"].add_(scaled.sum(0))
+
+
+@dataclass(frozen=True, eq=False)
+class SingleGradients:
+    """A gradient for each record, by parameter: (records, ...)."""
+
+    gradients: Mapping[str, Tensor]
+    into: Mapping[str, Tensor]
+
+    @property
+    def squares(self) -> Any:
+        """Of the norms. In single precision: what vanishes when squared is below 1e-19."""
+        return sum(_square(each.flatten(1), None) for each in self.gradients.values())
+
+    def only(self, kept: Tensor) -> SingleGradients:
+        return SingleGradients({n: each[kept] for n, each in self.gradients.items()}, self.into)
+
+    def add(self, weights: Tensor) -> None:
+        for name, each in self.gradients.items():
+            self.into[name].view(-1).addmv_(each.flatten(1).t(), weights)
+
+
+Gradients = OuterProducts | SingleGradients
+
+
+def _square(rows: Tensor, precision: Any) -> Any:
+    torch: Any = optional("torch", extra="torch")
+    return torch.linalg.vector_norm(rows, dim=1, dtype=precision).double().square()
