@@ -1,0 +1,217 @@
+"""A node's side: Flower's fleet connection, in a long-lived process that runs no app.
+
+A SuperNode of Flower fetches the app of a run and starts it for every message. This one asks for
+the hash of a run's app, refuses any but `bundle.BUNDLE`, which holds no code, and answers with the
+voile that is installed here. It never asks for an app's content.
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final, Protocol, cast
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.app import Error, Message
+from flwr.app.message import remove_content_from_message
+from flwr.common.constant import ErrorCode
+from flwr.common.serde import message_from_proto, message_to_proto
+from flwr.proto.fleet_pb2 import (
+    ActivateNodeRequest,
+    DeactivateNodeRequest,
+    PullMessagesRequest,
+    PushMessagesRequest,
+)
+from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, ObjectTree
+from flwr.proto.node_pb2 import Node
+from flwr.proto.run_pb2 import GetRunRequest
+from flwr.supercore.inflatable.inflatable_object import (
+    get_all_nested_objects,
+    get_object_tree,
+    iterate_object_tree,
+    no_object_id_recompute,
+)
+from flwr.supercore.inflatable.inflatable_protobuf_utils import (
+    make_pull_object_fn_protobuf,
+    make_push_object_fn_protobuf,
+)
+from flwr.supercore.inflatable.inflatable_utils import (
+    ObjectPullError,
+    ObjectPushError,
+    inflate_object_from_contents,
+    pull_objects,
+    push_objects,
+)
+from flwr.supernode.fleet_http_client import FleetHttpClient
+from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+
+from voile.federation.flower.bundle import BUNDLE_HASH
+from voile.federation.flower.courier import packed, unpacked
+from voile.federation.flower.heartbeat import beating
+from voile.federation.flower.keys import public_bytes
+from voile.federation.flower.superlink import SuperLinkPlace
+from voile.federation.responder import Event, NodeLog
+
+HEARTBEAT: Final = 10
+"""Seconds, the least that Flower takes: who has not been heard of for twice as long is gone."""
+_LOST: Final = (httpx.HTTPError, ssl.SSLError, ObjectPullError, ObjectPushError)
+
+
+class Answers(Protocol):
+    """Whoever answers sealed bytes with sealed bytes: `voile.federation.responder.Responder`."""
+
+    @property
+    def log(self) -> NodeLog: ...
+
+    def answer(self, request: bytes) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds between two looks for messages: short after one has come in, longer while idle."""
+
+    shortest: float = 0.1
+    longest: float = 3.0
+
+    def next(self, pause: float) -> float:
+        return min(self.longest, 1.5 * pause)
+
+
+@dataclass(eq=False)
+class FleetConnection:
+    """One activation of a node at a SuperLink.
+
+    Args:
+        client: Flower's own, with the node's key.
+        node: as the SuperLink numbers it.
+    """
+
+    client: FleetHttpClient
+    node: Node
+    _checked: dict[int, bool] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls, place: SuperLinkPlace, key: ec.EllipticCurvePrivateKey
+    ) -> Iterator[FleetConnection]:
+        auth = NodeAuthHttpInterceptor(key, key.public_key())
+        with place.client(FleetHttpClient, [auth]) as client:
+            activate = ActivateNodeRequest(
+                public_key=public_bytes(key), heartbeat_interval=HEARTBEAT
+            )
+            node = Node(node_id=client.ActivateNode(activate).node_id)
+            beat = SendNodeHeartbeatRequest(node=node, heartbeat_interval=HEARTBEAT)
+            try:
+                with beating(lambda: client.SendNodeHeartbeat(beat), HEARTBEAT / 2):
+                    yield cls(client, node)
+            finally:
+                with suppress(*_LOST):
+                    client.DeactivateNode(DeactivateNodeRequest(node_id=node.node_id))
+
+    def answer_next(self, answers: Answers) -> bool:
+        """Take a message and answer it; False if there is none."""
+        pulled = self.client.PullMessages(PullMessagesRequest(node=self.node))
+        if not pulled.messages_list:
+            return False
+        message = message_from_proto(pulled.messages_list[0])
+        start = time.perf_counter()
+        try:
+            reply = self._reply(message, pulled.message_object_trees[0], answers)
+            self._push(reply, time.perf_counter() - start)
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code != httpx.codes.FORBIDDEN:
+                raise
+            answers.log.write(Event.FAILED, "the Flower run of a message is over; nobody waits")
+        return True
+
+    def _reply(self, message: Message, tree: ObjectTree, answers: Answers) -> Message:
+        run = message.metadata.run_id
+        if not self._is_ours(run):
+            answers.log.write(
+                Event.REFUSED,
+                "a run of another app than voile's, which was not fetched: no code of a server "
+                "runs here",
+            )
+            error = Error(ErrorCode.INVALID_FAB, "this node runs no app; it answers voile's runs")
+            return Message(error, reply_to=message)
+        request = self._pulled(message, tree)
+        if request is None:
+            answers.log.write(Event.REFUSED, "a message that is none of voile's")
+            return Message(
+                Error(ErrorCode.UNKNOWN, "this is no message of voile"), reply_to=message
+            )
+        return Message(packed(answers.answer(request)), reply_to=message)
+
+    def _is_ours(self, run: int) -> bool:
+        if run not in self._checked:
+            found = self.client.GetRun(GetRunRequest(node=self.node, run_id=run)).run
+            self._checked[run] = found.fab_hash == BUNDLE_HASH
+        return self._checked[run]
+
+    def _pulled(self, message: Message, tree: ObjectTree) -> bytes | None:
+        run, name = message.metadata.run_id, message.metadata.message_id
+        contents = pull_objects(
+            [each.object_id for each in iterate_object_tree(tree)],
+            make_pull_object_fn_protobuf(self.client.PullObject, self.node, run),
+        )
+        self.client.ConfirmMessageReceived(
+            ConfirmMessageReceivedRequest(node=self.node, run_id=run, message_object_id=name)
+        )
+        try:
+            whole = inflate_object_from_contents(name, contents)
+        except Exception:  # whatever a server may have put there instead of a message
+            return None
+        is_message = isinstance(whole, Message) and whole.has_content()
+        return unpacked(cast(Message, whole).content) if is_message else None
+
+    def _push(self, reply: Message, seconds: float) -> None:
+        with no_object_id_recompute():
+            reply.metadata.__dict__["_message_id"] = reply.object_id
+            answer = self.client.PushMessages(
+                PushMessagesRequest(
+                    node=self.node,
+                    messages_list=[message_to_proto(remove_content_from_message(reply))],
+                    message_object_trees=[get_object_tree(reply)],
+                    clientapp_runtime_list=[seconds],
+                )
+            )
+            run = reply.metadata.run_id
+            push_objects(
+                get_all_nested_objects(reply),
+                make_push_object_fn_protobuf(
+                    self.client.PushObject, self.node, run, answer.session_id
+                ),
+                object_ids_to_push=set(answer.objects_to_push),
+            )
+
+
+def serve(
+    answers: Answers,
+    place: SuperLinkPlace,
+    key: ec.EllipticCurvePrivateKey,
+    stop: threading.Event,
+    pace: Pace | None = None,
+) -> None:
+    """Answer messages until `stop` is set, over as many connections as it takes."""
+    pace, offline = pace or Pace(), False
+    while not stop.is_set():
+        try:
+            with FleetConnection.open(place, key) as connection:
+                answers.log.write(Event.STARTED, f"connected to {place.address}")
+                offline, pause = False, pace.shortest
+                while not stop.is_set():
+                    pause = pace.shortest if connection.answer_next(answers) else pace.next(pause)
+                    stop.wait(pause)
+        except _LOST as error:
+            if not offline:
+                answers.log.write(Event.OFFLINE, f"{place.address}: {error}; trying again")
+            offline = True
+            stop.wait(pace.longest / 2)
+    answers.log.write(Event.STOPPED, "as its operator asked")

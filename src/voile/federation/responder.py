@@ -1,0 +1,142 @@
+"""A node behind a wire: sealed bytes come in, sealed bytes go out, and its log says what happened.
+
+Whatever comes in, something signed goes out: an answer, or that there is none. Why is told in words
+only if it was refused; what went wrong otherwise stays in the node's own log.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+from voile.core.errors import InvalidInput, Refused, VoileError
+from voile.federation.envelopes import NodeSeal
+from voile.federation.messages import LONGEST_STATEMENT, Instruction, SecureInstruction, Update
+from voile.federation.transport import MessageHandler
+from voile.federation.wire import Declined, Wired, from_bytes, to_bytes
+from voile.secure_aggregation import SignedMessage
+from voile.secure_aggregation.attempts import BegunBefore
+
+
+class Event(StrEnum):
+    """What a line of a node's log is about."""
+
+    STARTED = "started"
+    ANSWERED = "answered"
+    REFUSED = "refused"
+    FAILED = "failed"
+    OFFLINE = "offline"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class NodeLine:
+    """One line of a node's log."""
+
+    time: str
+    event: Event
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.time} {self.event:<8} {self.text}"
+
+    @classmethod
+    def read(cls, line: str) -> NodeLine | None:
+        """None if it is no line of such a log, or is cut off."""
+        time, _, rest = line.rstrip("\n").partition(" ")
+        event, _, text = rest.partition(" ")
+        return cls(time, Event(event), text.strip()) if event in set(Event) else None
+
+
+@dataclass(eq=False)
+class NodeLog:
+    """What a node was asked, and what it did: for its operator, and nobody else.
+
+    Args:
+        path: where lines are added; None: nowhere.
+        show: told each line.
+    """
+
+    path: Path | None = None
+    show: Callable[[str], None] = lambda _: None
+    _turn: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    def write(self, event: Event, text: str) -> None:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        line = str(NodeLine(now, event, one_line(text)))
+        with self._turn:
+            if self.path is not None:
+                with self.path.open("a", encoding="utf-8") as stream:
+                    stream.write(f"{line}\n")
+            self.show(line)
+
+    def lines(self) -> list[NodeLine]:
+        if self.path is None or not self.path.exists():
+            return []
+        text = self.path.read_text(encoding="utf-8", errors="replace")
+        return [found for line in text.splitlines() if (found := NodeLine.read(line)) is not None]
+
+
+def one_line(text: str, longest: int = 500) -> str:
+    """What others wrote is shown as one line: nobody forges a second one."""
+    shown = "".join(c if c.isprintable() else " " for c in text)
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+
+@dataclass(frozen=True, eq=False)
+class Responder:
+    """Answers sealed messages with a node, one at a time.
+
+    Args:
+        node: who is asked.
+        seal: opens what the server signed, and signs what leaves.
+        log: gets one line for every message.
+    """
+
+    node: MessageHandler
+    seal: NodeSeal = field(repr=False)
+    log: NodeLog = field(default_factory=NodeLog)
+
+    def answer(self, request: bytes) -> bytes:
+        reply, event, text = self._reply(request)
+        self.log.write(event, text)
+        return self.seal.seal(request, reply)
+
+    def _reply(self, request: bytes) -> tuple[bytes, Event, str]:
+        what = "a message"
+        try:
+            message = from_bytes(self.seal.open(request))
+            what = _described(message)
+            answer = self.node.handle(message)  # type: ignore[arg-type]  # the node looks itself
+            return to_bytes(answer), Event.ANSWERED, f"{what}{_resent(answer)}"
+        except Refused as refusal:
+            return to_bytes(_declined(refusal)), Event.REFUSED, f"{what}: {refusal}"
+        except (Exception, SystemExit) as fault:
+            # What cannot be read, or does not fit what was agreed on, was refused as well.
+            event = Event.REFUSED if isinstance(fault, InvalidInput) else Event.FAILED
+            kind = "" if isinstance(fault, VoileError) else f"{type(fault).__name__}: "
+            return to_bytes(Declined()), event, f"{what}: {kind}{fault}"
+
+
+def _declined(refusal: Refused) -> Declined:
+    reason = one_line(str(refusal), LONGEST_STATEMENT) or "refused"
+    return Declined(reason, isinstance(refusal, BegunBefore))
+
+
+def _described(message: Wired) -> str:
+    if isinstance(message, SecureInstruction):
+        message = message.instruction
+    if isinstance(message, Instruction):
+        return f"stage {message.stage!r}, round {message.round}"
+    if isinstance(message, SignedMessage):
+        where = message.attempt
+        return f"stage {where.stage!r:.120}, round {where.round}, step {str(message.step)!r}"
+    return type(message).__name__.lower()
+
+
+def _resent(answer: object) -> str:
+    return " (stored before, sent again)" if isinstance(answer, Update) and answer.resent else ""
