@@ -142,11 +142,11 @@ class LayerSum(ModuleSum):
 
         def ask(record: Tensors) -> Tensor:
             def network(*inputs: Tensor) -> Tensor:
-                raise _Asked(inputs)
+                raise _Shown(inputs)
 
             try:
                 self._figure(network, record)
-            except _Asked as asked:
+            except _Shown as asked:
                 if len(asked.inputs) == 1:
                     (shown,) = asked.inputs
                     return shown  # type: ignore[no-any-return]
@@ -171,9 +171,9 @@ class LayerSum(ModuleSum):
                 for each, error in zip(seen, errors, strict=True)
             ]
 
-    def _forward(self, inputs: Tensor) -> tuple[list[Seen], Tensor]:
+    def _forward(self, inputs: Tensor) -> tuple[list[LayerPass], Tensor]:
         """What every layer with parameters saw and said; parameters need no gradients here."""
-        seen: list[Seen] = []
+        seen: list[LayerPass] = []
         with self._torch.enable_grad():
             for layer in self._layers:
                 if not layer.names:
@@ -204,7 +204,7 @@ class LayerSum(ModuleSum):
         return found
 
 
-class _Asked(Exception):
+class _Shown(Exception):
     """Carries what a loss asks the network out of it."""
 
     def __init__(self, inputs: tuple[Any, ...]) -> None:
@@ -217,7 +217,7 @@ class _AsksOtherwise(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class LayerPass:
     """What a layer with parameters made of its inputs; the errors come back to `outputs`.
 
     Args:
@@ -254,7 +254,7 @@ class Patches:
         return found.view(len(inputs), -1, places[0] * places[1])
 
 
-def _said(layer: NamedLayer, inputs: Tensor, values: Mapping[str, Tensor]) -> Seen:
+def _said(layer: NamedLayer, inputs: Tensor, values: Mapping[str, Tensor]) -> LayerPass:
     """What a layer says with these parameters in the place of its own."""
     torch: Any = optional("torch", extra="torch")
     module, weight, bias = layer.module, values.get("weight"), values.get("bias")
@@ -262,18 +262,18 @@ def _said(layer: NamedLayer, inputs: Tensor, values: Mapping[str, Tensor]) -> Se
         case "Conv2d":
             settings = module.stride, module.padding, module.dilation
             outputs = torch.nn.functional.conv2d(inputs, weight, bias, *settings)
-            return Seen(layer, inputs, outputs)
+            return LayerPass(layer, inputs, outputs)
         case "Linear":
-            return Seen(layer, inputs, torch.nn.functional.linear(inputs, weight, bias))
+            return LayerPass(layer, inputs, torch.nn.functional.linear(inputs, weight, bias))
         case _:
             inputs = inputs.contiguous()
             shape = (*inputs.shape[:2], inputs[0, 0].numel(), module.num_groups, module.eps)
             outputs, *moments = torch.native_group_norm(inputs, weight, bias, *shape)
-            return Seen(layer, inputs, outputs, tuple(moments))
+            return LayerPass(layer, inputs, outputs, tuple(moments))
 
 
 def _gradients_of(
-    seen: Seen, errors: Tensor, records: int, sums: Mapping[str, Tensor], patches: Patches
+    seen: LayerPass, errors: Tensor, records: int, sums: Mapping[str, Tensor], patches: Patches
 ) -> Gradients:
     """What each record gives for the parameters of one layer."""
     module, inputs = seen.layer.module, seen.inputs
@@ -294,7 +294,7 @@ def _gradients_of(
 
 
 def _of_group_norm(
-    seen: Seen, errors: Tensor, records: int, into: Mapping[str, Tensor]
+    seen: LayerPass, errors: Tensor, records: int, into: Mapping[str, Tensor]
 ) -> Gradients:
     """For a scale the sum of (x − mean)·error/deviation over a channel, for a shift of errors."""
     channels = seen.inputs.shape[1]
