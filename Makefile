@@ -54,7 +54,9 @@ lint: $(READY)
 
 suite: $(READY)
 	@echo "voile: tests"
-	@$(BIN)/pytest --numprocesses 2 --dist worksteal --durations 20
+	@$(BIN)/pytest -m "not deployment" --numprocesses 2 --dist worksteal --durations 20
+	@echo "voile: deployments, which run alone"
+	@$(BIN)/pytest -m deployment --durations 10
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks

@@ -12,7 +12,7 @@ import click
 import typer
 
 from voile._version import __version__
-from voile.cli import audit, budget, demo, explain, federate, init, recommend, schema
+from voile.cli import audit, budget, demo, explain, federate, init, node, recommend, schema
 from voile.cli.output import ExitCode, exit_code, print_error
 
 _TRACEBACK = "VOILE_TRACEBACK"
@@ -53,6 +53,7 @@ app.command("explain", epilog=explain.EPILOG)(explain.explain)
 app.command("demo", epilog=demo.EPILOG)(demo.demo)
 app.command("init", epilog=init.EPILOG)(init.init)
 app.command("federate", epilog=federate.FEDERATE_EPILOG)(federate.federate)
+app.command("node", epilog=node.EPILOG)(node.node)
 app.command("report", epilog=federate.REPORT_EPILOG)(federate.report)
 
 

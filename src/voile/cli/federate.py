@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from voile.cli.output import JsonOption, console, explain_by_name, print_json
 from voile.cli.rounds import rounds_line, say, steps_line
+
+if TYPE_CHECKING:
+    from voile.workflows.federate import Federated, FederationAgreement, ServerSide
 
 FEDERATE_EPILOG = """\
 Examples:
@@ -16,6 +19,8 @@ Examples:
   voile init hospital-a.csv hospital-b.csv   (writes all files, to fill in)
 
   voile federate federation.toml
+
+  voile federate federation.toml --superlink superlink.example:9092
 """
 REPORT_EPILOG = "Example: voile report output/artefact --output report.html"
 
@@ -29,6 +34,14 @@ def federate(
             "a node.toml of each party in nodes/.",
         ),
     ],
+    superlink: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Parties are on other machines (`voile node`), and reached over this SuperLink; "
+            "server.toml says how, under [superlink].",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train a model and a private explainer across the parties of CONFIG; write an artefact.
@@ -38,22 +51,18 @@ def federate(
     updates and no single one.
     """
     from voile.core.one_thread import one_thread
-    from voile.workflows.federate import federate as run
-    from voile.workflows.federate import read_job
     from voile.workflows.public_example import EXAMPLE
     from voile.workflows.report import quality, write_report
     from voile.workflows.workspace import release_name
 
-    job = read_job(config)
-    seen = rounds_line(job.agreement.delta)
     with one_thread():
-        done = run(job, rounds_seen=seen, steps_seen=steps_line, say=say)
+        agreement, server, done = _run(config, superlink)
     report, found = write_report(done.artefact), quality(done.artefact)
     promised = done.artefact.guarantees[0]
     if as_json:
         print_json(
             {
-                "agreement": job.agreement.digest,
+                "agreement": agreement.digest,
                 "artefact": str(done.artefact.folder),
                 "report": str(report),
                 "guarantee": promised.to_dict(),
@@ -62,7 +71,7 @@ def federate(
         )
         return
     lines = [f"{what}: {value:.3f}" for what, value in found]
-    folder, output = done.artefact.folder, job.server.folder
+    folder, output = done.artefact.folder, server.folder
     following = explain_by_name(output, release_name(done.artefact), output / EXAMPLE)
     console().print(
         "\n".join([str(promised), "", *lines, "", f"artefact  {folder}"])
@@ -70,6 +79,24 @@ def federate(
         f"  {following}",
         soft_wrap=True,
     )
+
+
+def _run(config: Path, superlink: str | None) -> tuple[FederationAgreement, ServerSide, Federated]:
+    """In this process, or over a SuperLink."""
+    from voile.workflows.federate import federate as run
+    from voile.workflows.federate import read_job
+
+    if superlink is None:
+        job = read_job(config)
+        seen = rounds_line(job.agreement.delta)
+        done = run(job, rounds_seen=seen, steps_seen=steps_line, say=say)
+        return job.agreement, job.server, done
+    from voile.workflows.federate.deployed import DeployedServer
+
+    deployed = DeployedServer.read(config)
+    seen = rounds_line(deployed.agreement.delta)
+    done = deployed.federate(superlink, rounds_seen=seen, steps_seen=steps_line, say=say)
+    return deployed.agreement, deployed.server, done
 
 
 def report(

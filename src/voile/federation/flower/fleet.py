@@ -31,6 +31,7 @@ from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
 from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, ObjectTree
 from flwr.proto.node_pb2 import Node
 from flwr.proto.run_pb2 import GetRunRequest
+from flwr.supercore.error import FlowerError
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
@@ -95,6 +96,7 @@ class FleetConnection:
     client: FleetHttpClient
     node: Node
     _checked: dict[int, bool] = field(default_factory=dict, init=False, repr=False)
+    _unsent: tuple[Message, float] | None = field(default=None, init=False, repr=False)
 
     @classmethod
     @contextmanager
@@ -115,20 +117,25 @@ class FleetConnection:
                 with suppress(*_LOST):
                     client.DeactivateNode(DeactivateNodeRequest(node_id=node.node_id))
 
-    def answer_next(self, answers: Answers) -> bool:
-        """Take a message and answer it; False if there is none."""
-        pulled = self.client.PullMessages(PullMessagesRequest(node=self.node))
-        if not pulled.messages_list:
-            return False
-        message = message_from_proto(pulled.messages_list[0])
-        start = time.perf_counter()
-        try:
+    def step(self, answers: Answers) -> bool:
+        """Take a message and answer it; False if there is none.
+
+        A reply that could not be sent is kept, and sent first the next time: the message that it
+        answers is not brought a second time.
+        """
+        if self._unsent is None:
+            pulled = self.client.PullMessages(PullMessagesRequest(node=self.node))
+            if not pulled.messages_list:
+                return False
+            message = message_from_proto(pulled.messages_list[0])
+            start = time.perf_counter()
             reply = self._reply(message, pulled.message_object_trees[0], answers)
-            self._push(reply, time.perf_counter() - start)
-        except httpx.HTTPStatusError as error:
-            if error.response.status_code != httpx.codes.FORBIDDEN:
-                raise
-            answers.log.write(Event.FAILED, "the Flower run of a message is over; nobody waits")
+            self._unsent = reply, time.perf_counter() - start
+        try:
+            self._push(*self._unsent)
+        except (httpx.HTTPStatusError, ObjectPushError):
+            answers.log.write(Event.FAILED, "nobody waits for a reply any more; it was not sent")
+        self._unsent = None
         return True
 
     def _reply(self, message: Message, tree: ObjectTree, answers: Answers) -> Message:
@@ -200,18 +207,38 @@ def serve(
     pace: Pace | None = None,
 ) -> None:
     """Answer messages until `stop` is set, over as many connections as it takes."""
-    pace, offline = pace or Pace(), False
+    pace = pace or Pace()
     while not stop.is_set():
         try:
             with FleetConnection.open(place, key) as connection:
-                answers.log.write(Event.STARTED, f"connected to {place.address}")
-                offline, pause = False, pace.shortest
-                while not stop.is_set():
-                    pause = pace.shortest if connection.answer_next(answers) else pace.next(pause)
-                    stop.wait(pause)
-        except _LOST as error:
-            if not offline:
-                answers.log.write(Event.OFFLINE, f"{place.address}: {error}; trying again")
-            offline = True
-            stop.wait(pace.longest / 2)
+                _serve_over(connection, answers, place.address, stop, pace)
+        except _LOST as error:  # such as one that does not know this node, or not yet any more
+            answers.log.write(Event.OFFLINE, f"{place.address}: {_told(error)}; trying again")
+            stop.wait(pace.longest)
     answers.log.write(Event.STOPPED, "as its operator asked")
+
+
+def _serve_over(
+    connection: FleetConnection, answers: Answers, address: str, stop: threading.Event, pace: Pace
+) -> None:
+    """Over one activation, which outlasts a SuperLink that is gone for a while."""
+    answers.log.write(Event.STARTED, f"connected to {address}")
+    pause, offline = pace.shortest, False
+    while not stop.is_set():
+        try:
+            pause = pace.shortest if connection.step(answers) else pace.next(pause)
+            if offline:
+                answers.log.write(Event.STARTED, f"connected to {address} again")
+            offline = False
+        except (httpx.TransportError, ObjectPullError) as error:
+            if not offline:
+                answers.log.write(Event.OFFLINE, f"{address}: {_told(error)}; trying again")
+            pause, offline = pace.longest, True
+        stop.wait(pause)
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, httpx.HTTPStatusError):
+        found = FlowerError.from_json(error.response.text)
+        return f"{error.response.status_code} {'' if found is None else found.message}"
+    return str(error) or type(error).__name__

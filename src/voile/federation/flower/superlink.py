@@ -7,6 +7,7 @@ nothing is shipped to the SuperLink but an app without code (`bundle`).
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -41,7 +42,7 @@ from flwr.superlink.grid import HttpGrid
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.input_file import read_file
-from voile.federation.flower.bundle import BUNDLE, BUNDLE_HASH
+from voile.federation.flower.bundle import BUNDLE
 from voile.federation.flower.courier import Brought, CourierLost, pull, push
 from voile.federation.flower.heartbeat import beating
 
@@ -106,10 +107,12 @@ class SuperLinkRun:
     Args:
         place: of the SuperLink.
         secret: that the SuperLink was started with, for whoever runs its apps.
+        app: what the run is of; nodes answer to this one and no other.
     """
 
     place: SuperLinkPlace
     secret: bytes = field(repr=False)
+    app: bytes = field(default=BUNDLE, repr=False)
     _grid: HttpGrid | None = field(default=None, init=False, repr=False)
     _stack: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
 
@@ -159,7 +162,7 @@ class SuperLinkRun:
     # --- one run ------------------------------------------------------------------------------
 
     def _started(self) -> int:
-        fab = fab_to_proto(Fab(BUNDLE_HASH, BUNDLE, {}))
+        fab = fab_to_proto(Fab(hashlib.sha256(self.app).hexdigest(), self.app, {}))
         with self.place.client(ControlHttpClient, []) as client:
             answer = client.StartRun(StartRunRequest(fab=fab))
         if not answer.HasField("run_id"):

@@ -22,7 +22,7 @@ _LONGEST: Final = 1.0
 
 
 @dataclass(eq=False)
-class _Asked:
+class _Waiting:
     """A node that has not been heard of.
 
     Args:
@@ -62,7 +62,7 @@ class FlowerTransport:
         self, messages: Mapping[str, Message], deadline: float | None = None
     ) -> Iterator[NodeReply]:
         now = time.monotonic()
-        asked = {name: _Asked(to_bytes(message), now) for name, message in messages.items()}
+        asked = {name: _Waiting(to_bytes(message), now) for name, message in messages.items()}
         fresh, pause = dict(asked), _SHORTEST
         while asked:
             try:
@@ -84,7 +84,7 @@ class FlowerTransport:
 
     # --- out ----------------------------------------------------------------------------------
 
-    def _send(self, fresh: Mapping[str, _Asked], deadline: float | None) -> None:
+    def _send(self, fresh: Mapping[str, _Waiting], deadline: float | None) -> None:
         there = self._await(set(fresh))
         requests: dict[int, bytes] = {}
         for name, one in fresh.items():
@@ -127,7 +127,7 @@ class FlowerTransport:
 
     # --- in -----------------------------------------------------------------------------------
 
-    def _replies(self, asked: Mapping[str, _Asked]) -> Iterator[NodeReply]:
+    def _replies(self, asked: Mapping[str, _Waiting]) -> Iterator[NodeReply]:
         names: dict[str, str] = {}
         for name, one in asked.items():
             if one.message_id is None:
@@ -139,9 +139,10 @@ class FlowerTransport:
             if found is not None:
                 yield self._reply(found, asked[found], brought.content)
 
-    def _reply(self, name: str, one: _Asked, content: bytes | None) -> NodeReply:
+    def _reply(self, name: str, one: _Waiting, content: bytes | None) -> NodeReply:
         seconds = time.monotonic() - one.since
-        if content is None:
+        if content is None:  # Flower's own word for a node that is gone
+            self._absent.add(name)
             return NodeReply(name, None, Outcome.VANISHED, seconds)
         try:
             said = self.seal.open(name, one.request, content)
@@ -158,7 +159,7 @@ class FlowerTransport:
         kind = BegunBefore if message.begun_before else Refused
         return NodeReply(name, None, Outcome.REFUSED, seconds, kind(message.reason))
 
-    def _given_up(self, asked: Mapping[str, _Asked], deadline: float | None) -> list[NodeReply]:
+    def _given_up(self, asked: Mapping[str, _Waiting], deadline: float | None) -> list[NodeReply]:
         now = time.monotonic()
         return [
             NodeReply(name, None, Outcome.LATE, now - one.since)

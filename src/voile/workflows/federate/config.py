@@ -186,6 +186,38 @@ class FederationFile(_ConfigSection):
         return name
 
 
+Address = Annotated[str, Field(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):[0-9]{1,5}$")]
+"""Host and port."""
+
+
+class ServerLinkSection(_ConfigSection):
+    """How the server reaches its SuperLink, where parties are on other machines.
+
+    Args:
+        root_certificates: of whoever signed the SuperLink's certificate, PEM.
+        secret: file with what the SuperLink was started with for whoever runs its apps.
+        deadline: seconds for one answer of a round; left out: as long as the party is there.
+    """
+
+    root_certificates: Path
+    secret: Path
+    deadline: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+
+class NodeLinkSection(_ConfigSection):
+    """How a party reaches the SuperLink.
+
+    Args:
+        address: host and port, as its certificate names it.
+        root_certificates: of whoever signed that certificate, PEM.
+        key: what the SuperLink knows the party by; made if it is missing.
+    """
+
+    address: Address
+    root_certificates: Path
+    key: Path = Path("flower.key")
+
+
 class ServerFile(_ConfigSection):
     """What belongs to the server.
 
@@ -195,12 +227,14 @@ class ServerFile(_ConfigSection):
         reference: public rows that free interventional explanations are measured against; drawn
             from the schema if left out.
         distillation_steps: of the fast explainer, which is learned from the surrogate alone.
+        superlink: where parties are on other machines.
     """
 
     output: Path = Path("output")
     held_out: Annotated[tuple[HeldOut, ...], Field(min_length=1)]
     reference: Path | None = None
     distillation_steps: Count = 3_000
+    superlink: ServerLinkSection | None = None
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
@@ -217,11 +251,18 @@ class AcceptsSection(_ConfigSection):
 
 
 class NodeFile(_ConfigSection):
-    """What stays with a party: its name, its rows, and what it accepts. Its books lie beside it."""
+    """What stays with a party: its name, its rows, and what it accepts. Its books lie beside it.
+
+    Args:
+        federation: its own copy of what all have agreed on, for a party on a machine of its own.
+        superlink: how it reaches the server from there.
+    """
 
     name: Name
     data: Path
     accepts: AcceptsSection
+    federation: Path | None = None
+    superlink: NodeLinkSection | None = None
 
 
 class SingleFile(_ConfigSection):

@@ -31,7 +31,13 @@ from voile.pipelines.tables import TableRecords
 from voile.secure_aggregation import ThreatModel
 from voile.workflows.federate.accepts import Accepts
 from voile.workflows.federate.agreement import FederationAgreement, asked_in_a_round
-from voile.workflows.federate.config import FederationFile, NodeFile, ServerFile
+from voile.workflows.federate.config import (
+    FederationFile,
+    NodeFile,
+    NodeLinkSection,
+    ServerFile,
+    ServerLinkSection,
+)
 from voile.workflows.federate.job import Job, ServerSide
 from voile.workflows.federate.open_rows import check_open_rows
 from voile.workflows.federate.party import Party
@@ -53,7 +59,7 @@ def read_job(path: Path) -> Job:
     party compares them with its own.
     """
     agreement = read_agreement(path)
-    server = _server_file(path.parent / SERVER_FILE)
+    server = _beside(path.parent / SERVER_FILE, ServerFile)
     nodes = [_node(path.parent, name) for name in agreement.sizes]
     _check_files(nodes, server)
     return Job(
@@ -61,6 +67,30 @@ def read_job(path: Path) -> Job:
         _server_side(agreement.schema, server),
         tuple(_party(agreement.schema, folder, node) for folder, node in nodes),
     )
+
+
+def read_server(path: Path) -> tuple[FederationAgreement, ServerSide, ServerLinkSection]:
+    """The server's side of this `federation.toml`, whose parties are on other machines."""
+    agreement = read_agreement(path)
+    server = _beside(path.parent / SERVER_FILE, ServerFile)
+    if server.superlink is None:
+        raise InvalidInput(
+            f"{path.parent / SERVER_FILE}: says nothing about a SuperLink; it needs [superlink] "
+            "with root_certificates and secret"
+        )
+    return agreement, _server_side(agreement.schema, server), server.superlink
+
+
+def read_node(path: Path) -> tuple[FederationAgreement, Party, NodeLinkSection]:
+    """One party on a machine of its own, by its `node.toml`; its books lie beside that."""
+    found = _beside(path, NodeFile)
+    if found.federation is None or found.superlink is None:
+        raise InvalidInput(
+            f"{path}: says nothing about a SuperLink; it needs federation = its own copy of "
+            "federation.toml, and [superlink] with address and root_certificates"
+        )
+    agreement = read_agreement(found.federation)
+    return agreement, _party(agreement.schema, path.parent, found), found.superlink
 
 
 def read_agreement(path: Path) -> FederationAgreement:
@@ -121,19 +151,21 @@ def _key(file: TomlFile, text: str, *place: str) -> VerifierKey:
 
 def _beside(path: Path, form: type[Form]) -> Form:
     """A file of this form; its paths are relative to it, not to where the command is run."""
-    found = TomlFile.read(path).checked(form)
-    moved = {
-        name: path.parent / value
-        for name in form.model_fields
-        if isinstance(value := getattr(found, name), Path)
-    }
-    return found.model_copy(update=moved)
+    return _moved(TomlFile.read(path).checked(form), path.parent)
 
 
-def _server_file(path: Path) -> ServerFile:
-    found = _beside(path, ServerFile)
-    moved = [each.model_copy(update={"data": path.parent / each.data}) for each in found.held_out]
-    return found.model_copy(update={"held_out": tuple(moved)})
+def _moved(section: Form, folder: Path) -> Form:
+    """Paths of a section, and of the sections in it."""
+    moved: dict[str, object] = {}
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        if isinstance(value, Path):
+            moved[name] = folder / value
+        elif isinstance(value, BaseModel):
+            moved[name] = _moved(value, folder)
+        elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
+            moved[name] = tuple(_moved(each, folder) for each in value)
+    return section.model_copy(update=moved)
 
 
 def _node(folder: Path, name: str) -> tuple[Path, NodeFile]:

@@ -18,7 +18,7 @@ from voile.core.storage import Part
 from voile.federation import AttemptsOnDisk, Client, Node, SecureMember
 from voile.pipelines.tables import TableRecords
 from voile.secure_aggregation import Signer
-from voile.workflows.custody import POLICY, Custody, open_custody
+from voile.workflows.custody import POLICY, Custody, Place, open_custody
 from voile.workflows.federate.accepts import Accepts
 from voile.workflows.federate.agreement import FederationAgreement
 from voile.workflows.federate.books import ClientBooks, Promise
@@ -98,20 +98,21 @@ def _secure(
     if agreement.secure is None:
         return None
     stages, in_clear = KINDS[agreement.pipeline].summed(agreement.plan)
-    sign = signer_of(books.books, agreement.keys[party.name])
+    sign = signer_of(party.folder, agreement.keys[party.name])
     store = AttemptsOnDisk(party.folder / ATTEMPTS)
     return SecureMember(stages, sign, store, books, in_clear)
 
 
-def signer_of(custody: Custody, agreed: VerifierKey) -> Signer:
-    """Signs with the key of its log, which all have agreed on.
+def signer_of(folder: Path, agreed: VerifierKey) -> Signer:
+    """Signs with the key of the log in this folder, which all have agreed on.
 
-    Texts of a secure sum begin like no checkpoint.
+    Messages and texts of a secure sum begin like no checkpoint.
     """
-    key = SigningKey.load(custody.place.signing_key)
+    path = Place.within(folder).signing_key
+    key = SigningKey.load(path)
     if key.verifier != agreed:
         raise Refused(
-            f"{custody.place.signing_key}: {key.name!r} signs with another key than the agreement "
+            f"{path}: {key.name!r} signs with another key than the agreement "
             "says: bring the old one back, or agree on this one before the first round"
         )
     return lambda text: key.sign(text).value

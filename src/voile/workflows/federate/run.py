@@ -18,7 +18,7 @@ In the server's folder `artefact/` may be shown; the server's books lie beside i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,7 @@ from typing import Final
 from voile.core.atomic_file import replace_file
 from voile.core.errors import Refused
 from voile.federation import (
+    Pipeline,
     Progress,
     Rounds,
     StageResult,
@@ -46,11 +47,7 @@ from voile.workflows.artefact import (
     load_artefact,
     write_artefact,
 )
-from voile.workflows.custody import (
-    DATABASE,
-    WORKSPACE,
-    open_custody,
-)
+from voile.workflows.custody import DATABASE, WORKSPACE, Custody, open_custody
 from voile.workflows.explain import ExplanationSpec
 from voile.workflows.federate.agreement import SERVER, FederationAgreement, origin_of
 from voile.workflows.federate.books import Promise, ServerBooks, account_name
@@ -93,13 +90,7 @@ def federate(
         rounds_seen, steps_seen, say: told how far the work is.
         at_once: how many parties train at the same time.
     """
-    check_place(job.server.folder / ARTEFACT)
-    for remark in job.server.remarks:
-        say(remark)
-    say(f"agreement {job.agreement.digest}")
-    for line in job.agreement.secrecy:
-        say(line)
-    say("calibrating noise for the whole plan")
+    announce(job.agreement, job.server, say)
     with ExitStack() as stack:
         nodes = [stack.enter_context(open_node(party, job.agreement, say)) for party in job.parties]
         transport = Threads(nodes, at_once=at_once)
@@ -109,11 +100,23 @@ def federate(
         )  # fmt: skip
 
 
+def announce(agreement: FederationAgreement, server: ServerSide, say: Say) -> None:
+    """What is said before anything is asked or charged; what is odd about open rows first."""
+    check_place(server.folder / ARTEFACT)
+    for remark in server.remarks:
+        say(remark)
+    say(f"agreement {agreement.digest}")
+    for line in agreement.secrecy:
+        say(line)
+    say("calibrating noise for the whole plan")
+
+
 def run_server(
     agreement: FederationAgreement,
     server: ServerSide,
     transport: Transport,
     *,
+    deadline: float | None = None,
     rounds_seen: Progress | None = None,
     steps_seen: Steps | None = None,
     say: Say = lambda _: None,
@@ -121,26 +124,24 @@ def run_server(
     """The server's part, whatever carries its messages; it sees nobody's rows, books or keys.
 
     A run that was broken off continues where it was, with the same folder. The artefact of a
-    complete one is left as it is: whoever asks again gets the explanations that others hold.
+    complete one is left as it is: whoever asks again gets the explanations that others hold. With
+    a `deadline`, in seconds, whoever is slower in a round is left out of it.
     """
     check_place(server.folder / ARTEFACT)
     kind = KINDS[agreement.pipeline]
     plan, measured = kind.prepared(agreement.plan, server.held_out)
-    promise = Promise(agreement.protected, agreement.epsilon, agreement.delta)
-    origin = origin_of(agreement.name, SERVER)
-    with (
-        held(server.folder),
-        open_custody(server.folder, origin, signing=None, extra_parts=(ROUNDS_PART,)) as custody,
-    ):
+    promise = _promise(agreement)
+    with held(server.folder), _custody(agreement, server) as custody:
         key = None if agreement.secure is None else agreement.server_key
         rounds = Rounds(
             transport,
             agreement.sizes,
-            log=ServerBooks(custody, promise, agreement.digest, kind.trust(plan)),
+            log=_books(custody, agreement, plan),
             checkpoints=server.folder / _CHECKPOINTS,
             progress=rounds_seen or NoProgress(),
+            deadline=deadline,
             agreement=agreement.digest,
-            sign=None if key is None else signer_of(custody, key),
+            sign=None if key is None else signer_of(server.folder, key),
         )
         if not is_finished(plan, rounds):
             check_all_join(transport, agreement)
@@ -166,6 +167,20 @@ def run_server(
     done = finish(folder, agreement.name, settings)
     _leave_workspace(done)
     return Federated(done, results)
+
+
+def _promise(agreement: FederationAgreement) -> Promise:
+    return Promise(agreement.protected, agreement.epsilon, agreement.delta)
+
+
+def _custody(agreement: FederationAgreement, server: ServerSide) -> AbstractContextManager[Custody]:
+    origin = origin_of(agreement.name, SERVER)
+    return open_custody(server.folder, origin, signing=None, extra_parts=(ROUNDS_PART,))
+
+
+def _books(custody: Custody, agreement: FederationAgreement, plan: Pipeline) -> ServerBooks:
+    trust = KINDS[agreement.pipeline].trust(plan)
+    return ServerBooks(custody, _promise(agreement), agreement.digest, trust)
 
 
 def _check_run(

@@ -1,0 +1,105 @@
+"""What a node on a machine of its own leaves beside its books, and what its operator is shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from voile.core.errors import StorageBusy
+from voile.core.file_lock import locked
+from voile.core.storage import Reader
+from voile.federation.responder import NodeLine, NodeLog
+from voile.ledger import Ledger, remaining
+from voile.workflows.custody import open_custody
+from voile.workflows.federate.agreement import FederationAgreement
+from voile.workflows.federate.party import LOCK, Party
+
+NODE_LOG: Final = "node.log"
+LAST_MESSAGE: Final = "last-message"
+_SHOWN: Final = 10
+
+
+@dataclass(frozen=True)
+class SpentAccount:
+    """One promise of a party's ledger, and which share of it is spent."""
+
+    name: str
+    epsilon: float
+    delta: float
+    spent: float
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """What a node is asked, what it has spent and what it refuses.
+
+    Args:
+        running: whether a node, or another run, uses its folder now.
+        counts: lines of its log, by what they are about.
+        last: the latest of them.
+    """
+
+    name: str
+    agreement: str
+    running: bool
+    accounts: tuple[SpentAccount, ...]
+    counts: dict[str, int]
+    last: tuple[NodeLine, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "agreement": self.agreement,
+            "running": self.running,
+            "accounts": [vars(each) for each in self.accounts],
+            "log": self.counts,
+            "last": [str(line) for line in self.last],
+        }
+
+    @property
+    def lines(self) -> list[str]:
+        """For people."""
+        spent = [
+            f"{each.name}: {each.spent:.0%} of (ε = {each.epsilon:g}, δ = {each.delta:g}) spent"
+            for each in self.accounts
+        ]
+        seen = ", ".join(f"{count} {event}" for event, count in self.counts.items())
+        return [
+            f"{self.name}: {'running' if self.running else 'not running'}",
+            f"agreement {self.agreement}",
+            *(spent or ["nothing was charged yet"]),
+            seen or "nothing was asked yet",
+            *map(str, self.last),
+        ]
+
+
+def node_status(party: Party, agreement: FederationAgreement) -> NodeStatus:
+    """From its books and its log, also while it runs."""
+    key = agreement.keys[party.name]
+    with open_custody(party.folder, key.name, signing=None) as custody:
+        accounts = custody.storage.read_snapshot(partial(_accounts, custody.ledger))
+    lines = NodeLog(party.folder / NODE_LOG).lines()
+    counts = dict(sorted(Counter(str(line.event) for line in lines).items()))
+    running = _is_held(party.folder)
+    return NodeStatus(
+        party.name, agreement.digest, running, accounts, counts, tuple(lines[-_SHOWN:])
+    )
+
+
+def _accounts(ledger: Ledger, t: Reader) -> tuple[SpentAccount, ...]:
+    roots = [node.account for node in ledger.nodes(t) if node.account.parent is None]
+    return tuple(
+        SpentAccount(each.name, each.epsilon, each.delta, 1 - remaining(ledger, t, each.name).share)
+        for each in roots
+    )
+
+
+def _is_held(folder: Path) -> bool:
+    try:
+        with locked(folder / LOCK, patience=0, busy=""):
+            return False
+    except StorageBusy:
+        return True

@@ -1,0 +1,1 @@
+"""Real deployments on this machine: a SuperLink with TLS and authentication, nodes as processes."""

@@ -1,0 +1,81 @@
+"""A node behind a wire: one line in its log for whatever it is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.federation.test_envelopes import node as seal
+from tests.unit.federation.test_envelopes import server
+from tests.unit.federation.toys import START, Odd, client
+from voile.core.errors import Refused
+from voile.federation import Instruction, Joining, Node, Update
+from voile.federation.responder import Event, NodeLine, NodeLog, Responder, one_line
+from voile.federation.wire import Declined, from_bytes, to_bytes
+from voile.secure_aggregation.attempts import BegunBefore
+
+ASKED = Instruction("pull", 1, START)
+
+
+def asked(handler: Any, message: Any, path: Path | None = None) -> tuple[Any, NodeLog]:
+    log, one = NodeLog(path), server()
+    content = message if isinstance(message, bytes) else to_bytes(message)
+    request = one.seal("ash", content)
+    reply = Responder(handler, seal(), log).answer(request)
+    return from_bytes(one.open("ash", request, reply)), log
+
+
+def raising(error: BaseException) -> Odd:
+    def reply(_: Any) -> Any:
+        raise error
+
+    return Odd("ash", reply)
+
+
+def test_an_answer_and_its_line(tmp_path: Path) -> None:
+    update, log = asked(Node(client("ash")), ASKED, tmp_path / "log")
+    assert type(update) is Update
+    (line,) = log.lines()
+    assert (line.event, line.text) == (Event.ANSWERED, "stage 'pull', round 1")
+
+
+@pytest.mark.parametrize(
+    ("error", "declined", "event"),
+    [
+        (Refused("its cap"), Declined("its cap"), Event.REFUSED),
+        (BegunBefore("lost"), Declined("lost", begun_before=True), Event.REFUSED),
+        (ValueError("patient 36.6"), Declined(), Event.FAILED),
+        (SystemExit(3), Declined(), Event.FAILED),
+    ],
+)
+def test_only_refusals_are_told_in_words(
+    error: BaseException, declined: Declined, event: Event, tmp_path: Path
+) -> None:
+    found, log = asked(raising(error), ASKED, tmp_path / "log")
+    assert found == declined
+    (line,) = log.lines()
+    assert line.event is event
+    assert str(error) in line.text  # its operator is told
+
+
+@pytest.mark.parametrize("content", [b"", b"rubbish", to_bytes(Joining("other"))])
+def test_what_cannot_be_read_is_refused_with_a_line(content: bytes, tmp_path: Path) -> None:
+    found, log = asked(Node(client("ash")), content, tmp_path / "log")
+    assert type(found) is Declined
+    assert [line.event for line in log.lines()] == [Event.REFUSED]
+
+
+def test_an_answer_that_is_no_message_does_not_leave() -> None:
+    found, _ = asked(Odd("ash", lambda _: {"rows": [1, 2]}), ASKED)
+    assert found == Declined()
+
+
+def test_nobody_forges_a_line(tmp_path: Path) -> None:
+    log = NodeLog(tmp_path / "log")
+    log.write(Event.REFUSED, "a\n2026-01-01T00:00:00Z answered everything\u2028\x1b[2K")
+    assert len(log.lines()) == 1
+    assert "\x1b" not in (tmp_path / "log").read_text()
+    assert one_line("x" * 900).endswith("…")
+    assert NodeLine.read("half a li") is None
