@@ -12,7 +12,18 @@ import click
 import typer
 
 from voile._version import __version__
-from voile.cli import audit, budget, demo, explain, federate, init, node, recommend, schema
+from voile.cli import (
+    audit,
+    budget,
+    demo,
+    explain,
+    federate,
+    init,
+    node,
+    recommend,
+    schema,
+    testbed,
+)
 from voile.cli.output import ExitCode, exit_code, print_error
 
 _TRACEBACK = "VOILE_TRACEBACK"
@@ -49,6 +60,7 @@ app.add_typer(schema.app, name="schema")
 app.add_typer(audit.app, name="audit")
 app.add_typer(budget.app, name="budget")
 app.add_typer(recommend.app, name="recommend")
+app.add_typer(testbed.app, name="testbed")
 app.command("explain", epilog=explain.EPILOG)(explain.explain)
 app.command("demo", epilog=demo.EPILOG)(demo.demo)
 app.command("init", epilog=init.EPILOG)(init.init)

@@ -63,7 +63,8 @@ _SERVER: Final = """\
 output = {output}  # folder of the run; what may be shown lies in its folder `artefact`
 {reference}{steps}
 # Rows that are not protected, for the figures of the report: at least one file.
-{held_out}"""
+{held_out}
+{superlink}"""
 _REFERENCE: Final = (
     '# reference = "reference.csv"  # public rows to compare with; left out: drawn from the schema'
 )
@@ -78,11 +79,27 @@ _NODE: Final = """\
 # beside this file; whoever has `audit.key` can sign in its name.
 name = {name}
 data = {data}  # CSV or Parquet
-
+{federation}
 [accepts]  # the most that it promises to each of its rows, whatever the others agree on
 epsilon = {epsilon}
 delta = {delta}
 # agreement = "..."  # the digest of the one agreement that it takes part in
+
+{superlink}"""
+_OWN_COPY: Final = """\
+# federation = "federation.toml"  # its own copy, for a party on a machine of its own
+"""
+_NODE_LINK: Final = """\
+# [superlink]  # how it reaches the server from a machine of its own: voile node node.toml
+# address = "superlink.example:9092"  # host and port, as its certificate names it
+# root_certificates = "ca.crt"  # of whoever signed that certificate
+# key = "flower.key"  # that the SuperLink knows it by; made if it is missing
+"""
+_SERVER_LINK: Final = """\
+# [superlink]  # for parties on other machines: voile federate ... --superlink HOST:PORT
+# root_certificates = "ca.crt"  # of whoever signed the SuperLink's certificate
+# secret = "secret"  # that the SuperLink was started with (--superexec-auth-secret-file)
+# deadline = 3600  # seconds for one answer; left out: as long as a party is there
 """
 
 
@@ -106,6 +123,15 @@ class Founder:
 
 
 @dataclass(frozen=True)
+class LinkFiles:
+    """How a SuperLink is reached, and by whom; see `voile.workflows.federate.config`."""
+
+    address: str
+    root_certificates: Path
+    secret: Path
+
+
+@dataclass(frozen=True)
 class Settings:
     """What the files of a new federation say besides its parties."""
 
@@ -116,6 +142,7 @@ class Settings:
     output: Path | None = None
     held_out: tuple[tuple[str, Path], ...] = ()
     reference: Path | None = None
+    link: LinkFiles | None = None
 
 
 def start(files: Sequence[Path], folder: Path, *, label: str | None = None) -> Started:
@@ -163,8 +190,15 @@ def split(file: Path, folder: Path) -> Path:
         held_out=tuple((each.name, home / each.data) for each in old.held_out),
         reference=None if old.reference is None else home / old.reference,
     )
-    agreed = _Agreed(old.name, home / old.schema_file, settings)
-    return _write(folder, founders, _texts(folder, founders, settings), agreed)
+    return found(folder, old.name, home / old.schema_file, founders, settings)
+
+
+def found(
+    folder: Path, name: str, schema: Path, founders: Sequence[Founder], settings: Settings
+) -> Path:
+    """Write all files of a federation whose schema is there already; its `federation.toml`."""
+    texts = _texts(folder, founders, settings)
+    return _write(folder, founders, texts, _Agreed(name, schema, settings))
 
 
 @dataclass(frozen=True)
@@ -194,7 +228,10 @@ class _Agreed:
 def _texts(folder: Path, founders: Sequence[Founder], settings: Settings) -> dict[Path, str]:
     """Of the files that need no key."""
     homes = {_home(folder, founder): founder for founder in founders}
-    nodes = {own / NODE_FILE: _node_text(each, own, settings) for own, each in homes.items()}
+    agreed = folder / FEDERATION_FILE
+    nodes = {
+        own / NODE_FILE: _node_text(each, own, agreed, settings) for own, each in homes.items()
+    }
     return {folder / SERVER_FILE: _server_text(folder, settings), **nodes}
 
 
@@ -248,8 +285,13 @@ def _training(stated: Mapping[str, Any]) -> str:
     return "".join(lines) or _TRAINING
 
 
-def _node_text(founder: Founder, folder: Path, settings: Settings) -> str:
+def _node_text(founder: Founder, folder: Path, agreed: Path, settings: Settings) -> str:
+    link = settings.link
+    copy = _OWN_COPY if link is None else f"federation = {_from(folder, agreed)}\n"
+    place = _NODE_LINK if link is None else _link_text(folder, link, address=link.address)
     return _NODE.format(
+        federation=copy,
+        superlink=place,
         name=quoted(founder.name),
         data=_from(folder, founder.data),
         epsilon=settings.epsilon,
@@ -263,11 +305,21 @@ def _server_text(folder: Path, settings: Settings) -> str:
         _HELD_OUT.format(name=quoted(name), data=_from(folder, data))
         for name, data in settings.held_out
     )
+    link = settings.link
+    secret = {} if link is None else {"secret": os.path.relpath(link.secret, folder)}
     return _SERVER.format(
+        superlink=_SERVER_LINK if link is None else _link_text(folder, link, **secret),
         output=_from(folder, _output(folder, settings)),
         reference=_REFERENCE if reference is None else f"reference = {_from(folder, reference)}",
         steps="\n" + (_STEPS if steps is None else f"distillation_steps = {steps}"),
         held_out="\n".join(held_out),
+    )
+
+
+def _link_text(folder: Path, link: LinkFiles, **stated: str) -> str:
+    lines = [f"{key} = {quoted(value)}\n" for key, value in stated.items()]
+    return f"[superlink]\nroot_certificates = {_from(folder, link.root_certificates)}\n" + "".join(
+        lines
     )
 
 

@@ -1,1 +1,11 @@
-"""A SuperLink and nodes on this machine, for trying out and for tests only."""
+"""A SuperLink and nodes on this machine, for trying out and for tests only.
+
+- `start_testbed`: certificates, keys, invented hospitals, and the processes of a federation
+- `stop_testbed`: ends those processes; files stay
+- `deployment_files`: a compose file and systemd units by the same commands
+"""
+
+from voile.workflows.testbed.templates import deployment_files
+from voile.workflows.testbed.testbed import Testbed, start_testbed, stop_testbed
+
+__all__ = ["Testbed", "deployment_files", "start_testbed", "stop_testbed"]
