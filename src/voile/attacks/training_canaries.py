@@ -1,0 +1,267 @@
+"""A DP-SGD stage, rehearsed: canaries with known gradients through the node that trains on rows.
+
+Walked is what production walks: `Client`, its randomness, the stage's `NetworkTask`,
+`fit_privately`. Invented are the records and what they teach. A network over a table would see
+canaries only through the schema, which leaves little of them; so the objective is one whose
+gradients are known, and the optimiser writes down every noisy gradient instead of moving anything.
+All of that is covered by the event: it holds for every loss, and for all steps together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.attacks.betting import Floats
+from voile.attacks.rehearsal import Arrangement, Played, Rehearsal, fair_coins
+from voile.core.errors import InvalidInput
+from voile.core.guarantee import Relation
+from voile.federation.arrays import Arrays
+from voile.federation.client import Client
+from voile.federation.messages import Instruction
+from voile.federation.participation import NoGuard
+from voile.pipelines.network_task import NetworkTask, Training
+from voile.pipelines.objectives import TrainingBatches
+from voile.training import Array, Batch, Perceptron, arrays_of, perceptron
+from voile.training.optimisers import Move, Optimiser
+from voile.training.private import PerceptronSum, PrivateSteps
+
+MANY, FEW, LINES = 300, 4, 16
+INPUTS: Final = 256
+"""At least; noise falls on those that no canary uses as well, and its length is seen more exactly.
+"""
+PROJECTION, SPREAD, LENGTH = "projection", "spread over steps", "length of noise"
+SCORES: Final = (PROJECTION, SPREAD, LENGTH)
+_LONG: Final = 1000.0
+"""Length of a canary's input: its gradient in the bias, which all canaries share, is one part in
+so many."""
+_BEYOND: Final = 8.0
+"""How many clipping norms long its gradient is before it is clipped."""
+_STAGE: Final = "rehearsal"
+
+
+class SlopeLoss:
+    """A loss with a gradient that is known beforehand. Batch: inputs, slopes."""
+
+    def inputs(self, batch: Batch) -> Array:
+        return batch[0]
+
+    def values(self, logits: Array, batch: Batch) -> Array:
+        found: Array = (self.slopes(logits, batch) * logits).reshape(len(logits), -1).sum(axis=1)
+        return found
+
+    def slopes(self, logits: Array, batch: Batch) -> Array:
+        slopes: Array = batch[1].reshape(-1, *(1,) * (logits.ndim - 1))
+        return np.broadcast_to(slopes, logits.shape).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class CanaryObjective:
+    """What canaries teach: nothing, along directions of their own.
+
+    Args:
+        width: inputs of the network.
+        lines: how many lines a record shows in each step, as with coalitions.
+    """
+
+    width: int
+    lines: int
+    answers: int = 1
+
+    def batches(
+        self,
+        records: Any,
+        given: Arrays,  # noqa: ARG002
+        draw: np.random.Generator,  # noqa: ARG002
+    ) -> TrainingBatches:
+        several = None if self.lines == 1 else self._repeated
+        return TrainingBatches(records, several, SlopeLoss())
+
+    def _repeated(self, batch: Batch) -> Batch:
+        return np.repeat(batch[0][:, np.newaxis], self.lines, axis=1), batch[1]
+
+    def evaluate(self, network: Perceptron, given: Arrays, records: Any) -> Mapping[str, float]:  # noqa: ARG002
+        raise InvalidInput("nothing is measured in a rehearsal")
+
+
+class GradientRecorder:
+    """An optimiser that writes down every noisy gradient, and moves nothing."""
+
+    def __init__(self) -> None:
+        self._seen: list[Array] = []
+
+    def over(self, parameters: Array) -> Move:  # noqa: ARG002
+        self._seen = []
+
+        def move(gradient: Array, share: float = 1.0) -> None:  # noqa: ARG001
+            self._seen.append(gradient.copy())
+
+        return move
+
+    @property
+    def gradients(self) -> Floats:
+        """Of the last run, (steps, parameters)."""
+        return np.stack(self._seen).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class RecordedTraining(Training):
+    """The training of a stage with the recorder for an optimiser."""
+
+    recorder: GradientRecorder = field(default_factory=GradientRecorder)
+
+    def optimiser(self, number: int) -> Optimiser:  # noqa: ARG002
+        return self.recorder
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingCanaries:
+    """Canaries in one client's training, or next to another client that has none.
+
+    Args:
+        task: the stage as it is charged.
+        name: of the arrangement.
+        canaries: how many records there are; each is a canary.
+        hidden: widths of hidden layers.
+        lines: of each record.
+        beside_another: look at the difference to the update of a second client, all of whose
+            records are null.
+    """
+
+    task: NetworkTask
+    name: str
+    canaries: int
+    hidden: tuple[int, ...] = ()
+    lines: int = 1
+    beside_another: bool = False
+    score_names: tuple[str, ...] = SCORES
+
+    def play(self, draw: np.random.Generator) -> Played:
+        inside = fair_coins(draw, 1, self.canaries)
+        found = self._scores(self._seen(inside[0]))
+        return Played(inside, {name: scores[np.newaxis] for name, scores in found.items()})
+
+    # --- what is run ----------------------------------------------------------------------------
+
+    @cached_property
+    def _network(self) -> Perceptron:
+        """Where every run begins; public."""
+        return perceptron(self._inputs, self.hidden, 1, np.random.default_rng(0))
+
+    @property
+    def _inputs(self) -> int:
+        return max(self.canaries, INPUTS)
+
+    @cached_property
+    def _rehearsed(self) -> NetworkTask:
+        settings = {n: getattr(self.task.training, n) for n in Training.__dataclass_fields__}
+        training = RecordedTraining(**{**settings, "hidden": self.hidden})
+        return replace(
+            self.task, objective=CanaryObjective(self._inputs, self.lines), training=training
+        )
+
+    @cached_property
+    def _steps(self) -> PrivateSteps:
+        steps = self._rehearsed.steps(self.canaries)
+        assert steps is not None
+        return steps
+
+    def _records(self, signs: Floats) -> Batch:
+        """+1: the canary; 0: the null record; −1: its opposite. NaN: no record at all."""
+        inputs = np.eye(self.canaries, self._inputs, dtype=np.float32) * np.float32(_LONG)
+        inputs[signs == 0] = np.nan
+        slopes = (-signs * _BEYOND * self._steps.first_norm / _LONG).astype(np.float32)
+        there = ~np.isnan(signs)
+        return inputs[there], slopes[there]
+
+    def _signs(self, coins: NDArray[np.bool_]) -> Floats:
+        other = {
+            Relation.BLANK_ONE: 0.0,
+            Relation.REPLACE_ONE: -1.0,
+            Relation.ADD_OR_REMOVE_ONE: np.nan,
+        }[self.task.relation]
+        return np.where(coins, 1.0, other)
+
+    def _seen(self, coins: NDArray[np.bool_]) -> Floats:
+        """All noisy gradients of a run."""
+        found = self._gradients("first client", self._signs(coins))
+        if not self.beside_another:
+            return found
+        return found - self._gradients("second client", np.zeros(self.canaries))
+
+    def _gradients(self, client: str, signs: Floats) -> Floats:
+        task = self._rehearsed
+        node = Client(client, self.canaries, self._records(signs), {_STAGE: task}, NoGuard())
+        node.answer(Instruction(_STAGE, 1, arrays_of(self._network)))
+        assert isinstance(task.training, RecordedTraining)
+        return task.training.recorder.gradients
+
+    # --- what an attacker makes of it -----------------------------------------------------------
+
+    @cached_property
+    def _directions(self) -> Floats:
+        """Of the clipped gradient of each canary, (canaries, parameters), of length 1."""
+        sums, found = PerceptronSum(self._network, SlopeLoss()), []
+        inputs, slopes = self._records(np.ones(self.canaries))
+        for place in range(self.canaries):
+            one = slice(place, place + 1)
+            sums.add_up((inputs[one], slopes[one]), 1e6 * self._steps.first_norm)
+            gradient = sums.total.astype(np.float64)
+            found.append(gradient / np.linalg.norm(gradient))
+        return np.stack(found)
+
+    def _scores(self, seen: Floats) -> dict[str, Floats]:
+        steps = self._steps
+        unit = steps.first_norm / (steps.sampling_rate * steps.rows)
+        along = seen @ self._directions.T / unit
+        noise = steps.gradient_noise() * (2**0.5 if self.beside_another else 1)
+        length = float(np.linalg.norm(seen / unit, axis=1).sum())
+        return {
+            PROJECTION: _likelihood(along, steps.sampling_rate, noise, self.task.relation),
+            SPREAD: along.var(axis=0),
+            LENGTH: np.full(self.canaries, length),
+        }
+
+
+def _likelihood(along: Floats, rate: float, noise: float, relation: Relation) -> Floats:
+    """The log-likelihood ratio of "in", if all is as it should be: the best test then."""
+
+    def of(moved: Floats) -> Floats:
+        exponent = np.clip((moved - 0.5) / noise**2, -700, 700)
+        found: Floats = np.log1p(rate * np.expm1(exponent)).sum(axis=0)
+        return found
+
+    with np.errstate(divide="ignore"):
+        both = of(along) - (of(-along) if relation is Relation.REPLACE_ONE else 0.0)
+    return np.nan_to_num(both)
+
+
+def rehearse_stage(name: str, task: NetworkTask, *, delta: float) -> Rehearsal:
+    """One participation in a stage that is trained with noise.
+
+    Args:
+        name: of the stage.
+        task: as it is, or will be, charged.
+        delta: at which epsilons are told.
+    """
+    event = task.cost(1)
+    if event is None or task.noise_multiplier is None:
+        raise InvalidInput(f"{name!r} is trained without noise: there is no claim to refute")
+    hidden = task.training.hidden
+
+    def arrangements(halved: bool) -> tuple[Arrangement, ...]:
+        noise = task.noise_multiplier or 0.0
+        tried = replace(task, noise_multiplier=noise / 2) if halved else task
+        return (
+            TrainingCanaries(tried, "many records", MANY),
+            TrainingCanaries(tried, "few records, many lines each", FEW, lines=LINES),
+            TrainingCanaries(tried, "one record, the stage's own layers", 1, hidden),
+            TrainingCanaries(tried, "two clients", FEW, beside_another=True),
+        )
+
+    return Rehearsal(name, event, arrangements, delta)
