@@ -76,7 +76,7 @@ class Guess:
         self._point = point
         self._scores: Floats = np.zeros(0)
         self._inside: Coins = np.zeros(0, dtype=np.bool_)
-        self._learned_from = 0
+        self._seen = self._learned_from = 0
         self._threshold, self._sign = 0.0, 1.0
 
     @property
@@ -96,8 +96,9 @@ class Guess:
         """From a finished run, for later ones."""
         self._scores = np.concatenate([self._scores, scores.ravel()])[-REMEMBERED:]
         self._inside = np.concatenate([self._inside, inside.ravel()])[-REMEMBERED:]
-        if len(self._scores) >= min(max(FIRST_GUESSES, 2 * self._learned_from), REMEMBERED):
-            self._learned_from = len(self._scores)
+        self._seen += scores.size
+        if self._seen >= max(FIRST_GUESSES, 2 * self._learned_from):  # seldom: sorting takes time
+            self._learned_from = self._seen
             self._threshold, self._sign = _best_threshold(self._scores, self._inside, self._point)
 
 

@@ -5,8 +5,8 @@ A tour, by what you want to do:
 - say what happened, in one of the classes of `Record`: `ReleaseRecord`, `PostProcessingRecord`,
   `RefusalRecord`, `BudgetOpenedRecord`, `BudgetRenewedRecord`, `FederationRoundRecord`,
   `ParticipationRecord`, `AbsenceRecord`, `RoundShownRecord`, `TrustRecord`, `RewardRecord`,
-  `AssessmentRecord`, `KeyRotationRecord`; commit to a query or an
-  answer without showing it: `Commitment`
+  `AssessmentRecord`, `EventsAssessmentRecord`, `KeyRotationRecord`; commit to a query or an answer
+  without showing it: `Commitment`
 - write it down, inside whatever transaction you are in: `AuditLog`, with the tables of `PART`
 - sign what the log holds, with witnesses if a policy asks for them: `SigningKey`, `publish`,
   `RemoteWitness`; keep a copy outside the database, so that one that was set back is noticed:
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         BudgetRenewedRecord,
         Draft,
         Encoded,
+        EventsAssessmentRecord,
         KeyRotationRecord,
         PostProcessingRecord,
         Record,
@@ -113,6 +114,7 @@ _HOMES = {
         "BudgetRenewedRecord",
         "Draft",
         "Encoded",
+        "EventsAssessmentRecord",
         "KeyRotationRecord",
         "PostProcessingRecord",
         "Record",
@@ -157,6 +159,7 @@ __all__ = [
     "Draft",
     "Elsewhere",
     "Encoded",
+    "EventsAssessmentRecord",
     "FederationRoundRecord",
     "KeptCheckpoint",
     "KeyChange",

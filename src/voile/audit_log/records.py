@@ -180,6 +180,33 @@ class AssessmentRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EventsAssessmentRecord:
+    """We tried to refute what is charged, by rehearsals on invented records; nobody's rows were
+    looked at.
+
+    Args:
+        subject: what was assessed.
+        events: digest of all events that were tried.
+        software: version of voile that was tried, and tried it.
+        runs: of all rehearsals together.
+        e_value: the largest over its threshold; from 1 on, a claim is refuted.
+        verdict: "refuted", "not refuted" or "blind"; the worst of all events.
+        findings: digest of what was found, in full.
+    """
+
+    kind: ClassVar[str] = "assessment"
+    version: ClassVar[int] = 2
+    time: int
+    subject: str
+    events: bytes
+    software: str
+    runs: int
+    e_value: float
+    verdict: str
+    findings: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
 class KeyRotationRecord:
     """From the checkpoint that covers this record on, the log signs with another key."""
 
@@ -204,6 +231,7 @@ Record: TypeAlias = (
     | TrustRecord
     | RewardRecord
     | AssessmentRecord
+    | EventsAssessmentRecord
     | KeyRotationRecord
 )
 Encoded = NewType("Encoded", bytes)

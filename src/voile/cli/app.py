@@ -13,6 +13,7 @@ import typer
 
 from voile._version import __version__
 from voile.cli import (
+    assess,
     audit,
     budget,
     demo,
@@ -41,6 +42,10 @@ Exit codes:
 
   5 fault: storage, disk, a missing package, or a bug
 
+  6 an assessment refuted a claim
+
+  7 an assessment was blind: nothing follows from it
+
   130 interrupted
 
 Example: voile schema check clinic.toml patients.csv --json
@@ -66,6 +71,7 @@ app.command("demo", epilog=demo.EPILOG)(demo.demo)
 app.command("init", epilog=init.EPILOG)(init.init)
 app.command("federate", epilog=federate.FEDERATE_EPILOG)(federate.federate)
 app.command("node", epilog=node.EPILOG)(node.node)
+app.command("assess", epilog=assess.EPILOG)(assess.assess)
 app.command("report", epilog=federate.REPORT_EPILOG)(federate.report)
 
 

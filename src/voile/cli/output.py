@@ -31,6 +31,8 @@ class ExitCode(IntEnum):
     REFUSED = 3
     VERIFICATION_FAILED = 4
     FAULT = 5
+    CLAIM_REFUTED = 6
+    ATTACK_BLIND = 7
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 

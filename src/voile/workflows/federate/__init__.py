@@ -7,12 +7,13 @@
 - run it: `federate` in one process; `open_node` for a party and `run_server` over any transport
 """
 
+from voile.attacks.findings import NOT_FOR_RELEASE
 from voile.workflows.federate.accepts import Accepts
 from voile.workflows.federate.agreement import SERVER, FederationAgreement, origin_of
 from voile.workflows.federate.files import read_agreement, read_job
 from voile.workflows.federate.job import Job, ServerSide
 from voile.workflows.federate.party import Party, Say, open_node, party_key
-from voile.workflows.federate.run import NOT_FOR_RELEASE, Federated, federate, run_server
+from voile.workflows.federate.run import Federated, federate, run_server
 from voile.workflows.federate.trust import ExactTrustLog
 
 __all__ = [

@@ -62,7 +62,6 @@ from voile.workflows.public_example import EXAMPLE, write_example
 from voile.workflows.workspace import release_name, workspace_text
 
 ARTEFACT: Final = "artefact"
-NOT_FOR_RELEASE: Final = "evaluation-not-for-release"
 _EXAMPLES: Final = 3
 _CHECKPOINTS: Final = "checkpoints"
 

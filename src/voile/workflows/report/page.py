@@ -20,6 +20,7 @@ from voile.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
 from voile.core.atomic_file import replace_file
 from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.workflows.artefact import REPORT, Artefact
+from voile.workflows.assessment_file import find_assessment
 from voile.workflows.checkpoints import read_policy
 from voile.workflows.custody import POLICY
 from voile.workflows.output_check import check_outputs
@@ -91,6 +92,21 @@ the private model{% if of_box %} (absent features are taken from reference rows)
 <h2>Rounds</h2>
 <img alt="who took part in which round" src="{{ rounds }}">
 
+{% if assessment %}<h2>What an attacker found</h2>
+<p class="note">voile {{ assessment.software }} rehearsed what was charged on invented records and
+tried to refute it; nobody's rows were looked at. "Not refuted" says that an attack which finds out
+half of the noise found nothing, and no more than that; "blind" that nothing follows.</p>
+<table><tr><th>claim</th><th>ε</th><th>δ</th><th>verdict</th><th>runs</th>
+<th>ε of a refuted claim with more noise (95 %)</th></tr>
+{% for e in assessment.events %}<tr><td>{{ e.name }}</td>
+<td class="number">{{ up(e.epsilon) }}</td><td class="number">{{ up(e.delta) }}</td>
+<td{% if e.verdict == "refuted" %} class="bad"{% endif %}>{{ e.verdict }}</td>
+<td class="number">{{ "{:,}".format(e.runs) }}</td>
+<td class="number">{{ "%.2f" | format(e.epsilon_found) }}</td></tr>{% endfor %}</table>
+{% for line in assessment.left_out %}<p class="note">not rehearsed: {{ line }}</p>{% endfor %}
+<p class="note">SHA-256 of the findings, as the server's log records it:
+<code>{{ assessment.digest }}</code></p>{% endif %}
+
 <h2>How to verify</h2>
 <p>Each party keeps its own ledger and its own log. The signed logs lie in this artefact; whoever
 has the key in a policy from somewhere else can check that nothing was changed since.</p>
@@ -149,6 +165,7 @@ def report_html(artefact: Artefact) -> str:
         logs=[(party, *_checked(artefact, party)) for party in artefact.settings["logs"]],
         folders=[f"{artefact.folder.name}/{place}" for place in artefact.settings["logs"].values()],
         policy=POLICY,
+        assessment=find_assessment(artefact.folder),
         folder=artefact.folder.name,
         settings=artefact.settings["training"],
         up=rounded_up,

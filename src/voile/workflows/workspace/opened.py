@@ -79,7 +79,7 @@ class Workspace:
         """
         inputs = self._inputs_of(name)
         given = inputs.read_rows(rows)
-        release = self._release(name, given.count)
+        release = self.release(name, given.count)
         payer = inputs.spec.account
         explained = self.service.answer(
             release, given, payer=payer, caller=by, purpose=purpose, fresh=fresh
@@ -94,7 +94,7 @@ class Workspace:
         inputs = self._inputs_of(name)
         given = rows if isinstance(rows, int) else inputs.read_rows(rows)
         count = given.count if isinstance(given, RowsToExplain) else given
-        release, payer = self._release(name, count), inputs.spec.account
+        release, payer = self.release(name, count), inputs.spec.account
         return self.service.preview(release, given, payer=payer, caller=by)
 
     def receipt(self, charge: str) -> Receipt:
@@ -126,8 +126,11 @@ class Workspace:
             self._inputs[name] = load_inputs(spec, artefact, modules=self.file.folder)
         return self._inputs[name]
 
-    def _release(self, name: str, rows: int) -> Release[Explanation]:
-        """Built once; of a population it depends on the number of rows, which is public."""
+    def release(self, name: str, rows: int) -> Release[Explanation]:
+        """What answers for this many rows.
+
+        Built once; of a population it depends on the number of rows, which is public.
+        """
         inputs = self._inputs_of(name)
         key = (name, rows if inputs.spec.protect is Protect.POPULATION else 0)
         if key not in self._built:

@@ -1,0 +1,101 @@
+"""Assess a subject, write down what was found, and record it."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from voile._version import __version__
+from voile.attacks.assessment import Assessed, Seen, Verdict, assess
+from voile.audit_log import EventsAssessmentRecord
+from voile.core.atomic_file import check_output
+from voile.core.errors import InvalidInput
+from voile.privacy.events import to_dict
+from voile.workflows.assess.subjects import Subject, events_of
+from voile.workflows.assessment_file import (
+    ASSESSMENT,
+    AssessedEvent,
+    AssessmentFile,
+    write_assessment,
+)
+from voile.workflows.custody import open_custody_at
+
+_LARGEST: Final = 1e300
+"""An e-value that no float holds is told as this."""
+_WORST: Final = (Verdict.REFUTED, Verdict.BLIND, Verdict.NOT_REFUTED)
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """What came of it.
+
+    Args:
+        verdict: the worst of all events; "not refuted" only if none was refuted or blind.
+        path: of the findings in full.
+        record: its number in the log; None where there is no log to tell.
+    """
+
+    subject: Subject
+    verdict: Verdict
+    events: tuple[Assessed, ...]
+    path: Path
+    record: int | None
+
+
+def assess_subject(subject: Subject, *, seconds: float, seen: Seen = lambda *_: None) -> Assessment:
+    """Try to refute everything that is charged there.
+
+    Nothing that this tells, nor how long it takes, depends on anybody's rows.
+    """
+    if not subject.rehearsals:
+        reasons = "; ".join(subject.left_out) or "nothing is charged there"
+        raise InvalidInput(f"{subject.name}: there is no claim to refute: {reasons}")
+    check_output(subject.folder / ASSESSMENT)
+    found = assess(subject.rehearsals, seconds=seconds, seen=seen)
+    verdict = min((each.verdict for each in found), key=_WORST.index)
+    path, digest = write_assessment(_file(subject, found, verdict), subject.folder)
+    return Assessment(subject, verdict, found, path, _record(subject, found, verdict, digest))
+
+
+def _file(subject: Subject, found: tuple[Assessed, ...], verdict: Verdict) -> AssessmentFile:
+    events = [
+        AssessedEvent(
+            **{
+                **asdict(each),
+                "event": to_dict(each.event),
+                "verdict": each.verdict.value,
+                "e_value": min(each.e_value, _LARGEST),
+            }
+        )
+        for each in found
+    ]
+    return AssessmentFile(
+        software=__version__,
+        subject=subject.name,
+        verdict=verdict.value,
+        events=events,
+        left_out=list(subject.left_out),
+    )
+
+
+def _record(
+    subject: Subject, found: tuple[Assessed, ...], verdict: Verdict, digest: bytes
+) -> int | None:
+    if subject.books is None:
+        return None
+    largest = max(each.e_value / each.threshold for each in found)
+    record = EventsAssessmentRecord(
+        time=int(time.time()),
+        subject=subject.name,
+        events=hashlib.sha256(events_of(subject)).digest(),
+        software=__version__,
+        runs=sum(each.runs for each in found),
+        e_value=min(largest, _LARGEST),
+        verdict=verdict.value,
+        findings=digest,
+    )
+    with open_custody_at(subject.books) as custody:
+        return custody.storage.submit(lambda t: custody.log.append(t, record)).number

@@ -1,0 +1,161 @@
+"""What is charged somewhere, as rehearsals."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from voile.attacks.moment_rehearsals import rehearse_moments
+from voile.attacks.rehearsal import Rehearsal
+from voile.attacks.release_rehearsals import rehearse_release
+from voile.attacks.training_canaries import CanaryObjective, rehearse_stage
+from voile.core.errors import InvalidInput, Refused, VerificationFailed
+from voile.core.guarantee import Relation
+from voile.federation.history import event_as_text
+from voile.pipelines.network_task import NetworkTask, Training
+from voile.pipelines.trusted_averaging.tasks import GlobalModel, LocalTraining
+from voile.release.charged import ChargedRelease
+from voile.workflows.artefact import Artefact, is_artefact, load_artefact
+from voile.workflows.custody import WORKSPACE, Place
+from voile.workflows.explain.specification import Protect
+from voile.workflows.federate import FederationAgreement, read_agreement
+from voile.workflows.federate.files import FEDERATION_FILE
+from voile.workflows.recommend.artefact import MANIFEST as RECOMMENDER
+from voile.workflows.recommend.artefact import load_recommender
+from voile.workflows.workspace import Workspace, open_workspace
+from voile.workflows.workspace.file import WorkspaceFile
+
+POPULATION: Final = 1_000
+"""Records that a population is taken to have where a noise level is stated and no epsilon."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What is assessed.
+
+    Args:
+        name: for the record.
+        rehearsals: of every stage and release that is charged.
+        left_out: what is charged and cannot be rehearsed, and why.
+        folder: where findings are written.
+        books: whose log is told; None if there is none.
+    """
+
+    name: str
+    rehearsals: tuple[Rehearsal, ...]
+    left_out: tuple[str, ...]
+    folder: Path
+    books: Place | None
+
+
+def find_subject(path: Path) -> Subject:
+    """An artefact, a recommender, a workspace (file or folder) or `federation.toml`."""
+    if path.is_dir() and is_artefact(path):
+        return _of_artefact(load_artefact(path))
+    if (path / RECOMMENDER).is_file():
+        return _of_recommender(path)
+    if path.name == FEDERATION_FILE or (path / FEDERATION_FILE).is_file():
+        return _of_agreement(path if path.is_file() else path / FEDERATION_FILE)
+    if path.is_file() or (path / WORKSPACE).is_file():
+        return _of_workspace(path)
+    raise InvalidInput(
+        f"{path}: expected the folder of an artefact or of a recommender, a workspace "
+        f"({WORKSPACE}) or {FEDERATION_FILE}"
+    )
+
+
+def _of_artefact(artefact: Artefact) -> Subject:
+    settings, delta = artefact.settings, artefact.settings["promised"]["delta"]
+    charged = {row.stage: row.event for row in artefact.history if row.outcome.counts}
+    found = []
+    for stage, facts in settings["training"].items():
+        task = _recorded_task(stage, facts, Relation(settings["relation"]))
+        if stage in charged and charged[stage] != event_as_text(task.cost(1)):
+            raise VerificationFailed(
+                f"{artefact.folder}: {stage!r} was charged as {charged[stage]:.200}, and its "
+                "settings say something else"
+            )
+        found.append(rehearse_stage(stage, task, delta=delta))
+    books = _books_beside(artefact.folder.absolute().parent)
+    return Subject(artefact.name, tuple(found), (), artefact.folder, books)
+
+
+def _recorded_task(stage: str, facts: dict[str, Any], relation: Relation) -> NetworkTask:
+    """A stage as an artefact records it; what it learned does not matter."""
+    try:
+        rate, steps = float(facts["sampling_rate"]), int(facts["steps_of_a_participation"])
+        training = Training(
+            hidden=tuple(facts["hidden"]),
+            clipping_norm=float(facts["clipping_norm"]),
+            sampling_rate=rate,
+            epochs=rate * steps,
+        )
+        return NetworkTask(
+            CanaryObjective(1, 1), training, float(facts["noise_multiplier"]), relation
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise Refused(
+            f"the artefact does not say how {stage!r} was trained in a way that can be rehearsed; "
+            f"assess the {FEDERATION_FILE} that it was made from"
+        ) from error
+
+
+def _of_agreement(path: Path) -> Subject:
+    agreement: FederationAgreement = read_agreement(path)
+    stages = {stage.name: _network(stage.task) for stage in agreement.plan.stages}
+    known = {name: task for name, task in stages.items() if task is not None}
+    left_out = tuple(f"{name}: no DP-SGD of a network" for name in stages if name not in known)
+    found = tuple(rehearse_stage(name, t, delta=agreement.delta) for name, t in known.items())
+    return Subject(agreement.name, found, left_out, path.absolute().parent, None)
+
+
+def _network(task: object) -> NetworkTask | None:
+    """The training inside a task whose whole cost it is."""
+    inner = task.local if isinstance(task, GlobalModel) else task
+    if isinstance(inner, LocalTraining) and inner.own_rows is None:
+        inner = inner.network
+    return inner if isinstance(inner, NetworkTask) else None
+
+
+def _of_recommender(folder: Path) -> Subject:
+    moments = load_recommender(folder).moments
+    found = rehearse_moments(moments.budget, delta=moments.guarantee.delta)
+    name = moments.guarantee.protected.dataset
+    return Subject(name, found, (), folder, _books_beside(folder.absolute().parent))
+
+
+def _of_workspace(path: Path) -> Subject:
+    found, left_out = [], []
+    with open_workspace(path) as workspace:
+        for name in workspace.releases:
+            release = _charged(workspace, name)
+            if release is None:
+                continue
+            try:
+                found.append(rehearse_release(name, release))
+            except Refused as refused:
+                left_out.append(f"{name}: {refused}")
+        file = workspace.file
+    return Subject(file.folder.name, tuple(found), tuple(left_out), file.folder, file.place)
+
+
+def _charged(workspace: Workspace, name: str) -> ChargedRelease | None:
+    """A release by name; None if it costs nothing."""
+    if workspace.file.spec(name).protect is Protect.TRAINING:
+        return None
+    release = workspace.release(name, POPULATION)
+    assert isinstance(release, ChargedRelease)
+    return release
+
+
+def _books_beside(folder: Path) -> Place | None:
+    """The books of whoever keeps this folder."""
+    return WorkspaceFile.read(folder).place if (folder / WORKSPACE).is_file() else None
+
+
+def events_of(subject: Subject) -> bytes:
+    """All events in one text, for a digest."""
+    listed = [(each.name, event_as_text(each.event)) for each in subject.rehearsals]
+    return json.dumps(sorted(listed)).encode()

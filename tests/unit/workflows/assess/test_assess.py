@@ -1,0 +1,231 @@
+"""From what is charged somewhere to verdicts, findings, a record and a report."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.unit.recommenders import examples as shops
+from tests.unit.workflows.federate.test_kinds import write_logistic
+from tests.unit.workflows.federate.test_run import write_files
+from tests.unit.workflows.workspace import examples as workspaces
+
+from voile.attacks.assessment import Verdict
+from voile.attacks.findings import NOT_FOR_RELEASE
+from voile.audit_log import EventsAssessmentRecord, decode_record
+from voile.cli.app import app
+from voile.core.errors import InvalidInput, Refused, UnreadableFile, VerificationFailed
+from voile.federation.history import event_as_text
+from voile.privacy.events import Gaussian
+from voile.training.private import loop
+from voile.workflows.artefact import Artefact
+from voile.workflows.artefact_manifest import MANIFEST
+from voile.workflows.assess import Subject, assess_members, assess_subject, find_subject
+from voile.workflows.assessment_file import ASSESSMENT, find_assessment
+from voile.workflows.custody import open_custody_at
+from voile.workflows.explain import ReleaseService
+from voile.workflows.federate import federate, read_agreement, read_job
+from voile.workflows.recommend import save_recommender
+from voile.workflows.report import report_html
+
+SECONDS = 0.5
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_logistic(tmp_path_factory.mktemp("logistic"))
+
+
+@pytest.fixture(scope="module")
+def artefact(config: Path) -> Artefact:
+    return federate(read_job(config)).artefact
+
+
+def records(subject: Subject) -> list[EventsAssessmentRecord]:
+    assert subject.books is not None
+    with open_custody_at(subject.books) as custody:
+        contents = custody.storage.submit(lambda t: custody.log.records(t, limit=10**6))
+        assert ReleaseService(custody).verify().failed is None
+    found = map(decode_record, contents)
+    return [each for each in found if isinstance(each, EventsAssessmentRecord)]
+
+
+def test_stages_of_an_artefact_are_those_that_were_charged(
+    config: Path, artefact: Artefact
+) -> None:
+    planned = find_subject(config)
+    subject = find_subject(artefact.folder)
+    assert [each.event for each in subject.rehearsals] == [e.event for e in planned.rehearsals]
+    assert {row.event for row in artefact.history} == {
+        event_as_text(each.event) for each in subject.rehearsals
+    }
+    assert planned.books is None
+
+
+def test_every_stage_of_a_federation_is_rehearsed(tmp_path: Path) -> None:
+    config = write_files(tmp_path)
+    plan = read_agreement(config).plan
+    subject = find_subject(config)
+    assert {each.event for each in subject.rehearsals} == set(plan.participation_events)
+    assert [each.name for each in subject.rehearsals] == ["black box", "surrogate"]
+    assert subject.left_out == ()
+
+
+def test_what_was_found_is_on_record_and_in_the_report(artefact: Artefact) -> None:
+    subject = find_subject(artefact.folder)
+    done = assess_subject(subject, seconds=SECONDS)
+    assert done.path == artefact.folder / ASSESSMENT
+    (record,) = records(subject)
+    assert record.findings == hashlib.sha256(done.path.read_bytes()).digest()
+    assert record.verdict == done.verdict.value
+    assert record.subject == artefact.name
+    page = report_html(artefact)
+    assert "What an attacker found" in page
+    assert record.findings.hex() in page
+    assert f">{done.events[0].verdict.value}<" in page
+    assert "safe" not in (artefact.folder / ASSESSMENT).read_text()
+
+
+def test_settings_that_contradict_the_charges_are_noticed(
+    artefact: Artefact, tmp_path: Path
+) -> None:
+    copy = tmp_path / "artefact"
+    shutil.copytree(artefact.folder, copy)
+    manifest = json.loads((copy / MANIFEST).read_text())
+    manifest["settings"]["training"]["logistic regression"]["noise_multiplier"] *= 2
+    (copy / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(VerificationFailed, match="settings say something else"):
+        find_subject(copy)
+    manifest["settings"]["training"]["logistic regression"] = {}
+    (copy / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(Refused, match="does not say how"):
+        find_subject(copy)
+
+
+def test_releases_of_a_workspace_are_rehearsed_at_their_price(tmp_path: Path) -> None:
+    workspaces.started(tmp_path / "house")
+    subject = find_subject(tmp_path / "house")
+    (rehearsal,) = subject.rehearsals
+    assert rehearsal.name == "approval"
+    assert isinstance(rehearsal.event, Gaussian)
+    done = assess_subject(subject, seconds=SECONDS)
+    assert done.record is not None
+    assert records(subject)[0].runs == done.events[0].runs
+
+
+def test_moments_of_a_recommender_are_rehearsed(tmp_path: Path) -> None:
+    save_recommender(shops.moments(shops.shop(1000)), tmp_path / "shop")
+    subject = find_subject(tmp_path / "shop")
+    names = [each.name for each in subject.rehearsals]
+    assert names == ["popularity of items", "Gram matrix of items"]
+    done = assess_subject(subject, seconds=SECONDS)
+    assert done.record is None  # there are no books beside it
+
+
+def test_nothing_charged_is_nothing_to_refute(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="expected the folder of an artefact"):
+        find_subject(tmp_path)
+    with pytest.raises(InvalidInput, match="no claim to refute: nothing is charged"):
+        assess_subject(Subject("nobody", (), (), tmp_path, None), seconds=1)
+
+
+def test_a_foreign_file_is_not_read_as_findings(tmp_path: Path) -> None:
+    assert find_assessment(tmp_path) is None
+    (tmp_path / ASSESSMENT).write_text('{"verdict": "safe"}')
+    with pytest.raises(UnreadableFile):
+        find_assessment(tmp_path)
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def run(*arguments: object) -> Any:
+    from typer.testing import CliRunner
+
+    return CliRunner().invoke(app, ["assess", *map(str, arguments)])
+
+
+def test_a_refuted_claim_has_an_exit_code_of_its_own(
+    artefact: Artefact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop._Noise, "add_to", lambda *_: None)
+    done = run(artefact.folder, "--minutes", 0.2, "--json")
+    assert done.exit_code == 6
+    told = json.loads(done.stdout)
+    assert told["verdict"] == "refuted"
+    assert told["events"][0]["e_value"] >= told["events"][0]["threshold"]
+    assert told["record"] is not None
+
+
+def test_too_little_time_is_blind_and_says_so(artefact: Artefact) -> None:
+    done = run(artefact.folder, "--minutes", 0.01)
+    assert done.exit_code == 7
+    assert "verdict   blind" in done.stdout
+
+
+# --- members --------------------------------------------------------------------------------------
+
+
+def rows_of(artefact: Artefact, path: Path, count: int, seed: int) -> Path:
+    """Invented rows of the artefact's schema, labels among them."""
+    draw = np.random.default_rng(seed)
+    rows = artefact.reference[draw.integers(0, len(artefact.reference), count)]
+    table = {name: list(column) for name, column in artefact.schema.table(rows).items()}
+    label = artefact.schema.label
+    assert label is not None
+    values: Any = getattr(label.domain, "values", (0, 1))
+    table[label.name] = [str(values[i]) for i in draw.integers(0, len(values), count)]
+    lines = [
+        ",".join(table),
+        *(",".join(map(str, line)) for line in zip(*table.values(), strict=True)),
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_findings_on_members_reach_one_folder_and_nothing_else(
+    artefact: Artefact, tmp_path: Path
+) -> None:
+    """Two sets of members with different findings: all that is shown is the same."""
+    others = rows_of(artefact, tmp_path / "others.csv", 60, 0)
+    shown, found = [], []
+    for seed in (1, 2):
+        members = rows_of(artefact, tmp_path / f"members {seed}.csv", 60, seed)
+        done = run(artefact.folder, "--minutes", 0.01, "--members", members, "--others", others)
+        kept = artefact.folder.parent / NOT_FOR_RELEASE / "membership-by-outputs.json"
+        figures = json.loads(kept.read_text())["figures"]
+        found.append(figures)
+        told = [done.output, report_html(artefact), str(records(find_subject(artefact.folder)))]
+        shown.append(done.exit_code)
+        for value in figures.values():
+            for text in told:
+                assert not any(f"{value:.{digits}f}" in text for digits in (4, 6))
+        assert "figures" not in done.output
+    assert found[0] != found[1]
+    assert shown[0] == shown[1] == 7
+    inside = {path.name for path in artefact.folder.rglob("*")}
+    assert "membership-by-outputs.json" not in inside
+
+
+def test_members_are_not_their_own_comparison(artefact: Artefact, tmp_path: Path) -> None:
+    same = rows_of(artefact, tmp_path / "rows.csv", 5, 0)
+    with pytest.raises(Refused, match="members and others at once"):
+        assess_members(artefact.folder, same, same)
+
+
+def test_members_without_others_are_bad_usage(artefact: Artefact, tmp_path: Path) -> None:
+    done = run(artefact.folder, "--members", tmp_path / "x.csv")
+    assert done.exit_code == 2
+
+
+def test_the_worst_verdict_stands_for_all() -> None:
+    from voile.workflows.assess.run import _WORST
+
+    assert set(_WORST) == set(Verdict)
+    assert _WORST[0] is Verdict.REFUTED
+    assert _WORST[-1] is Verdict.NOT_REFUTED
