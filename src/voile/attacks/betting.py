@@ -27,7 +27,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.attacks.claims import Point
+from voile.attacks.claims import CurvePoint
 
 Coins: TypeAlias = NDArray[np.bool_]
 """Shape (runs, canaries): who was in."""
@@ -72,7 +72,7 @@ class Wealth:
 class Guess:
     """Says of each canary whether it was in, by a threshold that earlier runs have taught."""
 
-    def __init__(self, point: Point) -> None:
+    def __init__(self, point: CurvePoint) -> None:
         self._point = point
         self._scores: Floats = np.zeros(0)
         self._inside: Coins = np.zeros(0, dtype=np.bool_)
@@ -102,7 +102,7 @@ class Guess:
             self._threshold, self._sign = _best_threshold(self._scores, self._inside, self._point)
 
 
-def _best_threshold(scores: Floats, inside: Coins, point: Point) -> tuple[float, float]:
+def _best_threshold(scores: Floats, inside: Coins, point: CurvePoint) -> tuple[float, float]:
     """Where to cut, and which side is guessed to be the first one."""
     order = np.argsort(scores, kind="stable")
     first = ~inside[order] if point.swapped else inside[order]
@@ -137,7 +137,7 @@ class Wager:
         scores: their names.
     """
 
-    points: tuple[Point, ...]
+    points: tuple[CurvePoint, ...]
     scores: tuple[str, ...]
     runs: int = 0
     _streams: list[tuple[str, Guess, Wealth]] = field(init=False, repr=False)
@@ -167,7 +167,7 @@ class Wager:
         return found[0].bounds, np.mean([wealth.e_values for wealth in found], axis=0)
 
 
-def _wealth(point: Point) -> Wealth:
+def _wealth(point: CurvePoint) -> Wealth:
     if point.weight > 1:
         return Wealth(np.array([point.bound]), -2 * point.weight)
     # Smaller claims, which would be those of more noise: how far down can be refuted?

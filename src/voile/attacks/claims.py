@@ -36,7 +36,7 @@ TAIL: Final = 1 / 8
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """One point of a trade-off curve: P(E) − weight·Q(E) ≤ bound for every E.
 
     Args:
@@ -48,19 +48,19 @@ class Point:
     swapped: bool = False
 
 
-def curve_points(event: PrivacyEvent) -> tuple[Point, ...]:
+def curve_points(event: PrivacyEvent) -> tuple[CurvePoint, ...]:
     """The total variation, and in both directions a point further out, where there is one."""
     variation = total_variation(event)
     if any(isinstance(leaf, Zcdp) for way in branches(event) for leaf in way):
-        return (Point(1.0, variation),)  # no noise law is named, so nothing more is known
+        return (CurvePoint(1.0, variation),)  # no noise law is named, so nothing more is known
     epsilon = PrivacyLoss().compose(event).epsilon(TAIL * variation)
     if not math.isfinite(epsilon) or epsilon > 20:
-        return (Point(1.0, variation),)
+        return (CurvePoint(1.0, variation),)
     weight, bound = math.exp(epsilon), hockey_stick(event, epsilon)
     return (
-        Point(1.0, variation),
-        Point(weight, bound),
-        Point(weight, bound, swapped=True),
+        CurvePoint(1.0, variation),
+        CurvePoint(weight, bound),
+        CurvePoint(weight, bound, swapped=True),
     )
 
 

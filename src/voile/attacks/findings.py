@@ -45,7 +45,7 @@ Publishable: TypeAlias = InventedRecords | OpenRows
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class AttackFinding:
     """How well one attack works, plain and protected, with the blind guess beside it.
 
     Args:

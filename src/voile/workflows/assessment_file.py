@@ -21,11 +21,11 @@ _Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0)]
 
 
-class _Form(BaseModel):
+class _AssessmentForm(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class AssessedEvent(_Form):
+class AssessedEvent(_AssessmentForm):
     """One event that was tried; see `voile.attacks.assessment.Assessed`."""
 
     name: str
@@ -40,7 +40,7 @@ class AssessedEvent(_Form):
     control_runs: _Count | None
 
 
-class AssessmentFile(_Form):
+class AssessmentFile(_AssessmentForm):
     """All of it.
 
     Args:

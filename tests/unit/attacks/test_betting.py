@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from voile.attacks.betting import FIRST_GUESSES, Guess, Wager, Wealth
-from voile.attacks.claims import Point, curve_points
+from voile.attacks.claims import CurvePoint, curve_points
 from voile.attacks.rehearsal import fair_coins
 from voile.privacy.events import Gaussian
 
@@ -34,7 +34,7 @@ def one_sum(draw: np.random.Generator, coins: NDArray[np.bool_], mu: float) -> F
 Law = Callable[[np.random.Generator, NDArray[np.bool_], float], Floats]
 
 
-def audit(draw: np.random.Generator, law: Law, points: tuple[Point, ...], mu: float) -> float:
+def audit(draw: np.random.Generator, law: Law, points: tuple[CurvePoint, ...], mu: float) -> float:
     """The largest e-value that is seen."""
     wager, largest = Wager(points, ("score",)), 0.0
     for _ in range(BLOCKS):
@@ -94,7 +94,7 @@ def test_wealth_expects_to_win_nothing_and_never_owes() -> None:
 
 def test_nothing_is_staked_before_there_is_anything_to_learn_from() -> None:
     wager, coins = (
-        Wager((Point(1.0, 0.1),), ("score",)),
+        Wager((CurvePoint(1.0, 0.1),), ("score",)),
         np.ones((1, FIRST_GUESSES), dtype=np.bool_),
     )
     wager.stake({"score": np.zeros(coins.shape)}, coins)
@@ -109,7 +109,7 @@ def test_a_threshold_is_found_on_either_side(swapped: bool) -> None:
     draw = np.random.default_rng(3)
     coins = fair_coins(draw, 50, 40)
     scores = -8.0 * coins + draw.normal(size=coins.shape)
-    for point in (Point(1.0, 0.2), Point(3.0, 0.1, swapped)):
+    for point in (CurvePoint(1.0, 0.2), CurvePoint(3.0, 0.1, swapped)):
         guess = Guess(point)
         guess.learn(scores, coins)
         perfect = 1.0 if point.weight == 1 else 2 * (~coins if swapped else coins).mean()
@@ -117,7 +117,7 @@ def test_a_threshold_is_found_on_either_side(swapped: bool) -> None:
 
 
 def test_equal_scores_get_equal_guesses() -> None:
-    guess, coins = Guess(Point(1.0, 0.2)), fair_coins(np.random.default_rng(4), 10, 20)
+    guess, coins = Guess(CurvePoint(1.0, 0.2)), fair_coins(np.random.default_rng(4), 10, 20)
     guess.learn(np.zeros(coins.shape), coins)
     right = guess.figures(np.zeros(coins.shape), coins)
     assert np.allclose(np.abs(right), np.abs(2 * coins.mean(axis=1) - 1))

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from voile.attacks.claims import (
-    Point,
+    CurvePoint,
     curve_points,
     epsilon_at_variation,
     epsilon_of,
@@ -63,7 +63,7 @@ def test_a_bounded_range_moves_no_more_than_its_total_variation() -> None:
 def test_concentrated_noise_of_no_named_law_is_bounded() -> None:
     sigma = 2.0
     assert total_variation(Zcdp(1 / (2 * sigma**2))) >= total_variation(Gaussian(sigma))
-    assert curve_points(Zcdp(0.1)) == (Point(1.0, total_variation(Zcdp(0.1))),)
+    assert curve_points(Zcdp(0.1)) == (CurvePoint(1.0, total_variation(Zcdp(0.1))),)
 
 
 def test_the_worst_of_parallel_parts_counts() -> None:
