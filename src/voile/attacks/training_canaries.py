@@ -151,7 +151,12 @@ class TrainingCanaries:
     @cached_property
     def _network(self) -> Perceptron:
         """Where every run begins; public."""
-        return perceptron(self._inputs, self.hidden, 1, np.random.default_rng(0))
+        draw = np.random.default_rng(0)
+        network = perceptron(self._inputs, self.hidden, 1, draw)
+        if self.hidden:  # a last layer of zeros would let nothing through to those before it
+            last = network.layers[-1].weight
+            last[:] = draw.uniform(-1, 1, last.shape) / len(last.T)
+        return network
 
     @property
     def _inputs(self) -> int:

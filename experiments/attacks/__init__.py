@@ -1,0 +1,1 @@
+"""What an attacker gets, plain and protected side by side."""
