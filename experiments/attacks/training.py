@@ -154,8 +154,9 @@ def gradients(trained: Trained) -> list[AttackFinding]:
     width, outputs = columns.shape[1], len(trained.head.names)
     open_network = trained.fresh()
     open_network.layers[-1].weight[:] = draw.normal(size=open_network.layers[-1].weight.shape)
-    direction = draw.normal(size=width).astype(np.float32)
-    cuts = np.quantile(columns[500:] @ direction, np.linspace(0, 0.998, 512)).astype(np.float32)
+    direction = np.asarray(draw.normal(size=width), dtype=np.float32)
+    levels = np.linspace(0, 0.998, 512)
+    cuts = np.asarray(np.quantile(columns[500:] @ direction, levels), dtype=np.float32)
     sent = staggered(width, 512, outputs, cuts, direction)
 
     def single(flat: Any) -> Any:

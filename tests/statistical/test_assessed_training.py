@@ -20,7 +20,7 @@ from voile.pipelines.network_task import NetworkTask
 from voile.training.private import PrivateSteps, loop
 from voile.training.private.perceptrons import PerceptronSum
 
-PLAIN_NOISE = loop._Noise.add_to
+PLAIN_NOISE = loop.Noise.add_to
 
 
 def tried(task: NetworkTask) -> Any:
@@ -40,7 +40,7 @@ def scaled_noise(factor: float) -> Any:
 def test_too_little_noise_is_refuted(
     factor: float, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop._Noise, "add_to", scaled_noise(factor))
+    monkeypatch.setattr(loop.Noise, "add_to", scaled_noise(factor))
     assert runs_until_refuted(tried(stage(steps=4)), most) is not None
 
 
@@ -73,7 +73,7 @@ def test_the_same_noise_in_each_step_is_refuted(monkeypatch: pytest.MonkeyPatch)
             self.kept = self.draw.standard_normal(len(total)).astype(np.float32)
         total += deviation * self.kept
 
-    monkeypatch.setattr(loop._Noise, "add_to", once)
+    monkeypatch.setattr(loop.Noise, "add_to", once)
     assert runs_until_refuted(tried(stage()), 200) is not None
 
 
@@ -82,7 +82,7 @@ def test_silent_empty_steps_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None
         if total.any():
             PLAIN_NOISE(self, total, deviation)
 
-    monkeypatch.setattr(loop._Noise, "add_to", silent)
+    monkeypatch.setattr(loop.Noise, "add_to", silent)
     assert runs_until_refuted(tried(stage()), 200) is not None
 
 

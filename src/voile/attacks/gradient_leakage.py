@@ -32,7 +32,7 @@ def row_of_gradient(network: Perceptron, flat: Array) -> Array:
     layer = network.views(flat)[0]
     unit = int(np.abs(layer.bias).argmax())
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.nan_to_num(layer.weight[unit] / layer.bias[unit])
+        return np.asarray(np.nan_to_num(layer.weight[unit] / layer.bias[unit]), dtype=np.float32)
 
 
 def staggered(width: int, units: int, outputs: int, cuts: Array, direction: Array) -> Perceptron:

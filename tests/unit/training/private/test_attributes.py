@@ -237,7 +237,7 @@ REFUSED: dict[str, Callable[[], object]] = {
     ),
     "some public": lambda: PrivateColumns(np.ones(2, dtype=np.bool_), np.zeros(2, np.float32)),
     "truth value": lambda: PrivateColumns(
-        np.ones(2, dtype=np.int64),  # type: ignore[arg-type]
+        np.ones(2, dtype=np.int64),
         np.zeros(2, np.float32),
     ),
     "finite number": lambda: PrivateColumns(COLUMNS.private, np.zeros(2, np.float32)),

@@ -153,7 +153,7 @@ def run(*arguments: object) -> Any:
 def test_a_refuted_claim_has_an_exit_code_of_its_own(
     artefact: Artefact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop._Noise, "add_to", lambda *_: None)
+    monkeypatch.setattr(loop.Noise, "add_to", lambda *_: None)
     done = run(artefact.folder, "--minutes", 0.2, "--json")
     assert done.exit_code == 6
     told = json.loads(done.stdout)
