@@ -21,6 +21,7 @@ from voile.federation import (
     FedAvg,
     FedYogi,
     Krum,
+    LevelAvg,
     SumAggregator,
     TrimmedMean,
     Update,
@@ -33,6 +34,7 @@ from voile.federation.transport import NodeReply
 
 AGGREGATORS: dict[str, Aggregator] = {
     "average": FedAvg(),
+    "levels": LevelAvg(tuple((f"client {i}", 1.0 + i) for i in range(12))),
     "adam": FedAdam(),
     "yogi": FedYogi(),
     "median": CoordinateMedian(),
@@ -42,7 +44,9 @@ AGGREGATORS: dict[str, Aggregator] = {
 }
 MEANS = {n: found for n, found in AGGREGATORS.items() if n not in ("adam", "yogi", "centred")}
 """Their change is one of the updates, or a mean of them."""
-ROBUST = {n: found for n, found in AGGREGATORS.items() if n not in ("average", "adam", "yogi")}
+ROBUST = {
+    n: found for n, found in AGGREGATORS.items() if n not in ("average", "levels", "adam", "yogi")
+}
 
 
 def contributions(seed: int, count: int = 7, spread: float = 1.0) -> list[Contribution]:
@@ -125,9 +129,20 @@ def test_repetition_gives_the_same_bits(aggregator: Aggregator) -> None:
     assert same(combine(aggregator, contributions(8)), combine(aggregator, contributions(8)))
 
 
+def test_noise_of_their_own_weighs_updates_by_its_variance() -> None:
+    parts = [
+        Contribution("client 0", 10, {"x": np.array([4.0], dtype=np.float32)}),
+        Contribution("client 1", 40, {"x": np.array([-1.0], dtype=np.float32)}),
+    ]
+    found = combine(LevelAvg((("client 0", 0.5), ("client 1", 2.0))), parts)
+    np.testing.assert_allclose(found["x"], [(40 * 4 - 10) / 50])
+    with pytest.raises(InvalidInput, match="above 0"):
+        LevelAvg((("client 0", 0.0),))
+
+
 def test_what_each_has_to_see_is_its_type() -> None:
     sums = {name for name, found in AGGREGATORS.items() if isinstance(found, SumAggregator)}
-    assert sums == {"average", "adam", "yogi"}
+    assert sums == {"average", "levels", "adam", "yogi"}
     rest = [found for name, found in AGGREGATORS.items() if name not in sums]
     assert all(isinstance(found, UpdateAggregator) for found in rest)
     assert {found.fewest for found in AGGREGATORS.values()} == {1, 3, 5}
@@ -164,7 +179,7 @@ def test_the_average_is_weighted_by_declared_sizes() -> None:
 
 def test_the_average_follows_from_the_sum_alone() -> None:
     parts = contributions(11)
-    weights = [FedAvg().weight(part.size) for part in parts]
+    weights = [FedAvg().weight(part.client, part.size) for part in parts]
     total: Any = {
         name: sum(
             w * p.change[name].astype(np.float64) for w, p in zip(weights, parts, strict=True)

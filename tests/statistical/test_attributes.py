@@ -31,7 +31,7 @@ from voile.training.private import (
     sampling,
 )
 
-STEPS, RATE, NORM, EPSILON, PUBLIC = 16_000, 0.3, 0.5, 1.0, 1e4
+STEPS, RATE, NORM, EPSILON, PUBLIC = 40_000, 0.3, 0.5, 1.0, 1e4
 COLUMNS = PrivateColumns(np.array([False, True]), np.zeros(2, dtype=np.float32))
 Sample = NDArray[np.float64]
 
@@ -50,13 +50,13 @@ class Keeping:
         return move
 
 
-def privacy(relation: Relation, rate: float = RATE) -> AttributeSteps:
+def privacy(relation: Relation, rate: float = RATE, steps: int = STEPS) -> AttributeSteps:
     return AttributeSteps(
         difference=PrivateSteps(
             clipping_norm=NORM,
             noise_multiplier=1.0,
             sampling_rate=rate,
-            steps=STEPS,
+            steps=steps,
             rows=1,
             relation=relation,
         )
@@ -135,7 +135,7 @@ def test_one_draw_for_both_sums_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_replacing_needs_what_it_is_charged_with() -> None:
     """Opposite differences, 2C apart; what "blank one" is charged with would be refuted."""
-    promised = privacy(Relation.REPLACE_ONE, rate=0.9)
+    promised = privacy(Relation.REPLACE_ONE, rate=0.9, steps=8_000)
     found = refuted((released(1e3, 3, promised), released(-1e3, 4, promised)))
     assert found < claimed(promised)
     assert found > claimed(privacy(Relation.BLANK_ONE, rate=0.9))

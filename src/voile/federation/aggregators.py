@@ -8,6 +8,7 @@ in. Either may remember something from round to round, which is kept with the ar
 | aggregator | sees | remembers | withstands |
 | --- | --- | --- | --- |
 | `FedAvg` | the weighted sum | nothing | nothing: one client can move it anywhere |
+| `LevelAvg` | the weighted sum | nothing | nothing |
 | `FedAdam`, `FedYogi` | the weighted sum | two moments of the change | nothing |
 | `CoordinateMedian` | single updates | nothing | fewer than half of the clients, in each value |
 | `TrimmedMean` | single updates | nothing | the share that is cut at each end |
@@ -64,8 +65,8 @@ class _Aggregator:
 class SumAggregator(_Aggregator, ABC):
     """Never has to see a single update."""
 
-    def weight(self, size: int) -> float:
-        """The weight of a client, from its declared size."""
+    def weight(self, client: str, size: int) -> float:  # noqa: ARG002
+        """The weight of a client, from what it declares in public."""
         return float(size)
 
     @abstractmethod
@@ -91,6 +92,28 @@ class FedAvg(SumAggregator):
     def from_sum(self, total: Totals, weight: float, memory: Memory) -> Combined:
         mean = {name: (value / weight).astype(np.float32) for name, value in total.items()}
         return Combined(mean, memory)
+
+
+@dataclass(frozen=True)
+class LevelAvg(FedAvg):
+    """The mean of updates, weighted by declared sizes over the variance of a client's noise.
+
+    Where clients have noise of their own, z times the clipping norm, their updates are as uncertain
+    as z says: size/z² weighs them by what can be learned from them. All of it is public.
+
+    Args:
+        noise: z of each client by name.
+    """
+
+    noise: tuple[tuple[str, float], ...]
+
+    def __post_init__(self) -> None:
+        for client, multiplier in self.noise:
+            if not 0 < multiplier < math.inf:
+                raise InvalidInput(f"the noise of {client!r} must be above 0, found {multiplier}")
+
+    def weight(self, client: str, size: int) -> float:
+        return size / dict(self.noise)[client] ** 2
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ class _Summed:
 
     def __init__(self, aggregator: SumAggregator, call: RoundCall) -> None:
         self._aggregator = aggregator
-        self._weights = {n: aggregator.weight(c.size) for n, c in call.clients.items()}
+        self._weights = {n: aggregator.weight(n, c.size) for n, c in call.clients.items()}
         self._sum = OrderFreeSum(
             call.shapes,
             largest=call.largest_change,

@@ -218,7 +218,7 @@ class Rounds:
 
     def _agreed(self, stage: Stage, client: str) -> Agreed:
         size = self.sizes[client]
-        return Agreed(size, event_as_text(stage.task.cost(size)))
+        return Agreed(size, event_as_text(stage.task_of(client).cost(size)))
 
     def _rows(self, stage: Stage, number: int, result: RoundResult) -> list[HistoryRow]:
         return [

@@ -104,7 +104,7 @@ class SecureSum:
 
     def weight(self, name: str) -> float:
         """Of a party, from its declared size."""
-        return self.aggregator.weight(self.sizes[name])
+        return self.aggregator.weight(name, self.sizes[name])
 
     def quantisation(self, asked: Sequence[str], largest_change: float) -> Quantisation:
         """For those who are asked, in the width that as many of the heaviest need.

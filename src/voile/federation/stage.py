@@ -34,6 +34,7 @@ class Stage:
             own guard is what enforces it.
         protocol: how the messages of a round become a change of the arrays.
         largest_change: an update with a larger value, in size, is left out.
+        personal: what some clients do instead of `task`, by name: at another, declared cost.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Stage:
     participations: int
     protocol: RoundProtocol = field(default_factory=PlainRound)
     largest_change: float = 100.0
+    personal: Mapping[str, Task] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         check_name("a stage", self.name)
@@ -55,6 +57,9 @@ class Stage:
                 f"largest_change must lie above 0 and up to 1e30, found {self.largest_change}"
             )
         self.protocol.check(self.clients_per_round, self.largest_change)
+
+    def task_of(self, client: str) -> Task:
+        return self.personal.get(client, self.task)
 
     def agreement(
         self, sizes: Mapping[str, int], start: Arrays, given: Arrays, federation: str = ""
@@ -74,7 +79,9 @@ class Stage:
             "protocol": repr(self.protocol),
             "largest change": self.largest_change,
             "sizes": dict(sorted(sizes.items())),
-            "costs": [event_as_text(self.task.cost(size)) for _, size in sorted(sizes.items())],
+            "costs": [
+                event_as_text(self.task_of(n).cost(size)) for n, size in sorted(sizes.items())
+            ],
             "start": digest_of_arrays(start),
             "given": digest_of_arrays(given),
             "federation": federation,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import ClassVar, Final
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, Relation
@@ -44,11 +44,14 @@ class FederationFacts:
     participations: int | None = None
     protocol: RoundProtocol = field(default_factory=PlainRound)
 
+    clipped_unit: ClassVar = CLIPPED_UNIT
+    """What one clipped gradient belongs to; nothing can be promised about anything else."""
+
     def __post_init__(self) -> None:
-        if self.protected.unit is not CLIPPED_UNIT:
+        if self.protected.unit is not self.clipped_unit:
             raise Refused(
-                f"training clips what each {CLIPPED_UNIT!s} adds, so it can promise nothing about "
-                f"{self.protected}"
+                f"training clips what each {self.clipped_unit!s} adds, so it can promise nothing "
+                f"about {self.protected}"
             )
         if self.protected.relation is Relation.ADD_OR_REMOVE_ONE:
             raise Refused(

@@ -67,7 +67,7 @@ _FARTHEST: Final = 64.0
 class Total(SumAggregator):
     """The sum itself: clients have weighed what they send."""
 
-    def weight(self, size: int) -> float:  # noqa: ARG002
+    def weight(self, client: str, size: int) -> float:  # noqa: ARG002
         return 1.0
 
     def from_sum(self, total: Totals, weight: float, memory: Memory) -> Combined:  # noqa: ARG002

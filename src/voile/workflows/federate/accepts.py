@@ -29,10 +29,11 @@ class Accepts:
                 f"{name!r} has accepted the agreement {self.agreement}, and this one is "
                 f"{agreement.digest}; nothing was trained or charged"
             )
-        if agreement.epsilon > self.epsilon or agreement.delta > self.delta:
+        epsilon = agreement.epsilon_of(name)
+        if epsilon > self.epsilon or agreement.delta > self.delta:
             raise Refused(
                 f"{name!r} accepts at most (ε = {self.epsilon:g}, δ = {self.delta:g}), and "
-                f"(ε = {agreement.epsilon:g}, δ = {agreement.delta:g}) was agreed on; nothing was "
+                f"(ε = {epsilon:g}, δ = {agreement.delta:g}) was agreed on; nothing was "
                 "trained or charged"
             )
 

@@ -13,9 +13,11 @@ from voile.audit_log.notes import VerifierKey
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected
 from voile.core.schema import Schema
-from voile.federation import Pipeline, PlainRound, RoundProtocol, SecureSum
+from voile.federation import Pipeline, PlainRound, RoundProtocol, SecureSum, Task
 from voile.federation.files import file_stem
-from voile.pipelines.facts import FederationFacts
+from voile.federation.task import FollowUp
+from voile.pipelines.shapley_guided_noise import GuidedPlan
+from voile.privacy.events import PrivacyEvent
 from voile.secure_aggregation import ThreatModel
 from voile.workflows.federate.kinds import DEFAULT, KINDS
 
@@ -38,6 +40,7 @@ class FederationAgreement:
         pipeline: what is trained, one of `voile.workflows.federate.kinds.KINDS`.
         rounds, participations: see `FederationFacts`.
         hidden: widths of hidden layers; the default of each stage if None.
+        levels: epsilon of parties that have declared one of their own, by name.
         secure: against whom single updates are hidden by a secure sum; None: the server sees them.
         server_key: that the server signs its log with, and its messages of a secure sum.
     """
@@ -52,6 +55,7 @@ class FederationAgreement:
     rounds: int = 10
     participations: int | None = None
     hidden: tuple[int, ...] | None = None
+    levels: Mapping[str, float] = field(default_factory=dict)
     secure: ThreatModel | None = None
     server_key: VerifierKey | None = field(default=None, repr=False)
 
@@ -72,7 +76,8 @@ class FederationAgreement:
     @cached_property
     def plan(self) -> Pipeline:
         """Stages and noise, from these facts alone."""
-        facts = FederationFacts(
+        facts = KINDS[self.pipeline].facts(
+            self.levels,
             schema=self.schema,
             sizes=self.sizes,
             protected=self.protected,
@@ -84,6 +89,25 @@ class FederationAgreement:
         return KINDS[self.pipeline].plan(
             facts, epsilon=self.epsilon, delta=self.delta, hidden=self.hidden
         )
+
+    def epsilon_of(self, party: str) -> float:
+        """What is promised to the rows of one party."""
+        return self.levels.get(party, self.epsilon)
+
+    @property
+    def weakest_epsilon(self) -> float:
+        """What is promised to every row, whoever has it."""
+        return max(map(self.epsilon_of, self.sizes))
+
+    def tasks_of(self, party: str) -> Mapping[str, Task | FollowUp]:
+        """What one party runs, by stage."""
+        plan = self.plan
+        return plan.tasks_of(party) if isinstance(plan, GuidedPlan) else plan.tasks
+
+    def events_of(self, party: str) -> tuple[PrivacyEvent, ...]:
+        """The parts of one party's account."""
+        plan = self.plan
+        return plan.events_of(party) if isinstance(plan, GuidedPlan) else plan.participation_events
 
     @property
     def secrecy(self) -> tuple[str, ...]:
@@ -101,6 +125,10 @@ class FederationAgreement:
         keys = {name: key.public for name, key in self.keys.items()}
         return SecureSum(self.secure, {**keys, SERVER: self.server_key.public}, self.sizes)
 
+    def _level(self, party: str) -> dict[str, float]:
+        """Nothing where none was declared: the form of older agreements never changes."""
+        return {"epsilon": self.levels[party]} if party in self.levels else {}
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) of all of it. The form never changes: it stands in logs."""
@@ -110,7 +138,7 @@ class FederationAgreement:
             "protected": self.protected.texts,
             "schema": self.schema.digest,
             "parties": {
-                name: {"rows": size, "key": str(self.keys[name])}
+                name: {"rows": size, "key": str(self.keys[name]), **self._level(name)}
                 for name, size in sorted(self.sizes.items())
             },
             "epsilon": self.epsilon,

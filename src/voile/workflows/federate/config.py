@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from voile.core.guarantee import Relation
 from voile.secure_aggregation import ActiveServer, HonestButCurious, ThreatModel, sparse_for
-from voile.workflows.federate.kinds import DEFAULT, KINDS
+from voile.workflows.federate.kinds import DEFAULT, GUIDED, KINDS
 
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^/\\\x00-\x1f]+$")]
@@ -32,11 +32,13 @@ class PartySection(_ConfigSection):
     Args:
         rows: how many it has; public, and checked by the party itself.
         key: what it signs its log with; its name is the origin of that log.
+        epsilon: that it has declared for its own rows; that of `[privacy]` if left out.
     """
 
     name: Name
     rows: Count
     key: str
+    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
 class HeldOut(_ConfigSection):
@@ -58,11 +60,16 @@ class Privacy(_ConfigSection):
     """The total that is promised for each row of each client, black box and surrogate together.
 
     Sizes are public under both relations that can be chosen here.
+
+    Args:
+        columns: private ones, where all others are public: then these columns of a row are
+            protected, and not the row.
     """
 
     epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     delta: Annotated[float, Field(gt=0, lt=1)]
     relation: Relation = Relation.BLANK_ONE
+    columns: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
     def _sizes_are_public(self) -> Self:
@@ -168,6 +175,19 @@ class FederationFile(_ConfigSection):
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
         _check_names([party.name for party in self.parties])
+        return self
+
+    @model_validator(mode="after")
+    def _columns_or_rows(self) -> Self:
+        guided = self.pipeline == GUIDED
+        if guided and self.privacy.columns is None:
+            raise ValueError(
+                f"{GUIDED!r} protects columns: name them in [privacy], columns = [...]"
+            )
+        if not guided and self.privacy.columns is not None:
+            raise ValueError(f"columns are protected by the pipeline {GUIDED!r} only")
+        if not guided and any(party.epsilon is not None for party in self.parties):
+            raise ValueError(f"parties have an epsilon of their own with {GUIDED!r} only")
         return self
 
     @model_validator(mode="after")

@@ -21,7 +21,7 @@ from voile.attribution.fastshap.draws import draw_rows
 from voile.audit_log.canonical import Malformed
 from voile.audit_log.notes import KeyKind, VerifierKey
 from voile.core.errors import InvalidInput, Refused, VoileError
-from voile.core.guarantee import Protected
+from voile.core.guarantee import Protected, ProtectedUnit
 from voile.core.randomness import StreamCipher
 from voile.core.schema import RawColumn, Rows, Schema
 from voile.datasets.tables import read_protected_table, read_table
@@ -106,7 +106,7 @@ def read_agreement(path: Path) -> FederationAgreement:
     if schema.label is None:
         raise InvalidInput(f"{agreed.schema_file}: a federation learns a label; declare one")
     return FederationAgreement(
-        protected=Protected(CLIPPED_UNIT, agreed.privacy.relation, agreed.name),
+        protected=_protected(agreed),
         schema=schema,
         sizes={party.name: party.rows for party in agreed.parties},
         epsilon=agreed.privacy.epsilon,
@@ -119,11 +119,19 @@ def read_agreement(path: Path) -> FederationAgreement:
         rounds=agreed.training.rounds,
         participations=agreed.training.participations,
         hidden=agreed.training.hidden,
+        levels={p.name: p.epsilon for p in agreed.parties if p.epsilon is not None},
         secure=_threat_model(file, agreed),
         server_key=None
         if agreed.server_key is None
         else _key(file, agreed.server_key, "server_key"),
     )
+
+
+def _protected(agreed: FederationFile) -> Protected:
+    relation, columns = agreed.privacy.relation, agreed.privacy.columns
+    if columns is None:
+        return Protected(CLIPPED_UNIT, relation, agreed.name)
+    return Protected(ProtectedUnit.COLUMNS, relation, agreed.name, columns)
 
 
 def _threat_model(file: TomlFile, agreed: FederationFile) -> ThreatModel | None:

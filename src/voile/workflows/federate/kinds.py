@@ -35,6 +35,13 @@ from voile.pipelines.private_explainer.plan import (
     split_total,
 )
 from voile.pipelines.promises import Promised
+from voile.pipelines.shapley_guided_noise import STAGE as GUIDED_STAGE
+from voile.pipelines.shapley_guided_noise import (
+    GuidedFacts,
+    GuidedModel,
+    GuidedPlan,
+    plan_guided_noise,
+)
 from voile.pipelines.tables import NetworkModel, TableRecords
 from voile.pipelines.trusted_averaging import (
     REPORTED,
@@ -92,6 +99,14 @@ class Made:
 class PipelineKind(Protocol):
     """One kind of pipeline."""
 
+    def facts(self, levels: Mapping[str, float], **common: Any) -> FederationFacts:
+        """What is public.
+
+        Args:
+            levels: epsilon of parties that have declared one of their own.
+            common: fields of `FederationFacts`.
+        """
+
     def plan(
         self,
         facts: FederationFacts,
@@ -126,7 +141,18 @@ class SummedStages(NamedTuple):
     in_clear: frozenset[str] = frozenset()
 
 
-class _Averaged:
+class _OneLevel:
+    """A kind that protects rows, and those of all parties alike."""
+
+    def facts(self, levels: Mapping[str, float], **common: Any) -> FederationFacts:
+        if levels:
+            raise InvalidInput(
+                f"parties have levels of their own with {GUIDED!r} only; found {sorted(levels)}"
+            )
+        return FederationFacts(**common)
+
+
+class _Averaged(_OneLevel):
     """A kind whose rounds need no unprotected rows, make one sum each, and weigh by sizes."""
 
     def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, TableRecords]:
@@ -209,7 +235,7 @@ class LogisticRegressionKind(_Averaged):
         return Made(trained.model, trained.promise(), readings)
 
 
-class TrustedKind:
+class TrustedKind(_OneLevel):
     """FedXChain: averaging weighted by trust; a logistic regression, or a perceptron.
 
     In a secure sum parties report accuracy and divergence; where the server sees updates, it
@@ -264,9 +290,39 @@ class TrustedKind:
         return Made(trained.model, trained.promise(), readings, figures=figures)
 
 
+class GuidedKind(_Averaged):
+    """FedSVA: noise where private columns contribute, at a level that each party declares."""
+
+    def facts(self, levels: Mapping[str, float], **common: Any) -> GuidedFacts:
+        return GuidedFacts(levels=levels, **common)
+
+    def plan(
+        self,
+        facts: FederationFacts,
+        *,
+        epsilon: float,
+        delta: float,
+        hidden: tuple[int, ...] | None,
+    ) -> GuidedPlan:
+        assert isinstance(facts, GuidedFacts)
+        return plan_guided_noise(facts, epsilon=epsilon, delta=delta, hidden=hidden or ())
+
+    def made(self, plan: GuidedPlan, results: Mapping[str, StageResult], aside: Aside) -> Made:
+        trained = GuidedModel(plan, results)
+        spent = Spent(plan.epsilon(plan.delta), plan.delta)
+        readings = BudgetReadings({GUIDED_STAGE: spent}, spent, spent)
+        figures = {
+            "rate": trained.contribution_rate(aside.held_out),
+            "columns": list(plan.protected.columns),
+        }
+        return Made(trained.model, trained.promise(), readings, figures={"contribution": figures})
+
+
+GUIDED: Final = "shapley-guided noise"
 KINDS: Final[Mapping[str, PipelineKind]] = {
     "private explainer": PrivateExplainerKind(),
     "logistic regression": LogisticRegressionKind(),
     "trusted": TrustedKind(),
+    GUIDED: GuidedKind(),
 }
 DEFAULT: Final = "private explainer"

@@ -64,7 +64,7 @@ def open_node(
     if party.accepts is not None:
         party.accepts.check(party.name, agreement)
     key = agreement.keys[party.name]
-    promise = Promise(agreement.protected, agreement.epsilon, agreement.delta)
+    promise = Promise(agreement.protected, agreement.epsilon_of(party.name), agreement.delta)
     opened = open_custody(party.folder, key.name, signing=None, extra_parts=_parts(agreement))
     with held(party.folder), opened as custody:
         if custody.policy.log_keys != (key,):
@@ -72,13 +72,13 @@ def open_node(
                 f"{party.folder}: {party.name!r} signs with other keys than the agreement says: "
                 "put its one key there before the first round, and rotate after the last"
             )
-        planned = tuple(agreement.plan.participation_events)
+        planned = agreement.events_of(party.name)
         books = ClientBooks(custody, party.name, promise, planned, agreement.digest, party.accepts)
         client = Client(
             name=party.name,
             size=agreement.sizes[party.name],
             records=party.records,
-            tasks=agreement.plan.tasks,
+            tasks=agreement.tasks_of(party.name),
             guard=books,
             folder=party.folder / UPDATES,
             agreement=agreement.digest,

@@ -14,6 +14,7 @@ from voile.federation import (
     digest_of_arrays,
 )
 from voile.pipelines.network_task import NetworkTask
+from voile.pipelines.shapley_guided_noise import GuidedTask
 from voile.pipelines.trusted_averaging.tasks import GlobalModel
 from voile.privacy.accounting import PrivacyLoss
 from voile.workflows.artefact import Contents
@@ -65,7 +66,8 @@ def _settings(agreement: FederationAgreement, results: Mapping[str, StageResult]
         "pipeline": agreement.pipeline,
         "agreement": agreement.digest,
         "clients": dict(agreement.sizes),
-        "promised": {"epsilon": agreement.epsilon, "delta": agreement.delta},
+        "promised": {"epsilon": agreement.weakest_epsilon, "delta": agreement.delta},
+        **({"levels": dict(agreement.levels)} if agreement.levels else {}),
         "relation": agreement.protected.relation.value,
         "rounds": agreement.rounds,
         "participations": stages[0].participations,
@@ -96,7 +98,7 @@ def _training(task: Task) -> dict[str, Any]:
     """Public settings of a stage, as far as it is a network that is trained."""
     if isinstance(task, GlobalModel):
         task = task.local.network
-    if not isinstance(task, NetworkTask):
+    if not isinstance(task, NetworkTask | GuidedTask):
         return {}
     return {
         "hidden": list(task.training.hidden),

@@ -169,7 +169,7 @@ def run_server(
 
 
 def _promise(agreement: FederationAgreement) -> Promise:
-    return Promise(agreement.protected, agreement.epsilon, agreement.delta)
+    return Promise(agreement.protected, agreement.weakest_epsilon, agreement.delta)
 
 
 def _custody(agreement: FederationAgreement, server: ServerSide) -> AbstractContextManager[Custody]:
@@ -187,7 +187,11 @@ def _check_run(
 ) -> None:
     """A federation in which nobody could take part has nothing to show, nor has one whose rounds
     were charged under another plan than the one that would be promised, or to other accounts."""
-    planned = {event_as_text(event) for event in agreement.plan.participation_events}
+    planned = {
+        (party, event_as_text(event))
+        for party in agreement.sizes
+        for event in agreement.events_of(party)
+    }
     for stage, result in results.items():
         if not any(row.outcome.counts for row in result.rows):
             # Only refusals are told in words: any other message may quote a protected row.
@@ -199,7 +203,7 @@ def _check_run(
                 f"no client contributed to the stage {stage!r}; nothing was written. "
                 + "; ".join(reasons[:3])
             )
-        if not {row.event for row in result.rows} <= planned:
+        if not {(row.client, row.event) for row in result.rows} <= planned:
             raise Refused(f"rounds of {stage!r} were charged under another plan than this one")
         for row in result.rows:
             if row.outcome.counts and row.account != account_name(row.client, promise):

@@ -30,7 +30,7 @@ _FEDERATION: Final = """\
 # This file is public, and the same for everybody: it is what all parties agree on. Change it, and
 # it is another agreement. Run it with: voile federate {file}
 name = {name}  # label of the federation and of the version of its data
-pipeline = "private explainer"  # or "logistic regression": one linear model; or "trusted"
+pipeline = "private explainer"  # or "logistic regression", "trusted", "shapley-guided noise"
 schema = {schema}
 # secure = true  # the server learns sums of updates only, no single one; noise stays as it is
 server_key = {server_key}  # that the server signs its log with, and its messages of a secure sum

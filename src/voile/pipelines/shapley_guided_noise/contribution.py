@@ -1,0 +1,254 @@
+"""The contribution rate of private attributes (FedSVA): what share of a model's use rests on them.
+
+Players are groups of features, the worth of a coalition is how well a model does that sees these
+groups alone, and the worth of nothing is 0. R = ψ(private) / Σ ψ with Shapley values ψ, clipped to
+[0, 1]; where the sum is not above 0, R says nothing and counts as ½.
+
+Three ways to know it:
+
+- `free_rate`: of a model that is private already, on reference rows. Costs nothing.
+- `ChargedRate`: of a client's own rows before anything is trained, charged once. Rows lie in
+  disjoint blocks, each block has a rate of its own, and their mean moves by 1/blocks at most.
+- never of a client's rows without a charge: R is a statistic of protected rows like any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Protected, Relation
+from voile.core.schema import Schema
+from voile.models import Model
+from voile.pipelines.tables import TableRecords
+from voile.privacy.events import Gaussian, PrivacyEvent
+from voile.privacy.mechanisms import GaussianMechanism
+from voile.privacy.sensitivity import Norm, Sensitivity
+from voile.training import Array
+from voile.training.private import blank_records
+
+Worth: TypeAlias = Callable[[frozenset[int]], float]
+"""How well a model does that sees these players alone; it is asked about each coalition once."""
+
+MOST_EXACT: Final = 5
+"""Up to so many groups all coalitions are asked about; above, those along drawn permutations."""
+PERMUTATIONS: Final = 32
+UNDEFINED: Final = 0.5
+RIDGE: Final = 1.0
+
+
+def contribution_rate(
+    worth: Worth, players: int, private: int, draw: np.random.Generator | None = None
+) -> float:
+    """R of one player among several.
+
+    Args:
+        worth: of non-empty coalitions; that of nothing is 0.
+        players: how many there are.
+        private: which of them is the private one.
+        draw: for permutations, where there are more than `MOST_EXACT` players.
+    """
+    if not 0 <= private < players or players < 2:
+        raise InvalidInput(f"expected one of at least two players, found {private} of {players}")
+
+    @cache
+    def known(coalition: frozenset[int]) -> float:
+        return worth(coalition) if coalition else 0.0
+
+    if players <= MOST_EXACT:
+        values = [_exact(known, players, player) for player in range(players)]
+    elif draw is None:
+        raise InvalidInput(f"{players} groups need a generator to draw permutations from")
+    else:
+        values = _sampled(known, players, draw)
+    whole = known(frozenset(range(players)))  # the sum of all values, by permutations as well
+    rate = values[private] / whole if whole > 0 else UNDEFINED
+    return min(max(rate, 0.0), 1.0) if math.isfinite(rate) else UNDEFINED
+
+
+def _exact(worth: Worth, players: int, player: int) -> float:
+    others = [each for each in range(players) if each != player]
+    total = 0.0
+    for size in range(players):
+        share = 1 / (players * math.comb(players - 1, size))
+        for chosen in combinations(others, size):
+            inside = frozenset(chosen)
+            total += share * (worth(inside | {player}) - worth(inside))
+    return total
+
+
+def _sampled(worth: Worth, players: int, draw: np.random.Generator) -> list[float]:
+    totals = [0.0] * players
+    for _ in range(PERMUTATIONS):
+        inside: frozenset[int] = frozenset()
+        for player in draw.permutation(players).tolist():
+            totals[player] += (worth(inside | {player}) - worth(inside)) / PERMUTATIONS
+            inside |= {player}
+    return totals
+
+
+@dataclass(frozen=True)
+class AttributeGroups:
+    """Features in disjoint groups, one of which is private.
+
+    Args:
+        groups: names of features by name of the group; together they are all features.
+        private: the name of the private group.
+    """
+
+    groups: Mapping[str, tuple[str, ...]]
+    private: str
+
+    @classmethod
+    def two(cls, schema: Schema, private: Sequence[str]) -> AttributeGroups:
+        """Private features, and all others (N = 2, which FedSVA recommends)."""
+        others = tuple(name for name in schema.feature_names if name not in private)
+        return cls({"private": tuple(private), "public": others}, "private")
+
+    def check(self, schema: Schema) -> None:
+        listed = sorted(name for group in self.groups.values() for name in group)
+        if listed != sorted(schema.feature_names) or self.private not in self.groups:
+            raise InvalidInput(
+                f"groups must hold every feature of {schema.name!r} once and name the private "
+                f"group; found {listed} and {self.private!r}"
+            )
+
+    @property
+    def place(self) -> int:
+        return list(self.groups).index(self.private)
+
+    def features(self, coalition: frozenset[int]) -> set[str]:
+        groups = list(self.groups.values())
+        return {name for player in coalition for name in groups[player]}
+
+
+def free_rate(
+    model: Model,
+    reference: TableRecords,
+    groups: AttributeGroups,
+    draw: np.random.Generator | None = None,
+) -> float:
+    """R of a trained model: its accuracy on reference rows of which it sees some groups alone.
+
+    Post-processing of the model and of the rows: if the model is private and the rows are public,
+    it costs nothing. Absent features have their defaults.
+    """
+    groups.check(reference.schema)
+    rows, wanted = reference.rows, reference.labels
+    blank, names = reference.schema.null_row, reference.schema.feature_names
+
+    def accuracy(coalition: frozenset[int]) -> float:
+        seen = np.isin(names, list(groups.features(coalition)))
+        found = model.predict(np.where(seen, rows, blank)).argmax(axis=1)
+        return float((found == wanted).mean())
+
+    return contribution_rate(accuracy, len(groups.groups), groups.place, draw)
+
+
+@dataclass(frozen=True)
+class ChargedRate:
+    """R of a client's own rows, charged once, before anything is trained.
+
+    Rows are dealt into blocks by their place, which is public. Each block has a rate in [0, 1] that
+    depends on its own rows alone; the mean of all rates has noise. One row, or the declared columns
+    of one, blanked or replaced, changes the rate of one block by 1 at most: sensitivity 1/blocks.
+
+    Args:
+        blocks: how many.
+        noise_multiplier: of the noise, over 1/blocks.
+    """
+
+    blocks: int
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        if isinstance(self.blocks, bool) or self.blocks < 2:
+            raise InvalidInput(f"at least two blocks are needed, found {self.blocks!r}")
+        self.event()
+
+    def event(self) -> PrivacyEvent:
+        return Gaussian(self.noise_multiplier)
+
+    def sensitivity(self, protected: Protected) -> Sensitivity:
+        """Of the mean; the same for a row and for declared columns of one, blanked or replaced."""
+        if protected.relation is Relation.ADD_OR_REMOVE_ONE:
+            raise Refused("a row that is added shifts all others to other blocks")
+        return Sensitivity(
+            value=1 / self.blocks,
+            norm=Norm.L2,
+            unit=protected.unit,
+            relation=protected.relation,
+            conditions=("rows are dealt into blocks by their place",),
+        )
+
+    def rates(
+        self, records: TableRecords, groups: AttributeGroups, draw: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """The rate of each block, shape (blocks,): exact, and not for release."""
+        groups.check(records.schema)
+        places = records.schema.column_features
+        names = np.array(records.schema.feature_names)[list(places)]
+        # Permutations are drawn once, from nothing that depends on rows.
+        seed = int(draw.integers(2**63))
+        blank = blank_records((records.columns, records.targets))
+        found = []
+        for block in range(self.blocks):
+            rows = np.arange(block, len(records), self.blocks)
+            rows = rows[~blank[rows]]
+            worth = _Fitted(records.columns[rows], records.targets[rows], names, groups)
+            order = np.random.default_rng(seed)
+            found.append(contribution_rate(worth, len(groups.groups), groups.place, order))
+        return np.array(found)
+
+    def release(
+        self,
+        records: TableRecords,
+        groups: AttributeGroups,
+        protected: Protected,
+        draw: np.random.Generator,
+    ) -> float:
+        """A noisy R, clipped to [0, 1]: costs `event()`, and whoever calls this charges it first.
+
+        Args:
+            draw: for permutations of many groups; the noise is an exact sampler's.
+        """
+        sensitivity = self.sensitivity(protected)
+        with np.errstate(all="ignore"):
+            mean = float(self.rates(records, groups, draw).mean())
+        # A little more noise than is charged: what rounding to the sampler's grid costs.
+        sigma = self.noise_multiplier * sensitivity.value * (1 + 1e-9)
+        mechanism = GaussianMechanism(sigma=sigma, sensitivity=sensitivity, shape=(1,))
+        return float(np.clip(mechanism.randomise([mean])[0], 0.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """The accuracy of least squares on half of a block, fitted on the other half.
+
+    Closed form, so that a rate takes milliseconds. A block that is too small is worth nothing.
+    """
+
+    columns: Array
+    targets: Array
+    names: NDArray[Any]
+    groups: AttributeGroups
+
+    def __call__(self, coalition: frozenset[int]) -> float:
+        if len(self.columns) < 2:
+            return 0.0
+        seen = np.isin(self.names, list(self.groups.features(coalition)))
+        ones = np.ones((len(self.columns), 1))
+        inputs = np.hstack([self.columns[:, seen].astype(np.float64), ones])
+        learn, test = slice(0, None, 2), slice(1, None, 2)
+        gram = inputs[learn].T @ inputs[learn] + RIDGE * np.eye(inputs.shape[1])
+        weights = np.linalg.solve(gram, inputs[learn].T @ self.targets[learn])
+        found = (inputs[test] @ weights).argmax(axis=1)
+        return float((found == self.targets[test].argmax(axis=1)).mean())

@@ -1,0 +1,211 @@
+"""The contribution rate: exact, sampled, free, charged; and what a choice by it promises."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.core.schema import Categories, Feature, Label, Numbers, Schema
+from voile.models import Simplex, wrap
+from voile.pipelines.shapley_guided_noise import (
+    AttributeGroups,
+    ChargedRate,
+    DeclaredLevels,
+    contribution_rate,
+    free_rate,
+)
+from voile.pipelines.tables import TableRecords
+from voile.privacy.accounting import PrivacyLoss
+from voile.privacy.calibration import NoisyStage, dp_sgd_noise
+from voile.privacy.events import Composed, Gaussian, PrivacyEvent
+
+SCHEMA = Schema(
+    "people",
+    tuple(Feature(name, Numbers(-3, 3), 0) for name in ("a", "b", "c")),
+    Label("ill", Categories(("no", "yes"))),
+)
+PROTECTED = Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "people v1")
+GROUPS = AttributeGroups.two(SCHEMA, ("c",))
+
+
+def records(rows: int = 400, seed: int = 0) -> TableRecords:
+    draw = np.random.default_rng(seed)
+    found = draw.normal(size=(rows, 3)).clip(-3, 3)
+    labels = (found[:, 0] + found[:, 2] > 0).astype(float)
+    return TableRecords(SCHEMA, found, labels, np.zeros(rows, dtype=np.bool_))
+
+
+def test_a_rate_is_the_share_of_a_shapley_value() -> None:
+    worth = {(0,): 0.6, (1,): 0.2, (0, 1): 0.8}
+    found = contribution_rate(lambda s: worth[tuple(sorted(s))], 2, 1)
+    assert found == pytest.approx(((0.2 - 0) + (0.8 - 0.6)) / 2 / 0.8)
+
+
+@given(st.lists(st.floats(-2, 2), min_size=31, max_size=31), st.integers(2, 5))
+@settings(max_examples=60, deadline=None)
+def test_a_rate_lies_between_0_and_1_and_all_of_them_are_one(
+    worths: list[float], players: int
+) -> None:
+    def worth(coalition: frozenset[int]) -> float:
+        return worths[int(sum(2**p for p in coalition)) - 1]
+
+    rates = [contribution_rate(worth, players, p) for p in range(players)]
+    assert all(0 <= rate <= 1 for rate in rates)
+    everybody = worth(frozenset(range(players)))
+    if everybody <= 0:
+        assert rates == [0.5] * players
+
+
+def test_where_it_is_undefined_it_is_one_half() -> None:
+    assert contribution_rate(lambda _: 0.0, 3, 0) == 0.5
+    assert contribution_rate(lambda _: math.nan, 3, 0) == 0.5
+    assert contribution_rate(lambda _: -1.0, 2, 0) == 0.5
+
+
+def test_permutations_come_near_what_is_exact() -> None:
+    """Additive worths are met exactly; each coalition is asked about once."""
+    asked = []
+
+    def worth(coalition: frozenset[int]) -> float:
+        asked.append(coalition)
+        return float(sum(coalition))
+
+    found = contribution_rate(worth, 8, 7, np.random.default_rng(0))
+    assert found == pytest.approx(7 / 28)
+    assert len(set(asked)) == len(asked)
+    with pytest.raises(InvalidInput, match="generator"):
+        contribution_rate(worth, 8, 7)
+    with pytest.raises(InvalidInput, match="two players"):
+        contribution_rate(worth, 1, 0)
+
+
+def test_a_free_rate_is_that_of_a_model_on_reference_rows() -> None:
+    def model(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        yes = 1 / (1 + np.exp(-(rows[:, 0] + 3 * rows[:, 2])))
+        return np.stack([1 - yes, yes], axis=1)
+
+    wrapped = wrap(model, outputs=Simplex())
+    other = AttributeGroups.two(SCHEMA, ("b",))
+    assert free_rate(wrapped, records(), other) < free_rate(wrapped, records(), GROUPS)
+    with pytest.raises(InvalidInput, match="every feature"):
+        free_rate(wrapped, records(), AttributeGroups({"private": ("c",), "rest": ("a",)}, "c"))
+
+
+# --- charged ------------------------------------------------------------------------------------
+
+
+@given(
+    st.integers(0, 99), st.sampled_from(["blank", "null", "label", "extreme"]), st.integers(0, 9)
+)
+@settings(max_examples=60, deadline=None)
+def test_one_row_moves_the_mean_of_blocks_by_one_share_at_most(
+    place: int, how: str, seed: int
+) -> None:
+    blocks, data = 10, records(100, seed)
+    rows, labels, null = data.rows.copy(), data.labels.copy(), data.null.copy()
+    match how:
+        case "blank":
+            rows[place] = 0
+        case "null":
+            null[place] = True
+        case "label":
+            labels[place] = np.nan
+        case _:
+            rows[place], labels[place] = 3, 1 - labels[place]
+    charged, draw = ChargedRate(blocks, 1.0), np.random.default_rng
+    first = charged.rates(data, GROUPS, draw(0))
+    second = charged.rates(TableRecords(SCHEMA, rows, labels, null), GROUPS, draw(0))
+    assert ((first >= 0) & (first <= 1)).all()
+    assert (first != second).sum() <= 1
+    moved = abs(first.mean() - second.mean())
+    assert moved <= charged.sensitivity(PROTECTED).value + 1e-12
+
+
+def test_the_bound_is_attained() -> None:
+    """A block of two rows says anything: 1/blocks, blanked or replaced."""
+    blocks = 2
+    rows = np.array([[0, 0, 3], [0, 0, 0], [0, 0, 3], [0, 0, 0]], dtype=np.float64)
+    null = np.zeros(4, dtype=np.bool_)
+    charged, draw = ChargedRate(blocks, 1.0), np.random.default_rng
+    found = set()
+    for value in (-3.0, 3.0):
+        for label in (0.0, 1.0):
+            changed, labels = rows.copy(), np.array([1.0, 0.0, label, 0.0])
+            changed[2, 2] = value
+            data = TableRecords(SCHEMA, changed, labels, null)
+            found.add(round(float(charged.rates(data, GROUPS, draw(0)).mean()), 6))
+    assert max(found) - min(found) <= 0.5
+    assert max(found) > min(found)
+
+
+def test_a_release_has_noise_and_says_what_it_costs() -> None:
+    charged = ChargedRate(10, 2.0)
+    assert charged.event() == Gaussian(2.0)
+    found = [charged.release(records(), GROUPS, PROTECTED, np.random.default_rng(0))
+             for _ in range(40)]  # fmt: skip
+    exact = charged.rates(records(), GROUPS, np.random.default_rng(0)).mean()
+    assert len(set(found)) > 30
+    assert abs(np.mean(found) - exact) < 0.2  # 0.2/√40 · 6.3
+    for unit in (ProtectedUnit.ROW, ProtectedUnit.COLUMNS):
+        columns = ("c",) if unit is ProtectedUnit.COLUMNS else ()
+        for relation in (Relation.BLANK_ONE, Relation.REPLACE_ONE):
+            protected = Protected(unit, relation, "v1", columns)
+            assert charged.sensitivity(protected).value == 0.1
+    with pytest.raises(Refused, match="shifts"):
+        charged.sensitivity(Protected(ProtectedUnit.ROW, Relation.ADD_OR_REMOVE_ONE, "v1"))
+    with pytest.raises(InvalidInput, match="two blocks"):
+        ChargedRate(1, 1.0)
+
+
+def test_small_or_empty_blocks_never_raise() -> None:
+    charged = ChargedRate(50, 1.0)
+    assert charged.rates(records(20), GROUPS, np.random.default_rng(0)).shape == (50,)
+    nobody = records(60)
+    nobody = TableRecords(SCHEMA, nobody.rows, nobody.labels, np.ones(60, dtype=np.bool_))
+    assert (charged.rates(nobody, GROUPS, np.random.default_rng(0)) == 0.5).all()
+
+
+# --- levels -------------------------------------------------------------------------------------
+
+LEVELS = DeclaredLevels({0.0: 2.0, 0.3: 1.0, 0.6: 0.2}, leave_out_below=0.05)
+
+
+def training(epsilon: float) -> PrivacyEvent:
+    stage = NoisyStage(0.1, 20)
+    noise = dp_sgd_noise([stage], epsilon=epsilon, delta=1e-5, relation=Relation.BLANK_ONE)
+    return stage.event(noise, Relation.BLANK_ONE)
+
+
+@pytest.mark.parametrize(
+    ("rate", "level"), [(0.0, None), (0.04, None), (0.05, 2.0), (0.3, 1.0), (0.59, 1.0), (1.0, 0.2)]
+)
+def test_a_level_chosen_by_a_charged_rate_carries_the_weakest_with_the_rate(
+    rate: float, level: float | None
+) -> None:
+    charged = ChargedRate(20, 5.0)
+    chosen = LEVELS.by_charged_rate(rate, charged, training)
+    assert chosen.epsilon == level
+    assert chosen.event == Composed((Gaussian(5.0), training(2.0)))
+    weakest = PrivacyLoss().compose(training(2.0)).epsilon(1e-5)
+    assert chosen.promised(1e-5) > weakest > 1.99  # never a level's own, and never without the rate
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "message"),
+    [
+        ({}, "begin at the rate 0"),
+        ({0.1: 1.0}, "begin at the rate 0"),
+        ({0.0: 1.0, 0.5: 2.0}, "weaker level"),
+        ({0.0: math.inf}, "finite"),
+    ],
+)
+def test_levels_are_declared_in_order(epsilons: dict[float, float], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        DeclaredLevels(epsilons)
