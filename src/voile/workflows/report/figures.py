@@ -26,6 +26,9 @@ def quality(artefact: Artefact) -> list[tuple[str, float]]:
         for name, values in figures.items()
         if values
     ]
+    if (private := artefact.figures.get("contribution")) is not None:
+        columns = ", ".join(private["columns"])
+        found.append((f"contribution rate of {columns} on these rows", private["rate"]))
     quick = artefact.figures.get("distilled_explainer")
     if quick is None:
         return found

@@ -11,10 +11,11 @@ from tests.unit.workflows.federate.test_run import CHOSEN, CLINIC, write_files
 
 from voile import open_workspace
 from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import ProtectedUnit
 from voile.federation import Pipeline
 from voile.workflows.artefact import Artefact, load_artefact
 from voile.workflows.federate import Job, federate, read_job
-from voile.workflows.federate.kinds import KINDS
+from voile.workflows.federate.kinds import GUIDED, KINDS
 from voile.workflows.report import check_log, report_html
 
 
@@ -107,8 +108,12 @@ def test_what_does_not_fit_a_pipeline_is_refused(tmp_path: Path) -> None:
 def test_every_kind_is_part_of_the_agreement(job: Job, kind: str) -> None:
     from dataclasses import replace
 
-    other = replace(job.agreement, pipeline=kind)
+    protected = job.agreement.protected
+    if kind == GUIDED:
+        columns = CLINIC.schema.feature_names[:1]
+        protected = replace(protected, unit=ProtectedUnit.COLUMNS, columns=columns)
+    other = replace(job.agreement, pipeline=kind, protected=protected)
     assert (other.digest == job.agreement.digest) is (kind == "logistic regression")
     plan: Pipeline = other.plan
-    assert plan.protected == job.agreement.protected
+    assert plan.protected == protected
     assert plan.participation_events

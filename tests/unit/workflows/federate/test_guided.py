@@ -1,0 +1,111 @@
+"""Declared columns and personal levels, from files to books, artefact and report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.unit.workflows.federate.test_run import CHOSEN, CLINIC, write_files
+
+from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import ProtectedUnit
+from voile.federation.history import event_as_text
+from voile.workflows.artefact import Artefact
+from voile.workflows.custody import open_custody
+from voile.workflows.federate import Job, federate, read_job
+from voile.workflows.report import check_log, report_html
+
+PRIVATE = CLINIC.schema.feature_names[:2]
+STRICT, *OTHERS = sorted(CHOSEN)
+
+
+def write_guided(folder: Path, strict: float | None = 0.5) -> Path:
+    config = write_files(folder)
+    text = config.read_text().replace("private explainer", "shapley-guided noise", 1)
+    text = text.replace("hidden = [16]\n", "")
+    columns = ", ".join(f'"{name}"' for name in PRIVATE)
+    text = text.replace("[privacy]", f"[privacy]\ncolumns = [{columns}]", 1)
+    if strict is not None:
+        text = text.replace(f'name = "{STRICT}"', f'name = "{STRICT}"\nepsilon = {strict}', 1)
+    config.write_text(text)
+    return config
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    return read_job(write_guided(tmp_path_factory.mktemp("guided")))
+
+
+@pytest.fixture(scope="module")
+def artefact(job: Job) -> Artefact:
+    return federate(job).artefact
+
+
+def test_the_artefact_promises_the_weakest_level_for_the_columns(
+    job: Job, artefact: Artefact
+) -> None:
+    (guarantee,) = artefact.guarantees
+    assert guarantee.protected.unit is ProtectedUnit.COLUMNS
+    assert guarantee.protected.columns == tuple(sorted(PRIVATE))
+    assert 0.99 * job.agreement.epsilon <= guarantee.epsilon <= job.agreement.epsilon
+    assert artefact.settings["levels"] == {STRICT: 0.5}
+    spent = artefact.statement["spent_by_client"]
+    assert spent[STRICT]["epsilon"] <= 0.5 < spent[OTHERS[0]]["epsilon"]
+    assert 0 <= artefact.figures["contribution"]["rate"] <= 1
+    assert all(check_log(artefact, name).failed is None for name in ("server", *CHOSEN))
+
+
+def test_every_party_is_charged_at_its_own_level(job: Job, artefact: Artefact) -> None:
+    for row in artefact.history:
+        assert row.event == event_as_text(job.agreement.events_of(row.client)[0])
+    for party in job.parties:
+        level = job.agreement.epsilon_of(party.name)
+        with open_custody(party.folder, job.agreement.keys[party.name].name) as custody:
+            (node,) = custody.storage.submit(custody.ledger.nodes)
+        assert node.account.epsilon == level
+        assert node.account.protected == job.agreement.protected
+
+
+def test_the_report_says_what_is_protected(artefact: Artefact) -> None:
+    page = report_html(artefact)
+    assert all(name in page for name in PRIVATE)
+    assert "contribution" in page
+    assert "correlated" in page
+
+
+def test_a_level_is_part_of_the_agreement_and_what_a_party_accepts(
+    job: Job, tmp_path: Path
+) -> None:
+    levels: list[dict[str, float]] = [{}, {STRICT: 0.5}, {STRICT: 0.25}, {OTHERS[0]: 0.5}]
+    agreed = [replace(job.agreement, levels=each) for each in levels]
+    assert len({each.digest for each in agreed}) == len(levels)
+    greedy = read_job(write_guided(tmp_path, 50.0))
+    assert greedy.agreement.weakest_epsilon == 50.0
+    with pytest.raises(Refused, match=r"accepts at most .* and .ε = 50"):
+        federate(greedy)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("columns = [", "# columns = [", "protects columns"),
+        ('"shapley-guided noise"', '"logistic regression"', "columns are protected by"),
+    ],
+)
+def test_files_that_contradict_themselves_are_refused(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    config = write_guided(tmp_path)
+    config.write_text(config.read_text().replace(old, new, 1))
+    with pytest.raises(InvalidInput, match=message):
+        read_job(config)
+
+
+def test_other_pipelines_have_one_level(tmp_path: Path) -> None:
+    config = write_guided(tmp_path)
+    text = config.read_text().replace('"shapley-guided noise"', '"logistic regression"', 1)
+    lines = [line for line in text.splitlines() if not line.startswith("columns = ")]
+    config.write_text("\n".join(lines))
+    with pytest.raises(InvalidInput, match="epsilon of their own"):
+        read_job(config)
