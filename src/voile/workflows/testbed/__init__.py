@@ -6,6 +6,6 @@
 """
 
 from voile.workflows.testbed.templates import deployment_files
-from voile.workflows.testbed.testbed import Testbed, start_testbed, stop_testbed
+from voile.workflows.testbed.testbed import LocalDeployment, start_testbed, stop_testbed
 
-__all__ = ["Testbed", "deployment_files", "start_testbed", "stop_testbed"]
+__all__ = ["LocalDeployment", "deployment_files", "start_testbed", "stop_testbed"]

@@ -38,7 +38,7 @@ _SEED: Final = 2026
 
 
 @dataclass(frozen=True)
-class Testbed:
+class LocalDeployment:
     """A testbed and its processes.
 
     Args:
@@ -80,7 +80,7 @@ class Testbed:
         replace_file(self.folder / STATE, json.dumps(content, indent=2).encode())
 
     @classmethod
-    def load(cls, folder: Path) -> Testbed:
+    def load(cls, folder: Path) -> LocalDeployment:
         path = folder / STATE
         if not path.exists():
             raise InvalidInput(f"{folder}: holds no testbed; make one with: voile testbed up 3")
@@ -94,7 +94,7 @@ class Testbed:
 
 def start_testbed(
     folder: Path, parties: int, *, rounds: int = 2, say: Say = lambda _: None
-) -> Testbed:
+) -> LocalDeployment:
     """Make one, or start the one that is there again.
 
     Args:
@@ -103,7 +103,7 @@ def start_testbed(
         rounds: of each stage.
     """
     if (folder / STATE).exists():
-        made = Testbed.load(folder)
+        made = LocalDeployment.load(folder)
         if any(process.is_running for process in made.processes.values()):
             raise InvalidInput(f"{folder}: a testbed runs here; end it with: voile testbed down")
     else:
@@ -113,7 +113,7 @@ def start_testbed(
 
 def stop_testbed(folder: Path, say: Say = lambda _: None) -> int:
     """End the processes of a testbed, nodes first; how many still ran. Files stay."""
-    made = Testbed.load(folder)
+    made = LocalDeployment.load(folder)
     running = {name: each for name, each in made.processes.items() if each.is_running}
     for name in sorted(running, key=lambda each: each == SUPERLINK):
         running[name].end()
@@ -121,7 +121,7 @@ def stop_testbed(folder: Path, say: Say = lambda _: None) -> int:
     return len(running)
 
 
-def _made(folder: Path, parties: int, rounds: int, say: Say) -> Testbed:
+def _made(folder: Path, parties: int, rounds: int, say: Say) -> LocalDeployment:
     clinic = clinic_federation(_PATIENTS, seed=_SEED)
     names = sorted(clinic.hospitals)
     if not 1 <= parties < len(names):
@@ -145,12 +145,12 @@ def _made(folder: Path, parties: int, rounds: int, say: Say) -> Testbed:
         link=LinkFiles(link.place.address, link.certificates.authority, link.secret),
     )
     found(folder, NAME, schema, founders, settings)
-    made = Testbed(folder, link.port, tuple(chosen), {})
+    made = LocalDeployment(folder, link.port, tuple(chosen), {})
     made.save()
     return made
 
 
-def _started(made: Testbed, say: Say) -> Testbed:
+def _started(made: LocalDeployment, say: Say) -> LocalDeployment:
     """Everything, or nothing: what was started is ended if the rest cannot be."""
     fresh = not (made.superlink.folder / "superlink.db").exists()
     say(f"starting a SuperLink at {made.address}")
@@ -164,7 +164,7 @@ def _started(made: Testbed, say: Say) -> Testbed:
             command = [sys.executable, installed("voile"), "node", str(made.node_file(party))]
             processes[party] = StartedProcess.start(command, home / "node-output.log", {})
             say(f"started the node of {party}")
-        done = Testbed(made.folder, made.port, made.parties, processes)
+        done = LocalDeployment(made.folder, made.port, made.parties, processes)
         done.save()
     except BaseException:
         for process in processes.values():
