@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +15,14 @@ from voile.cli.rounds import rounds_line, say, steps_line
 if TYPE_CHECKING:
     from voile.workflows.federate import Federated, FederationAgreement, ServerSide
 
+
+class CarriedBy(StrEnum):
+    """Transports for parties on this machine."""
+
+    THREADS = "threads"
+    SIMULATION = "simulation"
+
+
 FEDERATE_EPILOG = """\
 Examples:
 
@@ -21,6 +31,8 @@ Examples:
   voile federate federation.toml
 
   voile federate federation.toml --superlink superlink.example:9092
+
+  voile federate federation.toml --transport simulation
 """
 REPORT_EPILOG = "Example: voile report output/artefact --output report.html"
 
@@ -42,6 +54,9 @@ def federate(
             "server.toml says how, under [superlink].",
         ),
     ] = None,
+    transport: Annotated[
+        CarriedBy, typer.Option(help="What carries messages to parties on this machine.")
+    ] = CarriedBy.THREADS,
     as_json: JsonOption = False,
 ) -> None:
     """Train a model and a private explainer across the parties of CONFIG; write an artefact.
@@ -56,7 +71,7 @@ def federate(
     from voile.workflows.workspace import release_name
 
     with one_thread():
-        agreement, server, done = _run(config, superlink)
+        agreement, server, done = _run(config, superlink, transport)
     report, found = write_report(done.artefact), quality(done.artefact)
     promised = done.artefact.guarantees[0]
     if as_json:
@@ -81,16 +96,25 @@ def federate(
     )
 
 
-def _run(config: Path, superlink: str | None) -> tuple[FederationAgreement, ServerSide, Federated]:
-    """In this process, or over a SuperLink."""
+def _run(
+    config: Path, superlink: str | None, transport: CarriedBy
+) -> tuple[FederationAgreement, ServerSide, Federated]:
+    """In this process, by workers of a simulation, or over a SuperLink."""
+    from voile.core.errors import InvalidInput
     from voile.workflows.federate import federate as run
     from voile.workflows.federate import read_job
 
     if superlink is None:
         job = read_job(config)
         seen = rounds_line(job.agreement.delta)
+        if transport is CarriedBy.SIMULATION:
+            from voile.workflows.federate.simulated import federate_simulated
+
+            run = partial(federate_simulated, config)
         done = run(job, rounds_seen=seen, steps_seen=steps_line, say=say)
         return job.agreement, job.server, done
+    if transport is not CarriedBy.THREADS:
+        raise InvalidInput("--superlink is a transport of its own: leave --transport out")
     from voile.workflows.federate.deployed import DeployedServer
 
     deployed = DeployedServer.read(config)

@@ -39,6 +39,16 @@ class ServerSeal(Protocol):
         """What this node said to this very request; `Refused` if it did not."""
 
 
+class ReplySeal(Protocol):
+    """What a node takes messages out of, and puts its replies in."""
+
+    def open(self, request: bytes) -> bytes:
+        """What the server says; `Refused` if it did not, or not to this node, or before."""
+
+    def seal(self, request: bytes, content: bytes) -> bytes:
+        """A reply to this very request."""
+
+
 @dataclass(eq=False)
 class SignedByServer:
     """The seal of a deployment.

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from voile.core.errors import InvalidInput, Refused, VoileError
-from voile.federation.envelopes import NodeSeal
+from voile.federation.envelopes import ReplySeal
 from voile.federation.messages import LONGEST_STATEMENT, Instruction, SecureInstruction, Update
 from voile.federation.transport import MessageHandler
 from voile.federation.wire import Declined, Wired, from_bytes, to_bytes
@@ -98,7 +98,7 @@ class Responder:
     """
 
     node: MessageHandler
-    seal: NodeSeal = field(repr=False)
+    seal: ReplySeal = field(repr=False)
     log: NodeLog = field(default_factory=NodeLog)
 
     def answer(self, request: bytes) -> bytes:

@@ -107,7 +107,8 @@ def start_testbed(
         if any(process.is_running for process in made.processes.values()):
             raise InvalidInput(f"{folder}: a testbed runs here; end it with: voile testbed down")
     else:
-        made = _made(folder, parties, rounds, say)
+        say("inventing hospitals, making keys and certificates, for tests only")
+        made = invented(folder, parties, rounds)
     return _started(made, say)
 
 
@@ -121,7 +122,8 @@ def stop_testbed(folder: Path, say: Say = lambda _: None) -> int:
     return len(running)
 
 
-def _made(folder: Path, parties: int, rounds: int, say: Say) -> LocalDeployment:
+def invented(folder: Path, parties: int, rounds: int) -> LocalDeployment:
+    """All files, and no process."""
     clinic = clinic_federation(_PATIENTS, seed=_SEED)
     names = sorted(clinic.hospitals)
     if not 1 <= parties < len(names):
@@ -130,7 +132,6 @@ def _made(folder: Path, parties: int, rounds: int, say: Say) -> LocalDeployment:
         raise InvalidInput(f"{folder}: is not empty; choose another folder for a testbed")
     folder.mkdir(parents=True, exist_ok=True)
     chosen, other = names[:parties], names[parties]
-    say("inventing hospitals, making keys and certificates, for tests only")
     link = SuperLinkFiles.make(folder / SUPERLINK)
     for name in (*chosen, other):
         _write_rows(clinic.hospitals[name], folder / f"{name}.csv")
