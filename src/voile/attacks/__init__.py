@@ -4,4 +4,7 @@ Try to refute what is charged: `voile.attacks.assessment` bets (`betting`) again
 curves of events (`claims`) on rehearsals of stages (`training_canaries`), releases
 (`release_rehearsals`) and the moments of recommenders (`moment_rehearsals`). Rehearsals are
 production code on invented records.
+
+Look for pictures, with torch: `gradient_inversion` in the gradients that a server sees,
+`generative` in a global model, as a curious client.
 """

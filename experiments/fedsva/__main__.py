@@ -1,0 +1,48 @@
+"""Write `results/fedsva*.json` and the pictures: `python -m experiments.fedsva`.
+
+About half an hour of one core. `--quick` (two minutes) has one seed and few rounds, `--long` (an
+hour and a half) five seeds; `--quick` writes to the folder of runs only.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from benchmarks import harness
+
+from experiments.fedsva import table
+from experiments.fedsva.kept import Kept
+from experiments.fedsva.table import Runs
+
+SEEDS: Final = (11, 12, 13, 14, 15)
+PARTS: Final[dict[str, Callable[[Runs], None]]] = {
+    "table": table.write_table,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="all, if none is named")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="one seed, 20 rounds")
+    size.add_argument("--long", action="store_true", help="five seeds instead of two")
+    parser.add_argument("--kept", type=Path, default=Path("fedsva-runs"), help="folder of runs")
+    said = parser.parse_args()
+    docs = harness.ROOT / "docs"
+    if said.quick:
+        harness.RESULTS = docs = said.kept
+        said.kept.mkdir(parents=True, exist_ok=True)
+    seeds = SEEDS[: 1 if said.quick else 5 if said.long else 2]
+    runs = Runs(Kept(said.kept), seeds, 20 if said.quick else 400)
+    for part in said.parts or PARTS:
+        PARTS[part](runs)
+    if "table" in (said.parts or PARTS):
+        print(table.draw(runs, docs / "fedsva.png"))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

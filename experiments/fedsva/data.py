@@ -1,0 +1,130 @@
+"""The federations: 100 clients of equal size, private groups, rows to measure on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.fedsva.filters import Floats, filtered
+from voile import datasets
+from voile.attribution.fastshap.encoding import Encoding
+from voile.core.schema import Schema
+
+MNIST, CIFAR, ADULT, DIGITS = "MNIST by writer", "CIFAR-10 subset", "Adult", "digits"
+CLIENTS: Final = 100
+PRIVATE_FEATURES: Final = ("marital_status", "relationship")
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """Rows of all clients, and rows held out.
+
+    Args:
+        x, y: features (clients, rows, features) and labels (clients, rows).
+        test_x, test_y: of people who are at no client.
+        private_test: those of the private group: its labels, or on Adult the married.
+        private: which features are private; none where groups of rows are.
+        blank: what stands for a feature that is left out.
+    """
+
+    name: str
+    x: Floats
+    y: Places
+    test_x: Floats
+    test_y: Places
+    private_test: NDArray[np.bool_]
+    classes: int
+    private: NDArray[np.bool_]
+    blank: Floats
+
+    @property
+    def rows(self) -> int:
+        return self.x.shape[1]
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether the private attribute is a group of columns, else a group of labels."""
+        return bool(self.private.any())
+
+
+@lru_cache(maxsize=4)
+def federation(name: str) -> Federation:
+    if name == MNIST:
+        return _mnist()
+    if name == CIFAR:
+        return _pictures(CIFAR, datasets.cifar10(), None)
+    return _adult() if name == ADULT else _digits()
+
+
+def groups_of(labels: Places, classes: int, groups: int) -> Places:
+    """Groups of labels, as even as can be; the first group is the private one."""
+    return labels * groups // classes
+
+
+def _mnist() -> Federation:
+    """Writers are dealt to clients by their number of digits, so that sizes come out alike."""
+    images = datasets.mnist_by_writer()
+    writers, counts = np.unique(images.train["writer"], return_counts=True)
+    order = writers[np.argsort(-counts, kind="stable")]
+    place = np.arange(len(order))
+    turn = place % CLIENTS
+    client = dict(zip(order, np.where(place // CLIENTS % 2, CLIENTS - 1 - turn, turn), strict=True))
+    return _pictures(MNIST, images, np.array([client[w] for w in images.train["writer"]]))
+
+
+def _pictures(name: str, images: datasets.Images, client: Places | None) -> Federation:
+    x, y = filtered(images.train["x"]), images.train["y"].astype(np.intp)
+    parts = _parts(len(x), client)
+    tests = np.random.default_rng(7).permutation(len(images.test["y"]))[:5000]
+    test_x, test_y = filtered(images.test["x"][tests]), images.test["y"][tests].astype(np.intp)
+    return _by_labels(name, (x[parts], y[parts]), (test_x, test_y))
+
+
+def _by_labels(name: str, train: tuple[Floats, Places], test: tuple[Floats, Places]) -> Federation:
+    """The labels of the first half are the private group."""
+    width = train[0].shape[2]
+    none, zeros = np.zeros(width, dtype=np.bool_), np.zeros(width, dtype=np.float32)
+    return Federation(name, *train, *test, groups_of(test[1], 10, 2) == 0, 10, none, zeros)
+
+
+def _parts(count: int, client: Places | None) -> Places:
+    """Places of each client's rows, (clients, rows); what makes sizes unequal is left out."""
+    draw = np.random.default_rng(2026)
+    order = draw.permutation(count)
+    if client is None:
+        rows = count // CLIENTS
+        return order[: rows * CLIENTS].reshape(CLIENTS, rows)
+    owned = [order[client[order] == number] for number in range(CLIENTS)]
+    rows = min(map(len, owned))
+    return np.stack([places[:rows] for places in owned])
+
+
+def _adult() -> Federation:
+    data = datasets.adult()
+    encoding = Encoding.around_defaults(data.schema)
+    x, y = encoding.columns(data.schema.clamp(data.rows)), data.labels.astype(np.intp)
+    order, rows = np.random.default_rng(2026).permutation(len(x)), 390
+    train, test = order[: CLIENTS * rows].reshape(CLIENTS, rows), order[CLIENTS * rows :]
+    private = np.isin(encoding.feature, places_of(data.schema, PRIVATE_FEATURES))
+    blank = encoding.columns(data.schema.null_row[np.newaxis])[0].astype(np.float32)
+    married = x[test][:, data.schema.column_names.index("marital_status=Married-civ-spouse")] > 0
+    return Federation(ADULT, x[train], y[train], x[test], y[test], married, 2, private, blank)
+
+
+def places_of(schema: Schema, names: tuple[str, ...]) -> list[int]:
+    return [schema.feature_names.index(name) for name in names]
+
+
+def _digits() -> Federation:
+    """Other data, to choose settings on: 20 clients of 70 rows."""
+    data = datasets.scikit_learn("digits")
+    pictures = np.kron(data.rows.reshape(-1, 8, 8) * 15.9, np.ones((3, 3))).astype(np.uint8)
+    x, y = filtered(pictures), data.labels.astype(np.intp)
+    order = np.random.default_rng(2026).permutation(len(x))
+    train, test = order[:1400].reshape(20, 70), order[1400:]
+    return _by_labels(DIGITS, (x[train], y[train]), (x[test], y[test]))
