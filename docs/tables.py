@@ -25,8 +25,11 @@ def filled(text: str) -> str:
 
 
 def table(name: str) -> str:
-    """One result file as a table in Markdown."""
+    """One result file as a table in Markdown: of its figures, or of columns and rows of its own."""
     result = json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    if "columns" in result:
+        heads = [result["columns"], ["---"] * len(result["columns"])]
+        return "".join(f"| {' | '.join(line)} |\n" for line in [*heads, *result["rows"]])
     lines = [
         f"| {result['peer']} | voile | peer | ratio | target |",
         "| --- | ---: | ---: | ---: | --- |",

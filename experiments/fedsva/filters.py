@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,17 +33,18 @@ def _features(pictures: NDArray[np.uint8]) -> Floats:
     for direction in range(DIRECTIONS):  # a linear share to the two nearest directions
         away = np.abs((angle - direction + DIRECTIONS / 2) % DIRECTIONS - DIRECTIONS / 2)
         parts.append(_pooled(np.hypot(down, right) * np.maximum(0, 1 - away)))
-    edges = np.sqrt(np.stack(parts, axis=1).reshape(len(given), -1))
+    edges: Floats = np.sqrt(np.stack(parts, axis=1).reshape(len(given), -1))
     edges /= np.maximum(np.linalg.norm(edges, axis=1, keepdims=True), 1e-6)
     if given.ndim == 3:
-        return edges.astype(np.float32)
+        return edges
     colours = np.stack([_pooled(given[..., c] - 0.5) for c in range(3)], axis=1)
     colours = colours.reshape(len(given), -1)
     colours /= np.maximum(np.linalg.norm(colours, axis=1, keepdims=True), 1e-6)
-    return (np.concatenate([edges, colours], axis=1) / np.sqrt(2)).astype(np.float32)
+    both: Floats = (np.concatenate([edges, colours], axis=1) / np.sqrt(2)).astype(np.float32)
+    return both
 
 
-def _pooled(plane: Floats) -> Floats:
+def _pooled(plane: NDArray[Any]) -> Floats:
     """Means over a grid of cells."""
     count, height, width = plane.shape
     cells = plane.reshape(count, CELLS, height // CELLS, CELLS, width // CELLS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,5 +29,15 @@ class Kept:
             print(named, flush=True)
         return json.loads(path.read_text(encoding="utf-8"))["found"]
 
-    def trained(self, name: str, facts: Any, make: Callable[[], Trained]) -> Trained:
-        return Trained(**self.run(name, facts, lambda: asdict(make())))
+    def trained(
+        self, name: str, facts: list[Any], seeds: Sequence[int], make: Callable[[int], Trained]
+    ) -> list[Trained]:
+        """One run for each seed."""
+        found = []
+        for seed in seeds:
+
+            def plain(seed: int = seed) -> dict[str, Any]:
+                return asdict(make(seed))
+
+            found.append(Trained(**self.run(name, [*facts, seed], plain)))
+        return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ from benchmarks.harness import write
 from experiments.fedsva import accounted
 from experiments.fedsva.accounted import Fleet
 from experiments.fedsva.data import ADULT, CIFAR, MNIST, federation
-from experiments.fedsva.frozen import EPSILONS, OURS, PUBLISHED_NORM, PUBLISHED_RATE
+from experiments.fedsva.frozen import EPSILONS, OURS, PUBLISHED_NORM, PUBLISHED_RATE, TABLES
 from experiments.fedsva.kept import Kept
 from experiments.fedsva.published import (
     DELTA,
@@ -65,22 +65,18 @@ class Runs:
 
     def published(self, name: str, method: Method, epsilon: float, **other: Any) -> list[Trained]:
         """One run for each seed; `other` are further fields of the setting."""
-        found = []
-        for seed in self.seeds:
-            given = {"norm": PUBLISHED_NORM, "rate": PUBLISHED_RATE, "rounds": self.rounds, **other}
-            setting = Setting(epsilon=epsilon, seed=seed, **given)
-            facts = [name, method.name, epsilon, seed, given]
-            found.append(
-                self.kept.trained(
-                    "published", facts, lambda s=setting: train(federation(name), method, s)
-                )
-            )
-        return found
+        given = {"norm": PUBLISHED_NORM, "rate": PUBLISHED_RATE, "rounds": self.rounds, **other}
+
+        def make(seed: int) -> Trained:
+            return train(federation(name), method, Setting(epsilon=epsilon, seed=seed, **given))
+
+        facts = [name, method.name, epsilon, given]
+        return self.kept.trained("published", facts, self.seeds, make)
 
     def ours(
         self, name: str, epsilon: float, schedule: str = "even", adapted: bool = False
     ) -> list[Trained]:
-        plan = accounted.Plan(OURS.rounds, OURS.norm, rate_on(name), adapted)
+        plan = replace(TABLES if name == ADULT else OURS, adapted=adapted)
 
         def make(seed: int) -> Trained:
             noise = accounted.multipliers(epsilon, plan, accounted.SCHEDULES[schedule])
@@ -88,14 +84,7 @@ class Runs:
             return accounted.train(data, Fleet.alike(noise, len(data.x)), plan, seed)
 
         facts = [name, epsilon, schedule, adapted, plan.rounds, plan.norm, plan.rate]
-        return [
-            self.kept.trained("ours", [*facts, seed], lambda s=seed: make(s)) for seed in self.seeds
-        ]
-
-
-def rate_on(name: str) -> float:
-    """Steps on Adult are shorter: its encoded rows are longer than 1."""
-    return OURS.rate / 10 if name == ADULT else OURS.rate
+        return self.kept.trained("ours", facts, self.seeds, make)
 
 
 def mean(values: Sequence[float]) -> float:
@@ -139,7 +128,7 @@ def lines_of(runs: Runs, name: str) -> list[list[str]]:
             found.append(_line(name, epsilon, f"{method.name}, as published", made, costs))
         found += [
             _line(name, epsilon, label, runs.ours(name, epsilon, schedule, adapted), None)
-            for label, schedule, adapted in COUNTERPARTS[: 4 if epsilon in (0.2, 0.5) else 1]
+            for label, schedule, adapted in COUNTERPARTS[: 4 if epsilon == EPSILONS[0] else 1]
         ]
     return found
 
