@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -41,7 +41,12 @@ Schedule = Callable[[int], NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Plan:
-    """What was chosen on other data; the schedule is one of `SCHEDULES`."""
+    """What was chosen on other data.
+
+    Args:
+        rounds, norm, rate: of clients' steps; one step a round.
+        adapted: the norm follows the median gradient, at a price that is part of the event.
+    """
 
     rounds: int
     norm: float
@@ -88,11 +93,13 @@ class Fleet:
         noise: (rounds, clients) noise multipliers.
         weights: (clients,) of the average, public.
         columns: private columns, where only these are protected.
+        start: the parameters to begin with, flat; zeros if absent.
     """
 
     noise: NDArray[np.float64]
     weights: NDArray[np.float64]
     columns: PrivateColumns | None = None
+    start: NDArray[np.float32] | None = None
 
     @classmethod
     def alike(
@@ -114,6 +121,8 @@ def train(data: Federation, fleet: Fleet, plan: Plan, seed: int) -> Trained:
     targets = np.eye(data.classes, dtype=np.float32)[data.y]
     widths = (data.x.shape[2], data.classes)
     values = np.zeros((widths[0] + 1) * widths[1], dtype=np.float32)
+    if fleet.start is not None:
+        values[:] = fleet.start
     later, norms = np.zeros_like(values), np.full(len(data.x), plan.norm)
     for number, noise in enumerate(fleet.noise):
         total = np.zeros_like(values)
@@ -168,5 +177,10 @@ def _right(
     return np.asarray(said == data.test_y)
 
 
-def columns_of(data: Federation) -> PrivateColumns:
-    return PrivateColumns(data.private, data.blank)
+def for_attributes(data: Federation, epsilon: float, plan: Plan, without: Trained) -> Fleet:
+    """Private columns are protected, nothing else, so training begins with the model that was
+    trained without them: it knows nothing of what is protected."""
+    columns = PrivateColumns(data.private, data.blank)
+    weights = np.array(without.weights, dtype=np.float32)
+    start = np.concatenate([weights[:-1].T.ravel(), weights[-1]])
+    return replace(Fleet.alike(multipliers(epsilon, plan), len(data.x), columns), start=start)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from experiments.fedsva import accounted
 from experiments.fedsva.accounted import Fleet
-from experiments.fedsva.data import ADULT, CIFAR, CLIENTS, MNIST, Federation, federation
+from experiments.fedsva.data import ADULT, CIFAR, CLIENTS, MNIST, Federation, blanked, federation
 from experiments.fedsva.frozen import OURS, PUBLISHED_NORM, PUBLISHED_RATE
 from experiments.fedsva.published import (
     FEDAVG,
@@ -77,15 +77,6 @@ def printed_norm(runs: Runs) -> list[Figure]:
         what = f"{name}: FedSVA with the printed C = 20 and η = 0.1, ε 0.2; peer: largest class"
         found.append(compare(what, "accuracy", final_five(made), chance))
     return found
-
-
-def blanked(data: Federation) -> Federation:
-    """The federation whose private columns are left out."""
-    return replace(
-        data,
-        x=np.where(data.private, data.blank, data.x),
-        test_x=np.where(data.private, data.blank, data.test_x),
-    )
 
 
 def without_attribute(runs: Runs) -> list[Trained]:

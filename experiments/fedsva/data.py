@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -73,6 +73,15 @@ def federation(name: str) -> Federation:
 def groups_of(labels: Places, classes: int, groups: int) -> Places:
     """Groups of labels, as even as can be; the first group is the private one."""
     return labels * groups // classes
+
+
+def blanked(data: Federation) -> Federation:
+    """The federation whose private columns are left out."""
+    return replace(
+        data,
+        x=np.where(data.private, data.blank, data.x),
+        test_x=np.where(data.private, data.blank, data.test_x),
+    )
 
 
 def _mnist() -> Federation:

@@ -124,7 +124,7 @@ def lines_of(runs: Runs, name: str) -> list[list[str]]:
     for epsilon in EPSILONS:
         for method in METHODS:
             made = runs.published(name, method, epsilon)
-            costs = costs_of(made, epsilon, size, runs.rounds)
+            costs = costs_of(made, size, runs.rounds)
             found.append(_line(name, epsilon, f"{method.name}, as published", made, costs))
         found += [
             _line(name, epsilon, label, runs.ours(name, epsilon, schedule, adapted), None)
@@ -170,14 +170,15 @@ def _line(
     ]
 
 
-def costs_of(runs: Sequence[Trained], epsilon: float, size: int, rounds: int) -> list[str]:
+def costs_of(runs: Sequence[Trained], size: int, rounds: int) -> list[str]:
     """What the method says, and what its noise is worth at delta = 1e-5 to a client that takes part
     in a tenth of the rounds: if a row moved an update by 2C/rows only; and if the update is clipped
     to C, so that a row can move it by 2C."""
     precision = mean([mean([s**-2 for s in run.sigma]) for run in runs])
     length = math.sqrt(precision * rounds / 10)
     held, enforced = (epsilon_of(length * factor) for factor in (1, size))
-    return [f"{rounds * epsilon:g}; {rounds * DELTA:g}", f"{held:.1f}", f"{enforced:,.0f}"]
+    counted = mean([sum(run.epsilon) for run in runs])
+    return [f"{counted:.3g}; {rounds * DELTA:.3g}", f"{held:.1f}", f"{enforced:,.0f}"]
 
 
 @cache

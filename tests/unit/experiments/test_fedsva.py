@@ -113,8 +113,8 @@ def test_noise_costs_accuracy_and_precision_deserves_weight(digits: Federation) 
 
 def test_costs_grow_with_what_a_row_can_move(digits: Federation) -> None:
     run = train(digits, NBAFL_ONE, SETTING)
-    counted, held, enforced = costs_of([run], 0.5, digits.rows, 400)
-    assert counted == "200; 12.5"
+    counted, held, enforced = costs_of([run], digits.rows, SETTING.rounds)
+    assert counted == "3; 0.188"  # six rounds
     assert float(enforced.replace(",", "")) > 1000 * 0.5 > float(held)
     assert epsilon_of(1.0) == pytest.approx(4.377, abs=0.01)  # one release with noise multiplier 1
 
