@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from voile.cli.explain_output import leave, print_explained, print_preview, speed
@@ -77,7 +77,7 @@ def answer(
             explained = service.answer(
                 release, given, payer=payer, caller=call.by, purpose=call.purpose, fresh=call.fresh
             )
-        explained = replace(explained, schema=inputs.schema)
+        explained = inputs.told(explained)
         kept = custody.keep()
         written = outputs.write(service, explained, signed=custody.covers(max(explained.records)))
     print_explained(explained, spec.top, written, kept, place.policy, as_json=call.as_json)

@@ -7,11 +7,13 @@ neither its values nor a prediction are in it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from voile.core.explanation_checks import Attributions
 from voile.core.explanation_words import ReadableExplanation, Wording
 from voile.core.guarantee_words import guarantee_in_words
 from voile.core.page_frame import STYLE, fragment
@@ -38,7 +40,7 @@ _ROW: Final = """\
  y1="5" y2="5"/>{% endif %}
 <line class="zero" x1="{{ part.zero }}" x2="{{ part.zero }}" y1="0" y2="10"/></svg></td></tr>
 {% endfor %}</table>
-{% if part.uncertain %}<p class="note">± is a 95 % interval. Pale: cannot be told from zero{% if
+{% if part.uncertain %}<p class="note">{{ why }} Pale: cannot be told from zero{% if
 part.unsettled %} ({{ part.unsettled }} of {{ part.lines | length }}){% endif %}.</p>
 {% else %}<p class="note">{{ exact }}</p>{% endif %}
 {% endfor %}
@@ -52,17 +54,41 @@ else "No privacy guarantee." }}</p>{% endfor %}
 {% if notes %}<ul class="note">
 {% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul>{% endif %}
 """
+KNOWN: Final = "± is a 95 % interval."
+ESTIMATED: Final = "± is an estimate: with other noise in the training of the model, 95 % of \
+contributions would lie within it."
 EXACT: Final = "No noise was added and nothing was sampled for this explanation: these are the \
 contributions in this model, exactly. How sure the model itself is, is another question."
 
 
 def row_html(
-    explanation: ReadableExplanation, schema: Schema | None = None, *, exact: str = EXACT
+    explanation: ReadableExplanation,
+    schema: Schema | None = None,
+    deviations: Mapping[str, float] | None = None,
 ) -> str:
-    """The first row: prediction, base value and contributions, each with its uncertainty."""
+    """The first row: prediction, base value and contributions, each with its uncertainty.
+
+    Args:
+        deviations: for each feature how far a contribution may typically be off because the model
+            was trained with noise, where somebody has estimated it. Used if nothing else is known.
+    """
     words = Wording(explanation, schema)
-    parts = [_part(explanation, words, output) for output in range(explanation.shape[2])]
-    return fragment(_ROW, parts=parts, values=explanation.data is not None, exact=exact)
+    spread, why = explanation.reach, KNOWN
+    estimated = None if deviations is None else _estimated(explanation, deviations)
+    if spread is None and estimated is not None:
+        spread, why = estimated, ESTIMATED
+    parts = [_part(explanation, words, spread, output) for output in range(explanation.shape[2])]
+    return fragment(_ROW, parts=parts, values=explanation.data is not None, exact=EXACT, why=why)
+
+
+def _estimated(
+    explanation: ReadableExplanation, deviations: Mapping[str, float]
+) -> Attributions | None:
+    """As half widths, if there is one for each feature."""
+    if not set(explanation.feature_names) <= set(deviations):
+        return None
+    widths = 1.96 * np.array([deviations[name] for name in explanation.feature_names])
+    return np.broadcast_to(widths[np.newaxis, :, np.newaxis], explanation.shape)
 
 
 def promises_html(explanation: ReadableExplanation) -> str:
@@ -73,11 +99,16 @@ def promises_html(explanation: ReadableExplanation) -> str:
     return fragment(_PROMISES, promises=promises, public=public, notes=notes)
 
 
-def notebook_html(explanation: ReadableExplanation, schema: Schema | None = None) -> str:
+def notebook_html(
+    explanation: ReadableExplanation,
+    schema: Schema | None = None,
+    deviations: Mapping[str, float] | None = None,
+) -> str:
     """What a notebook shows: promises first, then the rows, as far as they are few."""
     several = len(explanation) > 1
     shown = [
-        (f"<h4>Row {number + 1}</h4>" if several else "") + row_html(explanation[number], schema)
+        (f"<h4>Row {number + 1}</h4>" if several else "")
+        + row_html(explanation[number], schema, deviations)
         for number in range(min(len(explanation), _MOST_ROWS))
     ]
     rest = len(explanation) - len(shown)
@@ -111,11 +142,12 @@ def _noise_of_sum(explanation: ReadableExplanation, output: int) -> float | None
     return float(np.sqrt(np.sum(widths**2) + np.max(widths) ** 2))
 
 
-def _part(explanation: ReadableExplanation, words: Wording, output: int) -> dict[str, Any]:
+def _part(
+    explanation: ReadableExplanation, words: Wording, spread: Attributions | None, output: int
+) -> dict[str, Any]:
     values = explanation.values[0, :, output]
     if explanation.carries(KnownNote.ABSOLUTE):
         values = np.maximum(values, 0)
-    spread = explanation.reach
     reach = None if spread is None else spread[0, :, output]
     ends = np.concatenate([values, *([] if reach is None else [values - reach, values + reach])])
     lowest, highest = min(0.0, float(ends.min())), max(0.0, float(ends.max()))

@@ -100,10 +100,10 @@ class Wording:
         feature = self._feature(self.explanation.feature_names[place])
         cell = data[row, place]
         if feature is None or data.dtype.kind == "U":
-            return str(cell) if data.dtype.kind == "U" else f"{cell:.6g}"
+            return str(cell) if data.dtype.kind == "U" else f"{cell:.4g}"
         raw = feature.raw(np.array([cell]))[0]
         number = isinstance(raw, int | float | np.number)
-        said = f"{raw:,.6g}" if number and abs(raw) >= 1e4 else f"{raw:.6g}" if number else str(raw)
+        said = f"{raw:,.0f}" if number and abs(raw) >= 1e4 else f"{raw:.4g}" if number else str(raw)
         return f"{said} {feature.unit}" if feature.unit else said
 
     def named(self, row: int, place: int) -> str:

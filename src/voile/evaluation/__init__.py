@@ -6,6 +6,8 @@
   `insertion`, `infidelity`, `fidelity`
 - does one party differ from the others? `divergence_score` (NSDS), `jensen_shannon`
 - is a ranked list good? `ndcg`, `recall`
+- are predictions good, and compared with what? `judge_classes`,
+  `judge_numbers`, `is_constant`, `spread_of`
 - do repeated runs say the same? `summarise`, `compare_to`, `cohens_d`
 - a published score, with its flaw: `privacy_adjusted_score` (PAAS)
 
@@ -32,12 +34,22 @@ from voile.evaluation.faithfulness import (
     infidelity,
     insertion,
 )
+from voile.evaluation.predictions import (
+    ClassJudgement,
+    Judged,
+    is_constant,
+    judge_classes,
+    judge_numbers,
+    spread_of,
+)
 from voile.evaluation.privacy_adjusted import privacy_adjusted_score
 from voile.evaluation.ranking import ndcg, recall
 from voile.evaluation.runs import PairedTest, RunSummary, cohens_d, compare_to, summarise
 
 __all__ = [
     "Agreement",
+    "ClassJudgement",
+    "Judged",
     "PairedTest",
     "RunSummary",
     "cohens_d",
@@ -53,7 +65,10 @@ __all__ = [
     "importance_shares",
     "infidelity",
     "insertion",
+    "is_constant",
     "jensen_shannon",
+    "judge_classes",
+    "judge_numbers",
     "kendall_fidelity",
     "l2_distance",
     "ndcg",
@@ -62,5 +77,6 @@ __all__ = [
     "rank_correlation",
     "recall",
     "sign_agreement",
+    "spread_of",
     "summarise",
 ]

@@ -29,6 +29,33 @@ class QualityPoint:
             raise InvalidInput("give both bounds of a quality, or none")
 
 
+def calibration(bins: Sequence[Mapping[str, float]]) -> Figure:
+    """How often predictions came true, against how sure they were; on the line, as often as said.
+
+    Args:
+        bins: `predicted`, `observed` and number of `rows`, at least one.
+    """
+    if not bins:
+        raise InvalidInput("nothing to draw: no predictions")
+    figure, axes = new_figure(5.0, 3.6)
+    axes.plot([0, 1], [0, 1], color=QUIET, linewidth=0.8, linestyle=":")
+    most = max(each["rows"] for each in bins)
+    axes.plot(
+        [each["predicted"] for each in bins],
+        [each["observed"] for each in bins],
+        color=PALETTE[0],
+        linewidth=1.0,
+    )
+    for each in bins:
+        size = 3 + 7 * (each["rows"] / most) ** 0.5
+        axes.plot(each["predicted"], each["observed"], "o", color=PALETTE[0], markersize=size)
+    axes.set_xlabel("probability of the most likely class, as predicted", color=INK)
+    axes.set_ylabel("share that came true", color=INK)
+    axes.set_title("calibration (larger dots: more rows)", fontsize=10, color=INK, loc="left")
+    axes.set_ylim(-0.03, 1.03)
+    return figure
+
+
 def privacy_quality(
     curves: Mapping[str, Sequence[QualityPoint]],
     *,

@@ -57,7 +57,8 @@ def waterfall(
     axes.set_yticks(range(len(ends)), [*own, *steps.names[len(own) :]], parse_math=False)
     axes.set_ylim(len(ends) - 0.4, -0.6)
     axes.axvline(base, color=QUIET, linewidth=0.8, linestyle=":")
-    axes.margins(x=0.1)
+    axes.use_sticky_edges = False
+    axes.margins(x=0.05)
     exact = steps.low is None
     said = f"base {base:.4g}  →  prediction {ends[-1]:.4g}"
     axes.set_title(said if exact else f"{said} (with noise)", fontsize=10, color=INK, loc="left")

@@ -83,6 +83,29 @@ class _TrustFigures(_Form):
     drifts: list[str]
 
 
+class _Judged(_Form):
+    figure: _Figure
+    low: _Figure
+    high: _Figure
+    baseline: _Figure
+
+
+class _Quality(_Form):
+    spread: _Figure
+    constant: bool
+    alarms: list[str]
+    figures: dict[str, _Judged]
+    calibration: list[dict[str, _Figure]]
+
+
+class _Stability(_Form):
+    runs: int
+    rows: str
+    cosine: _Figure
+    lowest_cosine: _Figure
+    deviations: dict[str, _Figure]
+
+
 class Figures(_Form):
     """The form of `figures.json`."""
 
@@ -90,6 +113,8 @@ class Figures(_Form):
     rounds: dict[str, dict[str, list[_Figure]]]
     distilled_explainer: _Distilled | None = None
     trust: _TrustFigures | None = None
+    quality: dict[str, _Quality] = {}
+    stability: _Stability | None = None
 
 
 def read_form(path: Path, form: type[BaseModel]) -> dict[str, Any]:

@@ -75,6 +75,7 @@ MARKER: Final = "voile-demo.txt"
 PATIENTS: Final = "patients.csv"
 _REFERENCE_ROWS: Final = 50
 _JUDGED_ROWS: Final = 40
+_STABILITY_RUNS: Final = 3
 _ELSEWHERE: Final = 2026
 """Seed of patients who were in none of the eight hospitals. It makes data, never noise."""
 
@@ -171,7 +172,8 @@ def _job(clinic: ClinicFederation, held_out: TableRecords, output: Path, steps: 
         keys={each.name: party_key(each.folder, origin_of(NAME, each.name)) for each in parties},
     )
     plan = TrainingPlan(steps=steps)
-    return Job(agreement, ServerSide(output, held_out, clinic.reference, plan), parties)
+    server = ServerSide(output, held_out, clinic.reference, plan, stability_runs=_STABILITY_RUNS)
+    return Job(agreement, server, parties)
 
 
 def _clear(output: Path) -> None:

@@ -6,11 +6,12 @@ artefact records about itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from voile.attribution import FastShap, Groups, Speed
 from voile.attribution.fastshap import load_explainer
@@ -26,10 +27,13 @@ from voile.release.levels import Level, groups_at
 from voile.workflows.explain.files import origin_from
 from voile.workflows.explain.public_rows import public_rows
 from voile.workflows.explain.questions import RowsToExplain
+from voile.workflows.explain.released import Explained
 from voile.workflows.explain.specification import ExplanationSpec, Protect
 
 if TYPE_CHECKING:
     from voile.workflows.artefact import Artefact
+
+INVENTED: Final = "reference rows invented from the schema, each feature by itself"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +50,8 @@ class ExplanationInputs:
         learned: an explainer that was trained for this model.
         declared: clusters that were declared or paid for.
         remarks: what is to be said about the background rows.
+        deviations: by feature, how far contributions may be off for the noise in training the
+            model; an estimate, where its artefact holds one.
     """
 
     spec: ExplanationSpec
@@ -57,6 +63,7 @@ class ExplanationInputs:
     learned: FastShap | None = None
     declared: Clusters | None = None
     remarks: tuple[str, ...] = ()
+    deviations: Mapping[str, float] | None = None
     speed: Speed = field(default_factory=Speed)
 
     def __post_init__(self) -> None:
@@ -110,6 +117,10 @@ class ExplanationInputs:
         labels = sorted(self.background_origin.datasets)
         made = f"made from {', '.join(labels)}" if labels else "public"
         return (f"it is assumed, as stated, that the background rows are {made}", *self.remarks)
+
+    def told(self, explained: Explained) -> Explained:
+        """With what is known here, for whoever reads it out."""
+        return replace(explained, schema=self.schema, deviations=self.deviations)
 
     def read_rows(self, given: Any) -> RowsToExplain:
         """Rows to explain: of a file, of standard input (`-`), or handed in.
@@ -174,8 +185,17 @@ def load_inputs(
         learned=None if spec.explainer is None else load_explainer(spec.explainer),
         declared=None if spec.clusters is None else _clusters(spec.clusters),
         remarks=tuple(f"background: {note}" for note in background.notes),
+        deviations=_deviations(spec, artefact),
         speed=speed or Speed(),
     )
+
+
+def _deviations(spec: ExplanationSpec, artefact: Artefact | None) -> Mapping[str, float] | None:
+    """They were estimated over the reference rows, and say nothing about other backgrounds."""
+    if artefact is None or spec.background is not None or spec.explainer is not None:
+        return None
+    found: Mapping[str, float] | None = artefact.figures.get("stability", {}).get("deviations")
+    return found
 
 
 def find_artefact(model: str) -> Artefact | None:
@@ -252,7 +272,10 @@ def _model(
 def _background(spec: ExplanationSpec, schema: Schema, artefact: Artefact | None) -> RowsToExplain:
     """Rows of a file, or the public reference rows of an artefact."""
     if spec.background is None:
-        return RowsToExplain(None if artefact is None else artefact.reference)
+        if artefact is None:
+            return RowsToExplain(None)
+        invented = artefact.settings.get("reference_invented", False)
+        return RowsToExplain(artefact.reference, notes=(INVENTED,) if invented else ())
     protected = spec.protect is Protect.BACKGROUND
     return _rows(spec.background, schema, None, protected=protected)
 

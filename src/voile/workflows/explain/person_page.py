@@ -96,7 +96,7 @@ def person_html(explained: Explained, checked: Checked, folder: Path) -> str:
     body = fragment(
         _BODY,
         title=TITLE,
-        row=Markup(row_html(explanation, schema)),
+        row=Markup(row_html(explanation, schema, explained.deviations)),
         promises=Markup(promises_html(explanation)),
         payment=explained.payment,
         command=checked.command(folder),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -51,12 +51,15 @@ class Explained:
         entries: one for each record of the log: one for the call, or one for each protected row.
         rows_tree: proves single rows of a call that cost nothing.
         schema: of the rows, for whoever reads it out.
+        deviations: by feature, how far contributions may be off for the noise in training; an
+            estimate, where there is one.
     """
 
     explanation: Explanation
     entries: tuple[OnRecord, ...]
     rows_tree: RowTree | None = field(default=None, repr=False)
     schema: Schema | None = field(default=None, repr=False)
+    deviations: Mapping[str, float] | None = field(default=None, repr=False)
 
     @property
     def replayed(self) -> bool:
@@ -91,7 +94,7 @@ class Explained:
     def _repr_html_(self) -> str:
         """For notebooks."""
         said = fragment("<p class='voile note'>{{ payment }}</p>", payment=self.payment)
-        return notebook_html(self.explanation, self.schema) + said
+        return notebook_html(self.explanation, self.schema, self.deviations) + said
 
 
 def _first_few(names: Sequence[str], count: int = 5) -> str:

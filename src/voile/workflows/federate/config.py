@@ -248,6 +248,8 @@ class ServerFile(_ConfigSection):
             from the schema if left out.
         distillation_steps: of the fast explainer, which is learned from the surrogate alone.
         superlink: where parties are on other machines.
+        stability_runs: how often a model is trained again on invented rows, to estimate how stable
+            explanations are; 0 for not at all.
     """
 
     output: Path = Path("output")
@@ -255,6 +257,7 @@ class ServerFile(_ConfigSection):
     reference: Path | None = None
     distillation_steps: Count = 3_000
     superlink: ServerLinkSection | None = None
+    stability_runs: Annotated[int, Field(ge=0, le=100)] = 3
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:

@@ -199,6 +199,8 @@ def _server_side(schema: Schema, server: ServerFile) -> ServerSide:
         reference=reference,
         distillation=replace(EXPLAINER_PLAN, steps=server.distillation_steps),
         remarks=(*(text for _, said in held_out for text in said), *remarks),
+        reference_invented=server.reference is None,
+        stability_runs=server.stability_runs,
     )
 
 

@@ -22,6 +22,9 @@ class ServerSide:
         held_out: rows listed as unprotected; figures are measured on them.
         reference: public rows that interventional explanations are compared with.
         distillation: how the fast explainer is trained; it touches no data.
+        reference_invented: whether these were drawn from the schema, because nobody had any.
+        stability_runs: how often a model is trained again on invented rows, to estimate how stable
+            explanations are.
         remarks: what is odd about unprotected rows, said before anything is charged.
     """
 
@@ -30,6 +33,8 @@ class ServerSide:
     reference: Rows
     distillation: TrainingPlan = EXPLAINER_PLAN
     remarks: tuple[str, ...] = ()
+    reference_invented: bool = False
+    stability_runs: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,10 @@ from voile.attribution import FastShap, Surrogate
 from voile.attribution.fastshap import exact_values
 from voile.core.errors import InvalidInput
 from voile.core.randomness import StreamCipher
+from voile.core.schema import Rows
 from voile.evaluation import cosine_similarity
 from voile.federation import Pipeline, SecureSum, Stage, StageResult
+from voile.models import Model
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.logistic_regression import (
     STAGE,
@@ -55,6 +57,7 @@ from voile.pipelines.trusted_averaging import (
 from voile.pipelines.trusted_averaging import STAGE as TRUSTED_STAGE
 from voile.training import Progress as Steps
 from voile.training import TrainingPlan
+from voile.workflows.federate.stability import stability_figures
 
 _EXPLAINED: Final = 200
 _FEWEST_COMPARED: Final = 10
@@ -69,11 +72,15 @@ class Aside:
 
     Args:
         held_out: rows listed as unprotected.
+        reference: public rows.
         distillation: how a fast explainer is trained, where there is one.
+        stability_runs: how often a model is trained again on invented rows.
     """
 
     held_out: TableRecords
+    reference: Rows
     distillation: TrainingPlan
+    stability_runs: int
     steps_seen: Steps | None
     say: Say
 
@@ -204,7 +211,7 @@ class PrivateExplainerKind(_Averaged):
             readings=plan.figures,
             surrogate=trained.surrogate,
             explainer=explainer,
-            figures={"distilled_explainer": figures},
+            figures={"distilled_explainer": figures, **_stability(plan, box, aside)},
         )
 
 
@@ -227,12 +234,13 @@ class LogisticRegressionKind(_Averaged):
         self,
         plan: LogisticPlan,
         results: Mapping[str, StageResult],
-        aside: Aside,  # noqa: ARG002
+        aside: Aside,
     ) -> Made:
         trained = LogisticRegression(plan, results)
         spent = Spent(plan.epsilon(plan.delta), plan.delta)
         readings = BudgetReadings({STAGE: spent}, spent, spent)
-        return Made(trained.model, trained.promise(), readings)
+        figures = _stability(plan, trained.model, aside)
+        return Made(trained.model, trained.promise(), readings, figures=figures)
 
 
 class TrustedKind(_OneLevel):
@@ -316,6 +324,15 @@ class GuidedKind(_Averaged):
             "columns": list(plan.protected.columns),
         }
         return Made(trained.model, trained.promise(), readings, figures={"contribution": figures})
+
+
+def _stability(plan: PipelinePlan | LogisticPlan, box: Model, aside: Aside) -> dict[str, Any]:
+    """How stable explanations are, of a model that was trained here."""
+    if not isinstance(box, NetworkModel) or not aside.stability_runs:
+        return {}
+    aside.say("estimating how stable explanations are, on invented rows; no data is touched")
+    found = stability_figures(plan, box, aside.reference, aside.stability_runs)
+    return {} if found is None else {"stability": found}
 
 
 GUIDED: Final = "shapley-guided noise"

@@ -15,12 +15,14 @@ from voile.federation import (
 )
 from voile.pipelines.network_task import NetworkTask
 from voile.pipelines.shapley_guided_noise import GuidedTask
+from voile.pipelines.tables import TableRecords
 from voile.pipelines.trusted_averaging.tasks import GlobalModel
 from voile.privacy.accounting import PrivacyLoss
 from voile.workflows.artefact import Contents
 from voile.workflows.federate.agreement import FederationAgreement
 from voile.workflows.federate.job import ServerSide
 from voile.workflows.federate.kinds import Made
+from voile.workflows.federate.quality import quality_figures
 
 
 def contents_of(
@@ -28,12 +30,12 @@ def contents_of(
     server: ServerSide,
     made: Made,
     results: Mapping[str, StageResult],
-    measured: int,
+    measured: TableRecords,
 ) -> Contents:
     """What the artefact holds, its logs aside.
 
     Args:
-        measured: how many unprotected rows figures were measured on.
+        measured: the unprotected rows that figures are measured on.
     """
     rows = tuple(row for result in results.values() for row in result.rows)
     return Contents(
@@ -46,11 +48,15 @@ def contents_of(
         guarantees=made.promised.guarantees,
         statement=_statement(agreement, made, rows),
         figures={
-            "measured_on": f"{measured} rows listed as unprotected",
+            "measured_on": f"{len(measured)} rows listed as unprotected",
             "rounds": {stage: _by_name(result) for stage, result in results.items()},
+            "quality": quality_figures(made, measured),
             **made.figures,
         },
-        settings=_settings(agreement, results),
+        settings={
+            **_settings(agreement, results),
+            "reference_invented": server.reference_invented,
+        },
         history=rows,
     )
 

@@ -155,10 +155,13 @@ def run_server(
         say("asking every party for its signed log")
         history = [row for result in results.values() for row in result.rows]
         logs = collected_logs(transport, agreement, history)
-        aside = Aside(server.held_out, server.distillation, steps_seen, say)
+        aside = Aside(
+            server.held_out, server.reference, server.distillation, server.stability_runs,
+            steps_seen, say,
+        )  # fmt: skip
         made = kind.made(agreement.plan, results, aside)
         say("measuring on unprotected rows, signing the log, writing the artefact")
-        contents = contents_of(agreement, server, made, results, len(measured))
+        contents = contents_of(agreement, server, made, results, measured)
         folder = write_artefact(contents, server.folder / ARTEFACT)
         logs = {SERVER: signed_log(custody, SERVER, say), **logs}
         settings = {**contents.settings, "logs": write_logs(logs, folder)}

@@ -36,6 +36,46 @@ def quality(artefact: Artefact) -> list[tuple[str, float]]:
     return [*found, ("cosine of the fast explainer to exact values of the surrogate", cosine)]
 
 
+_MEANING: Final = {
+    "accuracy": "always the most frequent label",
+    "AUC": "guessing",
+    "expected calibration error": "always the frequencies of labels",
+    "mean absolute error": "always the median",
+}
+
+
+def alarms(artefact: Artefact) -> list[str]:
+    """What whoever reads no further has to know."""
+    return [
+        f"The {what}: {line}."
+        for what, found in artefact.figures.get("quality", {}).items()
+        for line in found["alarms"]
+    ]
+
+
+def compared(artefact: Artefact) -> list[dict[str, Any]]:
+    """Figures with intervals, and what they are compared with."""
+    return [
+        {**judged, "what": f"{name} of the {what}", "meaning": _MEANING.get(name, "")}
+        for what, found in artefact.figures.get("quality", {}).items()
+        for name, judged in found["figures"].items()
+    ]
+
+
+def why_not_surrogate(artefact: Artefact) -> str:
+    """Why explanations are those of the black box, where there is a surrogate that says nothing."""
+    quality = artefact.figures.get("quality", {})
+    constant = quality.get("surrogate", {}).get("constant", False)
+    if not artefact.has_model or not artefact.has_surrogate or not constant:
+        return ""
+    return (
+        "The surrogate could not be afforded: with this much noise for so few rows it says nearly "
+        "the same whatever it is shown. So `voile explain` does without it: it explains the black "
+        "box over the reference rows, which costs nothing and needs no surrogate. Do not use the "
+        "fast explainer of this artefact, which was made from the surrogate."
+    )
+
+
 def importance(artefact: Artefact) -> Any:
     """Explanations of public reference rows: post-processing of the private artefact."""
     from voile.attribution import shapley_explainer

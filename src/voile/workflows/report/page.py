@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from jinja2 import Environment, StrictUndefined
-
 from voile import plots
 from voile.audit_log import Report, record_lines, verify_export
 from voile.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
 from voile.core.atomic_file import replace_file
+from voile.core.guarantee_words import guarantee_in_words, several_records
 from voile.core.input_file import LARGEST_TEXT, read_file
+from voile.core.page_frame import fragment, framed
 from voile.workflows.artefact import REPORT, Artefact
 from voile.workflows.assessment_file import find_assessment
 from voile.workflows.checkpoints import read_policy
@@ -26,6 +26,8 @@ from voile.workflows.custody import POLICY
 from voile.workflows.output_check import check_outputs
 from voile.workflows.report.figures import (
     SHOWN_ROWS,
+    alarms,
+    compared,
     curves,
     histories,
     importance,
@@ -33,24 +35,27 @@ from voile.workflows.report.figures import (
     quality,
     readings,
     rounded_up,
+    why_not_surrogate,
 )
-from voile.workflows.report.parts import HEAD, image
+from voile.workflows.report.parts import image
 from voile.workflows.report.trust import trust_section
 
-_PAGE: Final = (
-    HEAD
-    + """\
+_BODY: Final = """\
 <h1>{{ name }}</h1>
+{% for line in alarms %}<p class="alarm"><b>Do not use it as it is.</b> {{ line }}</p>
+{% endfor %}
 <p>{{ clients | length }} clients, {{ "{:,}".format(total) }} rows that stayed where they are.
 Trained with differential privacy: {{ stages | join(", ") }}. Every explanation made from it is
 covered by the promise below, at no further cost.</p>
 
 <h2>What is promised</h2>
 {% for g in guarantees %}
-<p class="promise"><b>ε = {{ up(g.epsilon) }}, δ = {{ up(g.delta) }}</b><br>
-for {{ g.protected }}, against {{ g.against | join(", ") }}
-{% if g.computational %}(whose computing power is bounded){% endif %}</p>
-<table>
+<p class="promise">{{ words(g) }}<br>
+<span class="formal">ε = {{ up(g.epsilon) }}, δ = {{ up(g.delta) }} for {{ g.protected }}, against
+{{ g.against | join(", ") }}{% if g.computational %} (whose computing power is bounded){% endif %}
+</span></p>
+{% for line in several(g) %}<p class="note">{{ line }}</p>
+{% endfor %}<table>
 <tr><th>how</th><td>{{ g.mechanism }}</td></tr>
 <tr><th>added up by</th><td>{{ g.composition }}</td></tr>
 <tr><th>treated as public</th><td>{{ g.public_facts | join("; ") }}</td></tr>
@@ -75,14 +80,38 @@ being rounded. {{ histories }}</p>{% endif %}
 <ul>{% for line in not_covered %}<li>{{ line }}</li>{% endfor %}</ul>
 
 <h2>How good it is</h2>
-<p class="note">Exact figures, measured on {{ measured_on }}.</p>
+<p class="note">Exact figures, measured on {{ measured_on }}. The interval is 95 %, by bootstrap
+over these rows; beside it stands the figure of somebody who ignores all features.</p>
+{% if compared %}<table>
+<tr><th>figure</th><th></th><th>95 % interval</th><th>compared with</th></tr>
+{% for line in compared %}<tr><td>{{ line.what }}</td>
+<td class="number">{{ "%.3f" | format(line.figure) }}</td>
+<td class="number">{{ "%.3f" | format(line.low) }} to {{ "%.3f" | format(line.high) }}</td>
+<td>{{ "%.3f" | format(line.baseline) }}: {{ line.meaning }}</td></tr>
+{% endfor %}</table>{% endif %}
+{% if calibration %}<img alt="how often predictions come true" src="{{ calibration }}">{% endif %}
+<h3>How stable single explanations are</h3>
+{% if stability %}<p>An estimate: had other noise been drawn, an explanation would have had a cosine
+of <b>{{ "%.2f" | format(stability.cosine) }}</b> to this one on average
+({{ "%.2f" | format(stability.lowest_cosine) }} for the row that moves most).
+A contribution would typically be off by {{ "%.2g" | format(smallest) }} to
+{{ "%.2g" | format(largest) }}, depending on the feature.</p>
+<p class="note">By parametric bootstrap, which costs no privacy: the model was trained
+{{ stability.runs }} more times with the same plan and the same noise, on rows that are
+{{ stability.rows }} and that the private model has labelled. It is as good as these rows are like
+the real ones.</p>{% else %}<p class="note">Not estimated for this run.</p>{% endif %}
+<h3>Stage by stage</h3>
 <table>{% for what, value in quality %}
 <tr><th>{{ what }}</th><td class="number">{{ "%.3f" | format(value) }}</td></tr>{% endfor %}</table>
 {% if learning %}<img alt="figures by round" src="{{ learning }}">{% endif %}
 
 <h2>What the model looks at</h2>
 <p class="note">Mean absolute Shapley values over {{ explained }} public reference rows, exact for
-the private model{% if of_box %} (absent features are taken from reference rows){% endif %}.</p>
+the private model{% if of_box %} (absent features are taken from reference rows){% endif %}.
+{% if invented %}<b>The reference rows are invented from the schema</b>, each feature by itself:
+contributions compare people with nobody in particular. Public rows of your own
+(<code>reference</code> in server.toml) would say more.{% endif %}</p>
+{% if why_not_surrogate %}<p class="note">{{ why_not_surrogate }}</p>{% endif %}
 <img alt="importance of features" src="{{ importance }}">
 
 {{ trust }}
@@ -121,10 +150,7 @@ your own or with a witness.</p>
 <h2>Use it</h2>
 <pre>voile explain {{ folder }} rows.csv --output explanation.voile</pre>
 <p class="note">Settings: {{ settings }}</p>
-</body>
-</html>
 """
-)
 
 
 def write_report(artefact: Artefact, path: Path | None = None) -> Path:
@@ -140,10 +166,11 @@ def report_html(artefact: Artefact) -> str:
     clients: Mapping[str, int] = artefact.settings["clients"]
     spent = {name: each["epsilon"] for name, each in artefact.statement["spent_by_client"].items()}
     promised = artefact.settings["promised"]
-    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(_PAGE)
-    return page.render(
+    stability = artefact.figures.get("stability")
+    deviations = list((stability or {}).get("deviations", {}).values())
+    body = fragment(
+        _BODY,
         name=artefact.name,
-        title=f"{artefact.name}: a federation and what it promises",
         clients=clients,
         total=sum(clients.values()),
         stages=list(artefact.settings["training"]),
@@ -156,7 +183,7 @@ def report_html(artefact: Artefact) -> str:
         measured_on=artefact.figures["measured_on"],
         quality=quality(artefact),
         learning=image(plots.learning(curves(artefact), measured_on="unprotected rows")),
-        importance=image(plots.bar(importance(artefact))),
+        importance=image(plots.bar(importance(artefact), schema=artefact.schema)),
         explained=min(SHOWN_ROWS, len(artefact.reference)),
         of_box=artefact.has_model,
         trust=trust_section(artefact.figures.get("trust")),
@@ -169,7 +196,18 @@ def report_html(artefact: Artefact) -> str:
         folder=artefact.folder.name,
         settings=artefact.settings["training"],
         up=rounded_up,
+        words=guarantee_in_words,
+        several=lambda g: several_records(g.protected, g.epsilon, g.delta),
+        alarms=alarms(artefact),
+        compared=compared(artefact),
+        calibration=_calibration(artefact),
+        stability=stability,
+        smallest=min(deviations, default=0.0),
+        largest=max(deviations, default=0.0),
+        invented=artefact.settings.get("reference_invented", False),
+        why_not_surrogate=why_not_surrogate(artefact),
     )
+    return framed(f"{artefact.name}: a federation and what it promises", body)
 
 
 def check_log(artefact: Artefact, party: str) -> Report:
@@ -184,3 +222,8 @@ def _checked(artefact: Artefact, party: str) -> tuple[int, str]:
     size = read_file(artefact.log_folder(party) / RECORDS_FILE).count(b"\n")
     failed = check_log(artefact, party).failed
     return size, "signed and complete" if failed is None else f"{failed.name}: {failed.detail}"
+
+
+def _calibration(artefact: Artefact) -> str | None:
+    found = artefact.figures.get("quality", {}).get("black box", {}).get("calibration")
+    return image(plots.calibration(found)) if found else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -84,7 +84,7 @@ class Workspace:
         explained = self.service.answer(
             release, given, payer=payer, caller=by, purpose=purpose, fresh=fresh
         )
-        return replace(explained, schema=inputs.schema)
+        return inputs.told(explained)
 
     def preview(self, name: str, rows: Any = 1, *, by: str = "analyst") -> Preview:
         """What an answer for these rows, or this many, would cost and be like; charges nothing.

@@ -1,0 +1,191 @@
+"""How good predictions are, beside what they are to be compared with.
+
+A figure by itself says nothing: 0.9 is bad where nine rows in ten have one label. So each figure
+comes with the same figure of somebody who knows the frequencies of labels only, and with an
+interval by bootstrap over the rows that it was measured on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.core.errors import InvalidInput
+
+_RESAMPLES: Final = 400
+_MOST_ROWS: Final = 20_000
+"""Resampled; an interval from more rows is narrower than anybody needs."""
+_BINS: Final = 10
+_CONSTANT: Final = 0.02
+"""Predictions whose middle nine tenths span less, as a share of what is possible, are constant."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A figure, its 95 % interval, and the figure of somebody who ignores the features."""
+
+    figure: float
+    low: float
+    high: float
+    baseline: float
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """Rows with a similar predicted probability, and how often it came true."""
+
+    predicted: float
+    observed: float
+    rows: int
+
+
+@dataclass(frozen=True)
+class ClassJudgement:
+    """Predicted probabilities of classes against labels.
+
+    Args:
+        majority: place of the most frequent class, which the baseline of accuracy always says.
+        auc: mean over classes, of each against the rest; the baseline is 0.5. None where only one
+            class is there.
+        calibration_error: expected, of the most likely class. Its baseline says the frequency of
+            the majority each time, and is 0: calibration alone is no merit.
+        spread: what the middle nine tenths of the probabilities span, of the class that moves most.
+    """
+
+    rows: int
+    majority: int
+    accuracy: Judged
+    auc: Judged | None
+    calibration_error: Judged
+    calibration: tuple[CalibrationBin, ...]
+    spread: float
+
+    @property
+    def constant(self) -> bool:
+        """It says nearly the same about everybody."""
+        return self.spread < _CONSTANT
+
+    @property
+    def no_better_than_baseline(self) -> bool:
+        """Neither figure can be told from that of somebody who ignores the features."""
+        return self.accuracy.low <= self.accuracy.baseline and (
+            self.auc is None or self.auc.low <= self.auc.baseline
+        )
+
+
+def judge_classes(
+    probabilities: NDArray[np.float64], labels: NDArray[np.float64], *, seed: int = 0
+) -> ClassJudgement:
+    """Judge probabilities, shape (n, classes), by labels, shape (n,): places of classes, or NaN.
+
+    Args:
+        seed: of the resampling; these rows are nobody's secret.
+    """
+    known = ~np.isnan(labels)
+    said, true = np.asarray(probabilities, float)[known], labels[known].astype(int)
+    if not len(true):
+        raise InvalidInput("no row has a label to judge predictions by")
+    counts = np.bincount(true, minlength=said.shape[1])
+    resamples = _resamples(len(true), seed)
+    best = said.argmax(axis=1)
+    hits = (best == true).astype(float)
+    sure = said.max(axis=1)
+    auc = None
+    if np.count_nonzero(counts) > 1:
+        auc = _judged(lambda rows: _auc(said[rows], true[rows]), resamples, len(true), 0.5)
+    return ClassJudgement(
+        rows=len(true),
+        majority=int(counts.argmax()),
+        accuracy=_judged(
+            lambda rows: float(hits[rows].mean()),
+            resamples,
+            len(true),
+            float(counts.max() / len(true)),
+        ),
+        auc=auc,
+        calibration_error=_judged(
+            lambda rows: _calibration_error(_calibration(sure[rows], hits[rows])),
+            resamples,
+            len(true),
+            0.0,
+        ),
+        calibration=_calibration(sure, hits),
+        spread=spread_of(said),
+    )
+
+
+def judge_numbers(
+    predicted: NDArray[np.float64], labels: NDArray[np.float64], *, seed: int = 0
+) -> Judged:
+    """The mean absolute error, shapes (n,); the baseline says the median of the labels."""
+    known = ~np.isnan(labels)
+    true = labels[known]
+    if not len(true):
+        raise InvalidInput("no row has a label to judge predictions by")
+    errors = np.abs(predicted[known] - true)
+    constant = float(np.abs(true - np.median(true)).mean())
+    resamples = _resamples(len(true), seed)
+    return _judged(lambda rows: float(errors[rows].mean()), resamples, len(true), constant)
+
+
+def spread_of(outputs: NDArray[np.float64]) -> float:
+    """What the middle nine tenths span, of the output that moves most."""
+    low, high = np.quantile(np.asarray(outputs, float), (0.05, 0.95), axis=0)
+    return float(np.max(high - low))
+
+
+def is_constant(outputs: NDArray[np.float64], width: float = 1.0) -> bool:
+    """Whether a model says nearly the same about all of these rows."""
+    return spread_of(outputs) < _CONSTANT * width
+
+
+def _resamples(rows: int, seed: int) -> list[NDArray[np.intp]]:
+    draw = np.random.default_rng(seed)
+    size = min(rows, _MOST_ROWS)
+    return [draw.integers(0, rows, size) for _ in range(_RESAMPLES)]
+
+
+def _judged(
+    figure: Callable[[NDArray[np.intp]], float],
+    resamples: list[NDArray[np.intp]],
+    rows: int,
+    baseline: float,
+) -> Judged:
+    whole = figure(np.arange(rows))
+    found = np.array([figure(each) for each in resamples])
+    low, high = np.nanquantile(found, (0.025, 0.975))
+    return Judged(whole, float(min(low, whole)), float(max(high, whole)), baseline)
+
+
+def _auc(said: NDArray[np.float64], true: NDArray[np.intp]) -> float:
+    """The chance that a row of a class is given more of it than another row; ties count half."""
+    found = []
+    for place in range(said.shape[1] if said.shape[1] > 2 else 1):
+        mine = true == place
+        count, others = int(mine.sum()), int((~mine).sum())
+        if not count or not others:
+            continue
+        _, where, times = np.unique(said[:, place], return_inverse=True, return_counts=True)
+        ranks = (np.cumsum(times) - (times - 1) / 2)[where]
+        found.append((ranks[mine].sum() - count * (count + 1) / 2) / (count * others))
+    return float(np.mean(found)) if found else float("nan")
+
+
+def _calibration(
+    sure: NDArray[np.float64], hits: NDArray[np.float64]
+) -> tuple[CalibrationBin, ...]:
+    bins = np.minimum((sure * _BINS).astype(int), _BINS - 1)
+    return tuple(
+        CalibrationBin(float(sure[mine].mean()), float(hits[mine].mean()), int(mine.sum()))
+        for mine in (bins == place for place in range(_BINS))
+        if mine.any()
+    )
+
+
+def _calibration_error(bins: tuple[CalibrationBin, ...]) -> float:
+    rows = sum(each.rows for each in bins)
+    return sum(each.rows * abs(each.predicted - each.observed) for each in bins) / rows

@@ -1,0 +1,91 @@
+"""How good what was trained is, on rows that nobody protects, and what to be warned of.
+
+Each figure has beside it what it is compared with. An alarm is a sentence for the first lines of a
+report: whoever reads no further must not take a useless result for a good one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.core.schema import Categories, Numbers, Schema
+from voile.evaluation import Judged, is_constant, judge_classes, judge_numbers, spread_of
+from voile.pipelines.objectives import BLACK_BOX, SURROGATE
+from voile.pipelines.tables import TableRecords
+from voile.workflows.federate.kinds import Made
+
+_MOST: Final = 20_000
+"""Rows to judge by."""
+
+
+def quality_figures(made: Made, measured: TableRecords) -> dict[str, Any]:
+    """For the model and, where there is one, its surrogate; plain values."""
+    rows = measured.readable()
+    rows = rows.only(np.arange(min(len(rows), _MOST)))
+    if not len(rows):
+        return {}
+    found: dict[str, Any] = {}
+    if made.black_box is not None:
+        found[BLACK_BOX] = _judged(np.asarray(made.black_box.predict(rows.rows), float), rows)
+    if made.surrogate is not None:
+        said = np.asarray(made.surrogate.predict(rows.rows), float)
+        found[SURROGATE] = _of_surrogate(said, rows.schema, found.get(BLACK_BOX))
+    return found
+
+
+def _judged(said: NDArray[np.float64], rows: TableRecords) -> dict[str, Any]:
+    label = rows.schema.label
+    if np.isnan(rows.labels).all() or label is None:
+        return _quality(said, rows.schema, {}, [])
+    if not isinstance(label.domain, Categories):
+        error = judge_numbers(said[:, 0], rows.labels)
+        useless = error.high >= error.baseline
+        alarms = ["its error cannot be told from that of always saying the median"]
+        figures = {"mean absolute error": error}
+        return _quality(said, rows.schema, figures, alarms if useless else [])
+    found = judge_classes(said, rows.labels)
+    figures = {"accuracy": found.accuracy}
+    figures |= {} if found.auc is None else {"AUC": found.auc}
+    figures["expected calibration error"] = found.calibration_error
+    majority = label.domain.values[found.majority]
+    alarms = [f"it cannot be told from always saying {majority!r}, by accuracy or AUC"]
+    useless = found.no_better_than_baseline
+    quality = _quality(said, rows.schema, figures, alarms if useless else [])
+    calibration = [{k: float(v) for k, v in asdict(each).items()} for each in found.calibration]
+    return quality | {"calibration": calibration}
+
+
+def _of_surrogate(
+    said: NDArray[np.float64], schema: Schema, box: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """A surrogate of a constant black box is rightly constant: the alarm is the black box's."""
+    found = _quality(said, schema, {}, [])
+    return found if box is None or not box["constant"] else found | {"alarms": []}
+
+
+def _quality(
+    said: NDArray[np.float64],
+    schema: Schema,
+    figures: Mapping[str, Judged],
+    alarms: list[str],
+) -> dict[str, Any]:
+    constant = is_constant(said, _width(schema))
+    same = ["it says nearly the same about everybody: its explanations explain nothing"]
+    return {
+        "spread": spread_of(said),
+        "constant": constant,
+        "alarms": [*(same if constant else []), *alarms],
+        "figures": {name: asdict(each) for name, each in figures.items()},
+        "calibration": [],
+    }
+
+
+def _width(schema: Schema) -> float:
+    """How far outputs can lie apart."""
+    domain = None if schema.label is None else schema.label.domain
+    return float(domain.upper - domain.lower) if isinstance(domain, Numbers) else 1.0
