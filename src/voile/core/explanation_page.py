@@ -54,6 +54,11 @@ else "No privacy guarantee." }}</p>{% endfor %}
 {% if notes %}<ul class="note">
 {% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul>{% endif %}
 """
+_NOTEBOOK: Final = """\
+<style>{{ style | safe }}</style><div class="voile">{{ promises }}
+{% for row in rows %}{% if rows | length > 1 %}<h4>Row {{ loop.index }}</h4>{% endif %}{{ row }}
+{% endfor %}{% if more %}<p class="note">and {{ more }} more rows</p>{% endif %}</div>
+"""
 KNOWN: Final = "± is a 95 % interval."
 ESTIMATED: Final = "± is an estimate: with other noise in the training of the model, 95 % of \
 contributions would lie within it."
@@ -105,16 +110,17 @@ def notebook_html(
     deviations: Mapping[str, float] | None = None,
 ) -> str:
     """What a notebook shows: promises first, then the rows, as far as they are few."""
-    several = len(explanation) > 1
     shown = [
-        (f"<h4>Row {number + 1}</h4>" if several else "")
-        + row_html(explanation[number], schema, deviations)
+        row_html(explanation[number], schema, deviations)
         for number in range(min(len(explanation), _MOST_ROWS))
     ]
-    rest = len(explanation) - len(shown)
-    more = f"<p class='note'>and {rest} more rows</p>" if rest else ""
-    body = promises_html(explanation) + "".join(shown) + more
-    return f"<style>{STYLE}</style><div class='voile'>{body}</div>"
+    return fragment(
+        _NOTEBOOK,
+        style=STYLE,
+        promises=promises_html(explanation),
+        rows=shown,
+        more=len(explanation) - len(shown),
+    )
 
 
 @dataclass(frozen=True)

@@ -69,16 +69,17 @@ body { max-width: 48rem; margin: 2rem auto; padding: 0 1rem }
 
 
 def fragment(template: str, **values: Any) -> str:
-    """A part of a page; whatever came from outside is escaped."""
-    found: str = _template(template).render(**values)
-    return found
+    """A part of a page, which other templates take as it is; whatever it is given is escaped."""
+    from markupsafe import Markup
+
+    return Markup(_template(template).render(**values))
 
 
 def framed(title: str, body: str) -> str:
     """A whole page around a body that `fragment` has made."""
     from markupsafe import Markup
 
-    return fragment(_FRAME, title=title, style=Markup(STYLE), body=Markup(body))
+    return str(fragment(_FRAME, title=title, style=Markup(STYLE), body=body))
 
 
 @lru_cache(maxsize=32)

@@ -134,9 +134,10 @@ def plan_parts_after(
     left = {row.event: row.planned - row.used for row in rows}
     for text, count in wanted.items():
         if count > left.get(text, 0):
+            planned = "is not in it" if text not in left else f"fits {left[text]} more times"
             raise BudgetExceeded(
-                f"account {account.name!r} is a plan: {text} is left in it "
-                f"{left.get(text, 0)} times, this needs it {count} times; nothing was charged",
+                f"the plan of {account.name!r} does not cover this: it was opened for a fixed list "
+                f"of releases, and one like this {planned}, {count} asked for; nothing was charged",
                 remaining=float(left.get(text, 0)),
                 requested=float(count),
             )
@@ -268,10 +269,16 @@ def _exceeded(node: AccountNode, after: Sums) -> BudgetExceeded:
     account, spent = node.account, node.standing.spent
     best = max(range(len(after)), key=lambda n: account.budgets[n] - after[n])
     left, needed = max(0.0, account.budgets[best] - spent[best]), after[best] - spent[best]
-    assert account.measure is not None
     return BudgetExceeded(
-        f"account {account.name!r} (ε = {account.epsilon:g}, δ = {account.delta:g}) has {left:.6g} "
-        f"left in the measure {account.measure.name}, this needs {needed:.6g}; nothing was charged",
+        f"the budget of {account.name!r} (ε = {account.epsilon:g}, δ = {account.delta:g}) does not "
+        f"cover this: it takes {_share(needed, account.budgets[best])}, and "
+        f"{_share(left, account.budgets[best])} is left; nothing was charged. It does not renew by "
+        "itself: its custodian may (`voile budget renew`)",
         remaining=left,
         requested=needed,
     )
+
+
+def _share(part: float, budget: float) -> str:
+    """Of a whole budget; two parts that differ do not look alike."""
+    return f"{part / budget:.4%} of it" if budget > 0 else "more than nothing"

@@ -83,7 +83,7 @@ class _TrustFigures(_Form):
     drifts: list[str]
 
 
-class _Judged(_Form):
+class _ComparedFigure(_Form):
     figure: _Figure
     low: _Figure
     high: _Figure
@@ -94,7 +94,7 @@ class _Quality(_Form):
     spread: _Figure
     constant: bool
     alarms: list[str]
-    figures: dict[str, _Judged]
+    figures: dict[str, _ComparedFigure]
     calibration: list[dict[str, _Figure]]
 
 

@@ -14,6 +14,7 @@ from tests.unit.workflows.budget_examples import drawn, request
 
 from voile import cli
 from voile.audit_log import AuditLog
+from voile.core.errors import BudgetExceeded
 from voile.core.storage import open_storage
 from voile.core.storage.opening import PARTS as PART_VERSIONS
 from voile.core.storage.opening import PartVersion
@@ -246,3 +247,51 @@ def test_a_ledger_of_the_first_version_is_refused_with_exit_code_3(run: Any) -> 
     said = run("budget", "show", "log.db", code=3)["error"]["message"]
     assert "written by an earlier voile" in said
     assert run("audit", "show", "log.db") is not None
+
+
+def test_history_tells_dates_callers_purposes_and_refusals(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN, "--by", "grace")
+    spend()
+    with pytest.raises(BudgetExceeded) as refused:
+        spend(5.0, "row 2")
+    run("budget", "renew", "log.db", "clinic", "--reason", "new cohort", "--by", "grace")
+    acts = run("budget", "history", "log.db")["acts"]
+    assert [int(act["time"]) for act in acts] == sorted(int(act["time"]) for act in acts)
+    by_kind = {act["act"]: act for act in acts}
+    assert len(acts) == len(by_kind) == 4
+    kinds = ("opened", "charged", "refused", "renewed")
+    opened, charged, turned_away, renewed = (by_kind[kind] for kind in kinds)
+    assert (opened["caller"], renewed["caller"], renewed["purpose"]) == (
+        "grace", "grace", "new cohort",
+    )  # fmt: skip
+    assert charged["caller"]
+    assert charged["purpose"]
+    assert 0 < charged["share"] < 1
+    assert turned_away["caller"] == ""
+    assert turned_away["purpose"] == str(refused.value)[:300]
+    shown = run("budget", "history", "log.db", "clinic", "--last", "1", as_json=False)
+    assert re.search(r"20\d\d-\d\d-\d\d", shown)
+    assert "and 3 earlier" in shown
+    run("budget", "history", "log.db", "nobody", code=2)
+
+
+def test_history_is_of_an_account_and_those_below_it(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    run("budget", "open", "log.db", "wards", *OPEN, "--parent", "clinic")
+    other = ["--dataset", "bank v1", "--epsilon", "1", "--delta", "1e-5"]
+    run("budget", "open", "log.db", "bank", *other)
+    assert [act["account"] for act in run("budget", "history", "log.db", "clinic")["acts"]] == [
+        "clinic", "wards",
+    ]  # fmt: skip
+    assert len(run("budget", "history", "log.db")["acts"]) == 3
+
+
+def test_a_refusal_says_what_was_asked_what_is_left_and_who_renews(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    with pytest.raises(BudgetExceeded) as refused:
+        spend(5.0)
+    said = str(refused.value)
+    assert re.search(r"it takes [\d.]+% of it, and 100.0000% of it is left", said)
+    assert "voile budget renew" in said
+    assert "zcdp" not in said
+    assert len(said) <= 300  # all of it is on record

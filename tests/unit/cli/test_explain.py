@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import html
 import io
 import json
+import re
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -750,3 +754,61 @@ def test_neighbouring_files_look_alike_from_outside(
 
 
 UNPREDICTABLE = {"time", "answer", "query"}
+
+
+# --- a page for one person ------------------------------------------------------------------------
+
+
+def one_applicant() -> str:
+    Path("one.csv").write_text("id,income,debt,employed\nada,3,6,no\n")
+    return "one.csv"
+
+
+def test_a_page_for_one_person_and_the_one_command_that_checks_it(run: Any) -> None:
+    Path("pages").mkdir()
+    said = run(*asked(one_applicant(), *FREE, origin="training.json"), "--page", "pages/why.html")
+    assert said["written"]["page"] == ["pages/why.html"]
+    assert Path("pages/why.html").stat().st_mode & 0o777 == 0o600
+    page = Path("pages/why.html").read_text()
+    prediction = np.sum(said["values"]) + said["base_values"][0][0]
+    for words in (f"{prediction:.4g}", f"{said['base_values'][0][0]:.4g}", "employed", "no</td>",
+                  "For each record of", "What this does not say"):  # fmt: skip
+        assert words in page
+    (command,) = re.findall(r"<pre>(.*)</pre>", page)
+    with contextlib.chdir("pages"):
+        assert run(*shlex.split(html.unescape(command))[1:])["verified"]
+
+
+def test_a_page_of_a_protected_row_holds_neither_its_values_nor_a_prediction(run: Any) -> None:
+    """Whoever sees the page sees what was released, which does not depend on the row otherwise."""
+    secret = "7.654321"
+    Path("one.csv").write_text(f"id,income,debt,employed\nada,{secret},6,no\n")
+    said = run(*asked("one.csv", *ROW), "--page", "why.html")
+    page = Path("why.html").read_text()
+    assert "7.654" not in page
+    assert "value</th>" not in page
+    assert "is what is protected" in page
+    total = np.sum(said["values"]) + said["base_values"][0][0]
+    assert f"<b>{total:.4g}</b>" not in page
+    assert f"<b>{said['base_values'][0][0]:.4g}</b>" not in page
+
+
+def test_a_page_of_several_people_or_of_a_population_is_refused_before_it_is_charged(
+    run: Any,
+) -> None:
+    several = run(*asked("applicants.csv", *BACKGROUND), "--page", "why.html", code=2)
+    assert "about one person, found 2 rows" in several["error"]["message"]
+    many = run(*asked("customers.csv", *POPULATION), "--page", "why.html", code=2)
+    assert "importance is about many" in many["error"]["message"]
+    run(*asked(one_applicant(), *BACKGROUND), "--page", "why.pdf", code=2)
+    run(*asked(one_applicant(), *BACKGROUND), "--page", "one.csv", code=2)
+    assert all(a["consumed"] == 0 for a in run("budget", "show", "log.db")["accounts"])
+    assert not Path("why.html").exists()
+
+
+def test_a_page_without_a_signature_says_so(run: Any) -> None:
+    Path("audit.key").rename("elsewhere.key")
+    run(*asked(one_applicant(), *BACKGROUND), "--page", "why.html")
+    page = Path("why.html").read_text()
+    assert "no receipt beside this page" in page
+    assert "± " in page

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from jinja2 import Environment, StrictUndefined
-
+from voile.core.guarantee import Protected
+from voile.core.guarantee_words import in_words, several_records
+from voile.core.page_frame import fragment, framed
 from voile.ledger import THRESHOLDS, BudgetReport
 from voile.ledger.history import Point
 
@@ -14,39 +15,30 @@ _WIDTH: Final = 640
 _HEIGHT: Final = 220
 _MARGIN: Final = 40
 
-_PAGE: Final = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>Privacy budget: {{ report.account }}</title>
+_BODY: Final = """\
 <style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 2rem auto; padding: 0 1rem;
-       color: #1c2430; background: #fff }
-table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; padding: .25rem .5rem; border-bottom: 1px solid #d8dde6 }
-th { font-weight: 600; width: 40% }
+.LOW { color: #2e8b57 } .MEDIUM { color: #b7791f } .HIGH { color: var(--bad) }
 .risk { font-weight: 700 }
-.LOW { color: #17693a } .MEDIUM { color: #8a5a00 } .HIGH { color: #a8201a }
-svg { width: 100%; height: auto } .note { color: #4a5568 }
 </style>
-</head>
-<body>
 <h1>Privacy budget of {{ report.account }}</h1>
-<p>{{ report.unit }} of {{ report.dataset }}, {{ report.relation }}. {{ at(report.time) }}.</p>
-<p>Risk: <span class="risk {{ report.risk.value }}">{{ report.risk.value }}</span>,
+<p>{{ at(report.time) }}. Everything that is ever released from this budget, in one period:</p>
+<p class="promise">{{ words }}<br><span class="formal">ε = {{ "%g" | format(report.epsilon) }},
+δ = {{ "%g" | format(report.delta) }} for each {{ report.unit }} of
+{{ report.dataset }}, {{ report.relation }}</span></p>
+{% for line in several %}<p class="note">{{ line }}</p>
+{% endfor %}<p>Risk: <span class="risk {{ report.risk.value }}">{{ report.risk.value }}</span>,
 {{ percent(report.consumed) }} of the budget is used.</p>
 <figure>
-<svg viewBox="0 0 {{ width }} {{ height }}" role="img" aria-label="Consumed share over time">
+<svg class="curve" viewBox="0 0 {{ width }} {{ height }}" role="img"
+ aria-label="Consumed share over time">
 <line x1="{{ margin }}" y1="{{ bottom }}" x2="{{ width - margin }}" y2="{{ bottom }}"
- stroke="#4a5568"/>
+ stroke="currentColor"/>
 {% for threshold, y in levels %}
-<line x1="{{ margin }}" y1="{{ y }}" x2="{{ width - margin }}" y2="{{ y }}" stroke="#c3cad6"
- stroke-dasharray="4 4"/>
-<text x="4" y="{{ y + 4 }}" font-size="12" fill="#4a5568">{{ threshold }} %</text>
+<line x1="{{ margin }}" y1="{{ y }}" x2="{{ width - margin }}" y2="{{ y }}" stroke="currentColor"
+ opacity="0.4" stroke-dasharray="4 4"/>
+<text x="4" y="{{ y + 4 }}" font-size="12" fill="currentColor">{{ threshold }} %</text>
 {% endfor %}
-<polyline points="{{ curve }}" fill="none" stroke="#3949ab" stroke-width="2"/>
+<polyline points="{{ curve }}" fill="none" stroke="var(--mark)" stroke-width="2"/>
 </svg>
 <figcaption class="note">Consumed share from {{ at(report.curve[0].time) }} to {{ at(report.time) }}
 (period {{ report.period }}).</figcaption>
@@ -67,16 +59,17 @@ svg { width: 100%; height: auto } .note { color: #4a5568 }
 <li><b>{{ each.rule }}</b> ({{ each.callers | join(", ") }}): {{ each.detail }};
 {{ each.charges | join(", ") }}</li>{% endfor %}</ul>
 {% else %}<p>Nothing was noticed.</p>{% endif %}{% endif %}
-</body>
-</html>
 """
 
 
 def budget_html(report: BudgetReport) -> str:
     """The page. Everything in it that came from outside is escaped."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    return environment.from_string(_PAGE).render(
+    protected = Protected.from_texts(report.unit, report.relation, report.dataset)
+    body = fragment(
+        _BODY,
         report=report,
+        words=in_words(protected, report.epsilon, report.delta),
+        several=several_records(protected, report.epsilon, report.delta),
         rows=summary(report),
         curve=_polyline(report.curve, report.time),
         levels=[(each, _y(each / 100)) for each in (*THRESHOLDS, 100)],
@@ -87,6 +80,7 @@ def budget_html(report: BudgetReport) -> str:
         at=_at,
         percent=lambda share: f"{share:.1%}",
     )
+    return framed(f"Privacy budget: {report.account}", body)
 
 
 def summary(report: BudgetReport) -> list[tuple[str, str]]:

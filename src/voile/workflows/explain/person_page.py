@@ -12,8 +12,6 @@ from os.path import relpath
 from pathlib import Path
 from typing import Final
 
-from markupsafe import Markup
-
 from voile.core.atomic_file import replace_file
 from voile.core.explanation_page import promises_html, row_html
 from voile.core.explanation_words import Wording
@@ -96,8 +94,8 @@ def person_html(explained: Explained, checked: Checked, folder: Path) -> str:
     body = fragment(
         _BODY,
         title=TITLE,
-        row=Markup(row_html(explanation, schema, explained.deviations)),
-        promises=Markup(promises_html(explanation)),
+        row=row_html(explanation, schema, explained.deviations),
+        promises=promises_html(explanation),
         payment=explained.payment,
         command=checked.command(folder),
         receipt="" if checked.receipt is None else checked.receipt.name,

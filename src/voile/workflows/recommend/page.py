@@ -8,32 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from jinja2 import Environment, StrictUndefined
-
 from voile.core.atomic_file import replace_file
 from voile.core.explanation import Explanation
+from voile.core.explanation_page import promises_html
+from voile.core.page_frame import fragment, framed
 
 SHOWN: Final = 3
 """Reasons beside each recommendation."""
-_PAGE: Final = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; style-src 'unsafe-inline'">
-<title>Recommended to you</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 48rem; margin: 2rem auto; padding: 0 1rem;
-       color: #1c2430; background: #fff }
-table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; padding: .3rem .5rem; border-bottom: 1px solid #d8dde6;
-         vertical-align: top }
-.promise { background: #eef2fb; border-left: 4px solid #3949ab; padding: .8rem 1rem }
-</style>
-</head>
-<body>
+_BODY: Final = """\
 <h1>Recommended to you</h1>
 <table>
 <tr><th>recommendation</th><th>because of</th></tr>
@@ -42,28 +24,27 @@ th, td { text-align: left; padding: .3rem .5rem; border-bottom: 1px solid #d8dde
 {% endfor %}
 </table>
 <h2>What is promised</h2>
+{{ promises }}
 {% for guarantee in guarantees %}
-<p class="promise">{{ guarantee }}</p>
 <p>What must be true besides: {{ guarantee.assumptions | join("; ") }}.</p>
-{% else %}<p>No privacy guarantee.</p>{% endfor %}
+{% endfor %}
 <p>This page was made from your own history. Nobody else is shown it, and it says nothing about any
 other user beyond the promise above.</p>
-</body>
-</html>
 """
 
 
 def write_page(explanation: Explanation, path: Path) -> Path:
     """Write the page of one explanation to its user."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    page = environment.from_string(_PAGE).render(
+    body = fragment(
+        _BODY,
+        promises=promises_html(explanation),
         lines=[
             (name, reasons(explanation, output))
             for output, name in enumerate(explanation.output_names)
         ],
         guarantees=explanation.guarantees,
     )
-    return replace_file(path, page.encode())
+    return replace_file(path, framed("Recommended to you", body).encode())
 
 
 def reasons(explanation: Explanation, output: int) -> list[str]:
