@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _BESIDE_A_NAME: Final = frozenset(
     {"model", "data", "workspace", "purpose", "by", "fresh", "preview", "as_json"}
-    | {"output", "plot", "receipt", "row_receipts"}
+    | {"output", "plot", "page", "receipt", "row_receipts"}
 )
 """What may be said beside a name: nothing that changes what is released, or where it is kept."""
 
