@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, StrictUndefined, Template
-from markupsafe import Markup
-
 from voile import plots
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
+from voile.core.page_frame import fragment, framed
 from voile.pipelines.trusted_averaging import TrustedModel, trust_figures
-from voile.workflows.report.parts import HEAD, image
+from voile.workflows.report.parts import image
 
 _SECTION: Final = """\
 <h2>Whom the federation trusts</h2>
@@ -44,32 +42,29 @@ accuracy and its divergence.{% endif %}</p>
 {% for number in trust.equal_weights_in_rounds %}<li>round {{ number }}: trust left nobody, or one
 party nearly all of the weight, so everybody counted alike</li>{% endfor %}</ul>
 """
-_PAGE: Final = (
-    HEAD
-    + """\
+_PAGE: Final = """\
 <h1>{{ title }}</h1>
 <p class="promise"><b class="bad">No privacy guarantee</b><br>This federation was trained without
 noise.</p>
 <ul>{% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul>
 {{ section }}
-</body>
-</html>
 """
-)
 
 
-def trust_section(figures: Mapping[str, Any] | None, *, exact: bool = False) -> Markup:
+def trust_section(figures: Mapping[str, Any] | None, *, exact: bool = False) -> str:
     """What `trust_figures` holds, as HTML; nothing for a federation without trust.
 
     Args:
         exact: whether accuracy and divergence are covered by no promise.
     """
     if not figures:
-        return Markup()
-    return Markup(  # rendered with autoescape
-        _made(_SECTION).render(
-            trust=figures, exact=exact, trust_picture=_picture(figures), parties=_table(figures)
-        )
+        return ""
+    return fragment(
+        _SECTION,
+        trust=figures,
+        exact=exact,
+        trust_picture=_picture(figures),
+        parties=_table(figures),
     )
 
 
@@ -81,18 +76,14 @@ def exact_trust_html(trained: TrustedModel, name: str) -> str:
     if trained.plan.noise_multiplier is not None:
         raise InvalidInput("this federation was trained with noise: see `voile report`")
     section = trust_section(trust_figures(trained), exact=True)
-    return _made(_PAGE).render(
-        title=f"{name}: whom the federation trusts", notes=trained.promise().notes, section=section
-    )
+    title = f"{name}: whom the federation trusts"
+    notes = trained.promise().notes
+    return framed(title, fragment(_PAGE, title=title, notes=notes, section=section))
 
 
 def write_exact_trust(trained: TrustedModel, name: str, path: Path) -> Path:
     """Write the page of `exact_trust_html`."""
     return replace_file(path, exact_trust_html(trained, name).encode())
-
-
-def _made(text: str) -> Template:
-    return Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
 
 
 def _table(figures: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -270,7 +270,7 @@ def test_the_report_needs_nothing_else_and_says_everything(
     for text in ("What is promised", "What is not covered", "How to verify", *CHOSEN):
         assert text in page
     assert page.count("signed and complete") == 1 + len(CHOSEN)
-    assert page.count("data:image/png;base64,") == 4
+    assert page.count("data:image/png;base64,") == 5
 
 
 def test_names_on_the_report_are_escaped(artefact: Artefact) -> None:
