@@ -34,7 +34,7 @@ def quality_figures(made: Made, measured: TableRecords) -> dict[str, Any]:
         found[BLACK_BOX] = _judged(np.asarray(made.black_box.predict(rows.rows), float), rows)
     if made.surrogate is not None:
         said = np.asarray(made.surrogate.predict(rows.rows), float)
-        found[SURROGATE] = _of_surrogate(said, rows.schema, found.get(BLACK_BOX))
+        found[SURROGATE] = _quality(said, rows.schema, {}, [])
     return found
 
 
@@ -58,14 +58,6 @@ def _judged(said: NDArray[np.float64], rows: TableRecords) -> dict[str, Any]:
     quality = _quality(said, rows.schema, figures, alarms if useless else [])
     calibration = [{k: float(v) for k, v in asdict(each).items()} for each in found.calibration]
     return quality | {"calibration": calibration}
-
-
-def _of_surrogate(
-    said: NDArray[np.float64], schema: Schema, box: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    """A surrogate of a constant black box is rightly constant: the alarm is the black box's."""
-    found = _quality(said, schema, {}, [])
-    return found if box is None or not box["constant"] else found | {"alarms": []}
 
 
 def _quality(

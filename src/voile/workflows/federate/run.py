@@ -39,6 +39,7 @@ from voile.federation import (
 from voile.federation.history import event_as_text
 from voile.federation.progress import NoProgress
 from voile.training import Progress as Steps
+from voile.workflows.alarms import alarms
 from voile.workflows.artefact import (
     Artefact,
     check_place,
@@ -167,6 +168,8 @@ def run_server(
         settings = {**contents.settings, "logs": write_logs(logs, folder)}
     write_example(agreement.schema, server.reference[:_EXAMPLES], server.folder / EXAMPLE)
     done = finish(folder, agreement.name, settings)
+    for line in alarms(contents.figures):
+        say(f"do not use it as it is: {line}")
     _leave_workspace(done)
     return Federated(done, results)
 

@@ -44,15 +44,6 @@ _MEANING: Final = {
 }
 
 
-def alarms(artefact: Artefact) -> list[str]:
-    """What whoever reads no further has to know."""
-    return [
-        f"The {what}: {line}."
-        for what, found in artefact.figures.get("quality", {}).items()
-        for line in found["alarms"]
-    ]
-
-
 def compared(artefact: Artefact) -> list[dict[str, Any]]:
     """Figures with intervals, and what they are compared with."""
     return [

@@ -19,6 +19,7 @@ from voile.core.atomic_file import replace_file
 from voile.core.guarantee_words import guarantee_in_words, several_records
 from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.core.page_frame import fragment, framed
+from voile.workflows.alarms import alarms
 from voile.workflows.artefact import REPORT, Artefact
 from voile.workflows.assessment_file import find_assessment
 from voile.workflows.checkpoints import read_policy
@@ -26,7 +27,6 @@ from voile.workflows.custody import POLICY
 from voile.workflows.output_check import check_outputs
 from voile.workflows.report.figures import (
     SHOWN_ROWS,
-    alarms,
     compared,
     curves,
     histories,
@@ -198,7 +198,7 @@ def report_html(artefact: Artefact) -> str:
         up=rounded_up,
         words=guarantee_in_words,
         several=lambda g: several_records(g.protected, g.epsilon, g.delta),
-        alarms=alarms(artefact),
+        alarms=alarms(artefact.figures),
         compared=compared(artefact),
         calibration=_calibration(artefact),
         stability=stability,

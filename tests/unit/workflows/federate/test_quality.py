@@ -15,6 +15,7 @@ from voile.pipelines.facts import FederationFacts
 from voile.pipelines.logistic_regression import LogisticPlan, plan_logistic_regression
 from voile.pipelines.objectives import BLACK_BOX, SURROGATE
 from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
+from voile.workflows.alarms import alarms
 from voile.workflows.federate.quality import quality_figures
 from voile.workflows.federate.stability import _invented, stability_figures
 
@@ -52,7 +53,17 @@ def test_a_constant_model_is_named_and_so_is_a_constant_surrogate() -> None:
     assert "nearly the same about everybody" in found[SURROGATE]["alarms"][0]
     both = figures(black_box=Says(0.3), surrogate=Says(0.3))
     assert len(both[BLACK_BOX]["alarms"]) == 2  # constant, and no better than the majority
-    assert both[SURROGATE]["alarms"] == []  # rightly constant
+    first = alarms({"quality": both})
+    assert first[0].startswith("The black box: it says nearly the same about everybody")
+    assert first[-1].startswith("The surrogate: it says nearly the same about everybody")
+
+
+def test_alarms_of_what_was_measured() -> None:
+    assert alarms({}) == []
+    assert "nobody knows" in alarms({"quality": {}})[0]
+    (said,) = alarms({"stability": {"cosine": 0.07}})
+    assert "mostly noise" in said
+    assert alarms({"stability": {"cosine": 0.9}}) == []
 
 
 def test_a_model_that_moves_but_knows_nothing_is_named() -> None:

@@ -1,0 +1,28 @@
+"""What makes the result of a federation useless, in words for whoever reads no further."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_UNSTABLE: Final = 0.5
+"""With a smaller cosine to those under other noise, explanations say more about noise than people."""
+
+
+def alarms(figures: Mapping[str, Any]) -> list[str]:
+    """From the figures of an artefact; none where they were not measured."""
+    quality = figures.get("quality")
+    said = [
+        f"The {what}: {line}."
+        for what, found in (quality or {}).items()
+        for line in found["alarms"]
+    ]
+    if quality is not None and not quality:
+        said.append("In no held-out row could anything be read: nobody knows how good this is.")
+    cosine = figures.get("stability", {}).get("cosine", 1.0)
+    if cosine < _UNSTABLE:
+        said.append(
+            "Single explanations are mostly noise: under other noise they would have had a cosine "
+            f"of about {cosine:.2f} to these (an estimate; 1 is the same, 0 has nothing in common)."
+        )
+    return said
