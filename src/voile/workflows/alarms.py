@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _UNSTABLE: Final = 0.5
-"""With a smaller cosine to those under other noise, explanations say more about noise than people."""
+"""Under it, explanations say more about the noise than about people."""
 
 
 def alarms(figures: Mapping[str, Any]) -> list[str]:
