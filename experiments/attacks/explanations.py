@@ -113,12 +113,13 @@ def background_membership(attacked: Attacked, epsilon: float = 2.0) -> AttackFin
         order = draw.permutation(len(attacked.people))
         members, others, reference = np.split(order, [BACKGROUND, 2 * BACKGROUND])
         exact = attacked.vectors[members].mean(axis=0)
-        for how, seen in {"plain": exact, "protected": released(one, exact)}.items():
-            scores = background_scores(
-                seen,
-                attacked.vectors[np.concatenate([members, others])],
-                attacked.vectors[reference],
-            )
+        tried = attacked.vectors[np.concatenate([members, others])]
+        open_rows = attacked.vectors[reference]
+        for how, seen, noise in (
+            ("plain", exact, 0.0),
+            ("protected", released(one, exact), one.noise.sigma),
+        ):
+            scores = background_scores(seen, tried, open_rows, rows=BACKGROUND, noise=noise)
             areas[how].append(area_under_curve(scores[:BACKGROUND], scores[BACKGROUND:]))
     mu = 1 / gaussian_noise_multiplier(epsilon, DELTA)
     return AttackFinding(

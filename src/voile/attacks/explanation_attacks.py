@@ -34,25 +34,28 @@ def name_row(released: Floats, candidates: Floats) -> int:
     return int(_distances(released[np.newaxis], candidates)[0].argmin())
 
 
-def background_scores(released: Floats, candidates: Floats, reference: Floats) -> Floats:
+def background_scores(
+    released: Floats, candidates: Floats, reference: Floats, *, rows: int, noise: float
+) -> Floats:
     """How much several explanations speak for each candidate being a background row, (n,).
 
-    The best linear test of "in the mean" against "not in it", where nothing but reference rows of
-    the same population is known.
+    The best linear test of "in the mean" against "not in it", where of the other background rows
+    nothing is known but that they are like the reference rows.
 
     Args:
         released: (e, k), one line for each explained row.
         candidates: vectors for each explained row, (n, e, k).
         reference: those of rows that are known not to be in it, (r, e, k).
+        rows: how many background rows there are.
+        noise: standard deviation of the noise on each value; 0 without.
     """
     middle = reference.mean(axis=0)
     centred, seen = (candidates - middle).reshape(len(candidates), -1), (released - middle).ravel()
     spread = np.linalg.svd((reference - middle).reshape(len(reference), -1), full_matrices=False)
-    # Along directions in which rows differ much, a mean tells little about one of them.
+    # What the other rows do along a direction hides the candidate there, and so does noise.
     sizes = spread.S**2 / len(reference)
-    weights = 1 / (sizes + 0.05 * sizes.mean())
-    along, mine = centred @ spread.Vh.T, seen @ spread.Vh.T
-    found: Floats = (along * weights) @ mine
+    weights = 1 / (sizes / rows + noise**2 + 1e-9 * sizes.max())
+    found: Floats = (centred @ spread.Vh.T * weights) @ (seen @ spread.Vh.T)
     return found
 
 

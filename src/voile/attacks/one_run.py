@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from voile.core.errors import InvalidInput
+from voile.privacy.accounting.conversion import gaussian_noise_multiplier
 
 
 def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
@@ -51,3 +52,45 @@ def epsilon_at_least(
         refuted = p_value(canaries, guesses, right, middle, delta) <= risk
         low, high = (middle, high) if refuted else (low, middle)
     return low
+
+
+def curve_epsilon_at_least(
+    canaries: int, guesses: int, right: int, *, delta: float, confidence: float = 0.95
+) -> float:
+    """The same against Gaussian trade-off curves: the largest epsilon, at delta, of a Gaussian
+    mechanism that one run refutes (Mahloujifar, Melis and Chaudhuri 2024, Algorithm 3)."""
+
+    def refuted(epsilon: float) -> bool:
+        mu = 1 / gaussian_noise_multiplier(epsilon, delta)
+        return _excess(canaries, guesses, right, mu, 1 - confidence) > 0
+
+    least = 1e-6
+    if not refuted(least):
+        return 0.0
+    low, high = least, 1.0
+    while refuted(high):
+        low, high = high, high * 2
+        if high > 100:
+            return high
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
+
+
+def _excess(canaries: int, guesses: int, right: int, mu: float, risk: float) -> float:
+    """Above 0 if so many right guesses are less likely than `risk` under a Gaussian curve.
+
+    From the largest number of right guesses downward: what may be right (r), and what may be wrong
+    (h) at least, as the curve couples the two; together they cannot exceed the share guessed.
+    """
+    from scipy.special import ndtr, ndtri
+
+    r, h = risk * right / canaries, risk * (guesses - right) / canaries
+    for number in reversed(range(right)):
+        least = max(h, float(ndtr(ndtri(r) - mu)))
+        if least == h:
+            break
+        r = min(1.0, r + number / (guesses - number) * (least - h))
+        h = least
+    return r + h - guesses / canaries
