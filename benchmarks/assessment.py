@@ -43,13 +43,13 @@ def stage() -> Rehearsal:
 
 def runs_until_refuted(rehearsal: Rehearsal, factor: float, most: int) -> int | None:
     """With so much of the noise, patched into the loop of DP-SGD."""
-    whole, contest, draw = loop._Noise.add_to, Contest.of(rehearsal), np.random.default_rng()
-    loop._Noise.add_to = lambda self, total, deviation: whole(self, total, factor * deviation)  # type: ignore[method-assign]
+    whole, contest, draw = loop.Noise.add_to, Contest.of(rehearsal), np.random.default_rng()
+    loop.Noise.add_to = lambda self, total, deviation: whole(self, total, factor * deviation)  # type: ignore[method-assign]
     try:
         while contest.runs < most and contest.e_value < 1000:
             contest.play(draw)
     finally:
-        loop._Noise.add_to = whole  # type: ignore[method-assign]
+        loop.Noise.add_to = whole  # type: ignore[method-assign]
     return contest.runs if contest.e_value >= 1000 else None
 
 

@@ -37,7 +37,7 @@ INPUTS: Final = 256
 """
 PROJECTION, SPREAD, LENGTH = "projection", "spread over steps", "length of noise"
 SCORES: Final = (PROJECTION, SPREAD, LENGTH)
-_LONG: Final = 1000.0
+LONG: Final = 1000.0
 """Length of a canary's input: its gradient in the bias, which all canaries share, is one part in
 so many."""
 _BEYOND: Final = 8.0
@@ -178,9 +178,9 @@ class TrainingCanaries:
 
     def _records(self, signs: Floats) -> Batch:
         """+1: the canary; 0: the null record; −1: its opposite. NaN: no record at all."""
-        inputs = np.eye(self.canaries, self._inputs, dtype=np.float32) * np.float32(_LONG)
+        inputs = np.eye(self.canaries, self._inputs, dtype=np.float32) * np.float32(LONG)
         inputs[signs == 0] = np.nan
-        slopes = (-signs * _BEYOND * self._steps.first_norm / _LONG).astype(np.float32)
+        slopes = (-signs * _BEYOND * self._steps.first_norm / LONG).astype(np.float32)
         there = ~np.isnan(signs)
         return inputs[there], slopes[there]
 
@@ -227,13 +227,13 @@ class TrainingCanaries:
         noise = steps.gradient_noise() * (2**0.5 if self.beside_another else 1)
         length = float(np.linalg.norm(seen / unit, axis=1).sum())
         return {
-            PROJECTION: _likelihood(along, steps.sampling_rate, noise, self.task.relation),
+            PROJECTION: log_likelihood(along, steps.sampling_rate, noise, self.task.relation),
             SPREAD: along.var(axis=0),
             LENGTH: np.full(self.canaries, length),
         }
 
 
-def _likelihood(along: Floats, rate: float, noise: float, relation: Relation) -> Floats:
+def log_likelihood(along: Floats, rate: float, noise: float, relation: Relation) -> Floats:
     """The log-likelihood ratio of "in", if all is as it should be: the best test then."""
 
     def of(moved: Floats) -> Floats:
