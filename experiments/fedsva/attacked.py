@@ -140,7 +140,7 @@ def model_of(runs: Runs, pictures: Pictures, name: str) -> tuple[Any, float]:
             )
             return {"accuracy": accuracy, "values": networks.flat(model).tolist()}
 
-        found = runs.kept.run("averaged", [name, sigma, runs.seeds[0]], make)
+        found = runs.kept.run("averaged", [name, sigma, NORM, runs.seeds[0]], make)
     return networks.with_values(found["values"]), found["accuracy"]
 
 
@@ -165,7 +165,7 @@ def generated(runs: Runs, pictures: Pictures, name: str) -> dict[str, float]:
             "accuracy": accuracy,
         }
 
-    found: dict[str, float] = runs.kept.run("generator", [name, runs.seeds[0]], make)
+    found: dict[str, float] = runs.kept.run("generator", [name, NORM, runs.seeds[0]], make)
     return found
 
 

@@ -19,7 +19,7 @@ from voile.core.randomness import Seeded
 from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.training.private import PrivateSteps, Sgd, fit_module_privately
 
-NORM, RATE = 0.5, 0.3
+NORM, RATE = 2.0, 0.3
 """Of federated averaging as published, here."""
 
 

@@ -115,7 +115,7 @@ def test_costs_grow_with_what_a_row_can_move(digits: Federation) -> None:
     run = train(digits, NBAFL_ONE, SETTING)
     counted, held, enforced = costs_of([run], digits.rows, SETTING.rounds)
     assert counted == "3; 0.188"  # six rounds
-    assert float(enforced.replace(",", "")) > 1000 * 0.5 > float(held)
+    assert float(enforced.replace(",", "")) > digits.rows * float(held) > 0
     assert epsilon_of(1.0) == pytest.approx(4.377, abs=0.01)  # one release with noise multiplier 1
 
 
