@@ -26,6 +26,7 @@ from experiments.fedsva.published import (
 )
 from experiments.fedsva.table import Runs, checksums, final_five, mean
 from voile.datasets import evenly_by_label
+from voile.pipelines.shapley_guided_noise import contribution_rate
 
 LEVELS: Final = (0.2, 2.0)
 """Declared in public: the strict one and the weak one, half of the clients each."""
@@ -150,10 +151,12 @@ def contribution_rates(data: Federation) -> NDArray[np.float64]:
     setting = Setting(0.2, 1, 0, PUBLISHED_NORM, PUBLISHED_RATE)
     start = np.zeros((data.x.shape[2] + 1, data.classes), dtype=np.float32)
     batches = own.batches(np.random.default_rng(0))
-    private, public, both = (
-        own.utility(own.fit(start, groups, batches, setting)[0])
-        for groups in (frozenset({0}), frozenset({1}), None)
-    )
-    with np.errstate(all="ignore"):
-        found = (private + both - public) / (2 * both)
-    return np.clip(np.where(np.isfinite(found), found, 0.5), 0, 1)
+    worths = {
+        groups: own.utility(own.fit(start, groups, batches, setting)[0])
+        for groups in (frozenset({0}), frozenset({1}), frozenset({0, 1}))
+    }
+
+    def rate(client: int) -> float:
+        return contribution_rate(lambda groups: float(worths[groups][client]), 2, 0)
+
+    return np.array([rate(client) for client in range(len(data.x))])
