@@ -11,6 +11,7 @@ from benchmarks.harness import Figure, write
 from numpy.typing import NDArray
 
 from experiments.fedsva import networks
+from experiments.fedsva.frozen import PUBLISHED_NORM
 from experiments.fedsva.networks import NORM, Pictures, published_sigma
 from experiments.fedsva.table import Runs, checksums, mean
 from experiments.fedsva.targets import convolution_run
@@ -55,8 +56,8 @@ def noises(rows: int, plan: networks.ConvolutionPlan) -> dict[str, float | None]
     """Noise on the gradient of one record: on an update divided by the learning rate, 1 here."""
     return {
         "no noise": None,
-        "FedSVA at ε 0.5 a round, as published": published_sigma(0.5, rows),
-        "FedSVA at ε 0.2 a round, as published": published_sigma(0.2, rows),
+        "FedSVA at ε 0.5 a round, as published": published_sigma(0.5, rows, PUBLISHED_NORM),
+        "FedSVA at ε 0.2 a round, as published": published_sigma(0.2, rows, PUBLISHED_NORM),
         OURS: plan.norm * networks.noise_for(2.0, plan),
     }
 
@@ -71,7 +72,7 @@ def inverted(runs: Runs, pictures: Pictures, name: str, sigma: float | None) -> 
         gradients = GradientView(model).of(given, labels)
         if sigma is not None:
             lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
-            norm = networks.CONVOLUTIONS.norm if name == OURS else NORM
+            norm = networks.CONVOLUTIONS.norm if name == OURS else PUBLISHED_NORM
             gradients *= np.minimum(1, norm / lengths)
             gradients += sigma * draw.standard_normal(gradients.shape, dtype=np.float32)
         search = InversionSearch(steps=200)
@@ -131,7 +132,7 @@ def model_of(runs: Runs, pictures: Pictures, name: str) -> tuple[Any, float]:
     if name == OURS:
         found = convolution_run(runs)
     else:
-        sigma = published_sigma(0.3, pictures.x.shape[1]) if name == NOISY else 0.0
+        sigma = published_sigma(0.3, pictures.x.shape[1], NORM) if name == NOISY else 0.0
         until = model_of(runs, pictures, NOISY)[1] if name == STOPPED else None
 
         def make() -> dict[str, Any]:

@@ -20,7 +20,7 @@ from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.training.private import PrivateSteps, Sgd, fit_module_privately
 
 NORM, RATE = 2.0, 0.3
-"""Of federated averaging as published, here."""
+"""Of federated averaging as published; gradients of convolutions are longer than those of a layer."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def accuracy(model: nn.Module, pictures: Pictures) -> float:
         return float((model(pictures.test_x).argmax(dim=1) == pictures.test_y).float().mean())
 
 
-def published_sigma(epsilon: float, rows: int, norm: float = NORM) -> float:
+def published_sigma(epsilon: float, rows: int, norm: float) -> float:
     """FedSVA's noise at R = 1, where all of a client's data are private."""
     return 2 * norm * math.sqrt(1 - math.log(PRINTED_DELTA**2)) / (epsilon * rows)
 
