@@ -20,7 +20,7 @@ from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.training.private import PrivateSteps, Sgd, fit_module_privately
 
 NORM, RATE = 2.0, 0.3
-"""Of federated averaging as published; gradients of convolutions are longer than those of a layer."""
+"""Of federated averaging as published; gradients of convolutions are longer than a layer's."""
 
 
 @dataclass(frozen=True)
