@@ -23,8 +23,9 @@ from voile.attacks.gradient_inversion import (
     peak_signal_to_noise,
 )
 
-PLAIN, STOPPED, NOISY, OURS = (
+PLAIN, BEGUN, STOPPED, NOISY, OURS = (
     "FedAvg",
+    "FedAvg after one round",
     "FedAvg, stopped early at the accuracy of FedSVA",
     "FedSVA at ε 0.3 a round, as published",
     "ours at ε 2 in total",
@@ -134,10 +135,11 @@ def model_of(runs: Runs, pictures: Pictures, name: str) -> tuple[Any, float]:
     else:
         sigma = published_sigma(0.3, pictures.x.shape[1], NORM) if name == NOISY else 0.0
         until = model_of(runs, pictures, NOISY)[1] if name == STOPPED else None
+        rounds = 1 if name == BEGUN else 20
 
         def make() -> dict[str, Any]:
             model, accuracy = networks.average_rounds(
-                pictures, sigma=sigma, rounds=20, seed=runs.seeds[0], until=until
+                pictures, sigma=sigma, rounds=rounds, seed=runs.seeds[0], until=until
             )
             return {"accuracy": accuracy, "values": networks.flat(model).tolist()}
 
@@ -205,7 +207,7 @@ class LocalFeatures:
 
 def generators(runs: Runs, pictures: Pictures) -> list[Figure]:
     plain, found = generated(runs, pictures, PLAIN), []
-    for name in (STOPPED, NOISY, OURS):
+    for name in (BEGUN, STOPPED, NOISY, OURS):
         made = generated(runs, pictures, name)
         what = f"generator, {name} (accuracy {made['accuracy']:.3f}); peer: FedAvg"
         ratio = made["distance"] / plain["distance"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -64,6 +66,12 @@ def test_a_gradient_is_that_of_the_loss() -> None:
     expected = torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(made.parameters()))])
     found = GradientView(made).of(given, labels)
     np.testing.assert_allclose(found[0], expected.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_torch_is_loaded_when_it_is_needed_and_not_before() -> None:
+    modules = "voile.attacks.gradient_inversion, voile.attacks.generative"
+    script = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False, timeout=120).returncode == 0
 
 
 def test_the_peak_signal_to_noise_ratio_is_in_decibels() -> None:
