@@ -1,0 +1,1 @@
+"""What `benchmarks.flower` starts: a node of voile, and a bare Flower app with its arithmetic."""
