@@ -114,7 +114,7 @@ def _ask(python: str, **question: Any) -> dict[str, Any]:
 
 
 def run() -> None:
-    rehearsal, figures = stage(), []
+    rehearsal, figures, compared = stage(), [], peers()
     with one_thread():
         for factor, most, target in MUTANTS:
             runs = runs_until_refuted(rehearsal, factor, most)
@@ -129,5 +129,5 @@ def run() -> None:
     kept = "e-value against correct code in these runs"
     figures.append(Figure(kept, "", e_value, None, None, "below 1,000", e_value < 1000))
     write(
-        "assessment", "DP-SGD, rate 0.256, 40 steps, (2, 1e-5)", [*figures, *peers()], seed="fresh"
+        "assessment", "DP-SGD, rate 0.256, 40 steps, (2, 1e-5)", [*figures, *compared], seed="fresh"
     )

@@ -1,6 +1,6 @@
 """What the peers of `benchmarks/assessment.py` say; run by the Python of their own environment.
 
-    python -m venv peers && peers/bin/pip install dp-accounting scikit-learn tqdm six
+    python -m venv peers && peers/bin/pip install dp-accounting scikit-learn tqdm six packaging
     peers/bin/pip install --no-deps jax-privacy adversarial-robustness-toolbox
     VOILE_ATTACK_PEERS=peers/bin/python python -m benchmarks assessment
 
@@ -38,8 +38,10 @@ def one_run(question: dict[str, Any]) -> dict[str, Any]:
 def membership(question: dict[str, Any]) -> dict[str, Any]:
     """A forest on the outputs of a network, half of the rows known to it, half to be told apart."""
     import numpy as np
-    from art.attacks.inference.membership_inference import MembershipInferenceBlackBox
-    from art.estimators.classification import SklearnClassifier
+    from art.attacks.inference.membership_inference import (  # type: ignore[import-not-found]
+        MembershipInferenceBlackBox,
+    )
+    from art.estimators.classification import SklearnClassifier  # type: ignore[import-not-found]
     from sklearn.datasets import load_breast_cancer
     from sklearn.neural_network import MLPClassifier
 

@@ -21,6 +21,7 @@ from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.objectives import LearnLabels
 from voile.pipelines.tables import TableRecords
 from voile.privacy.events import Gaussian
+from voile.training.private import fit_privately
 
 MULTIPLIER = 2.0
 
@@ -108,7 +109,7 @@ TASK = NetworkTask(LearnLabels(CLINIC.schema), Training(hidden=(4,), epochs=1.0)
 def test_a_table_is_trained_by_the_very_steps_that_are_rehearsed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seen, fit = [], network_task.fit_privately
+    seen, fit = [], fit_privately
 
     def spied(network: Any, records: Any, loss: Any, privacy: Any, **others: Any) -> Any:
         seen.append(privacy)

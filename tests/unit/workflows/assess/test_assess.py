@@ -15,8 +15,10 @@ from tests.unit.workflows.federate.test_kinds import write_logistic
 from tests.unit.workflows.federate.test_run import write_files
 from tests.unit.workflows.workspace import examples as workspaces
 
+from voile.attacks import release_canary
 from voile.attacks.assessment import Verdict
 from voile.attacks.findings import NOT_FOR_RELEASE
+from voile.attacks.training_canaries import TrainingCanaries
 from voile.audit_log import EventsAssessmentRecord, decode_record
 from voile.cli.app import app
 from voile.core.errors import InvalidInput, Refused, UnreadableFile, VerificationFailed
@@ -34,6 +36,12 @@ from voile.workflows.recommend import save_recommender
 from voile.workflows.report import report_html
 
 SECONDS = 0.5
+
+
+@pytest.fixture(autouse=True)
+def few_lessons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tested here is what becomes of verdicts, not how good attacks are."""
+    monkeypatch.setattr(release_canary, "LEARNED_FROM", 40)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +162,7 @@ def test_a_refuted_claim_has_an_exit_code_of_its_own(
     artefact: Artefact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop.Noise, "add_to", lambda *_: None)
-    done = run(artefact.folder, "--minutes", 0.2, "--json")
+    done = run(artefact.folder, "--minutes", 2, "--json")  # ends when the claim has fallen
     assert done.exit_code == 6
     told = json.loads(done.stdout)
     assert told["verdict"] == "refuted"
@@ -162,7 +170,18 @@ def test_a_refuted_claim_has_an_exit_code_of_its_own(
     assert told["record"] is not None
 
 
-def test_too_little_time_is_blind_and_says_so(artefact: Artefact) -> None:
+@pytest.fixture
+def sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if there were too little time: how fast the machine is does not matter."""
+
+    def nothing(self: TrainingCanaries, _: Any) -> dict[str, Any]:
+        return {name: np.zeros(self.canaries) for name in self.score_names}
+
+    monkeypatch.setattr(TrainingCanaries, "_scores", nothing)
+
+
+@pytest.mark.usefixtures("sees_nothing")
+def test_an_attack_that_sees_nothing_is_blind_and_says_so(artefact: Artefact) -> None:
     done = run(artefact.folder, "--minutes", 0.01)
     assert done.exit_code == 7
     assert "verdict   blind" in done.stdout
@@ -188,6 +207,7 @@ def rows_of(artefact: Artefact, path: Path, count: int, seed: int) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("sees_nothing")
 def test_findings_on_members_reach_one_folder_and_nothing_else(
     artefact: Artefact, tmp_path: Path
 ) -> None:
