@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import traceback
 import warnings
+from pathlib import Path
 from typing import Annotated
 
 import click
@@ -25,9 +27,11 @@ from voile.cli import (
     schema,
     testbed,
 )
+from voile.cli.logs import LOG_FILE, SAID, VERBOSE, LogSettings, logged, taken_out
 from voile.cli.output import ExitCode, exit_code, print_error
 
 _TRACEBACK = "VOILE_TRACEBACK"
+_log = logging.getLogger(SAID)
 
 _EPILOG = """\
 Exit codes:
@@ -89,19 +93,26 @@ def _root(
             "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
         ),
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option(VERBOSE, help="Tell every step, with times; may stand anywhere.")
+    ] = False,
+    log_file: Annotated[
+        Path | None,
+        typer.Option(LOG_FILE, metavar="FILE", help="Add every step to this file; likewise."),
+    ] = None,
 ) -> None:
-    """Options of `voile` itself."""
+    """Options of `voile` itself; the last two are taken out of the command line beforehand."""
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command and leave the process with its exit code."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    arguments, logs = taken_out(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a plain terminal shows what it can
     plain, warnings.formatwarning = warnings.formatwarning, _warning
     try:
-        code = _run(arguments)
+        code = _logged(arguments, logs)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has gone; what is still buffered must not be written on the way out.
@@ -112,8 +123,19 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code)
 
 
+def _logged(arguments: list[str], logs: LogSettings) -> int:
+    from voile.core.errors import VoileError
+
+    try:
+        with logged(logs, arguments):
+            return _run(arguments)
+    except VoileError as error:  # a log file that cannot be written
+        return _failed(error, as_json="--json" in arguments)
+
+
 def _warning(message: Warning | str, *_: object, **__: object) -> str:
     """What is said, without a path into somebody's library."""
+    _log.warning("%s", message)
     return f"voile: warning: {message}\n"
 
 
@@ -150,11 +172,13 @@ def _usage(error: click.ClickException) -> str:
 def _failed(error: Exception, *, as_json: bool) -> int:
     from voile.core.errors import VoileError
 
+    known = isinstance(error, VoileError | OSError)
+    _log.error("%s: %s", type(error).__name__, error, exc_info=None if known else error)
     if os.environ.get(_TRACEBACK):
         traceback.print_exception(error)
     code = exit_code(error)
     name, message = type(error).__name__, str(error)
-    if not isinstance(error, VoileError | OSError):
+    if not known:
         message = f"unexpected {name}: {' '.join(message.split())} ({_TRACEBACK}=1 shows where)"
     print_error(name, message, code, as_json=as_json)
     return code

@@ -130,6 +130,9 @@ def explain(
     preview: Annotated[
         bool, typer.Option("--preview", help="Say what it would cost and be like; charge nothing.")
     ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Overwrite files of this name without asking.")
+    ] = False,
     database: Annotated[
         str | None,
         typer.Option(
@@ -187,7 +190,7 @@ def explain(
     from voile.workflows.explain.outputs import Outputs
 
     outputs = Outputs(output, receipt, row_receipts, plot, page)
-    call = Call(data, by, purpose, fresh, preview, as_json)
+    call = Call(data, by, purpose, fresh, preview, yes, as_json)
     found = named_release(context, workspace, model)
     if found is not None:
         answer(found.spec(model, data), found.place, outputs, call, workspace=found)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from voile.cli.explain_output import leave, print_explained, print_preview, speed
+from voile.cli.interrupts import interruptible
+from voile.cli.output import ask_before_overwriting
 from voile.cli.rounds import say
 from voile.core.errors import VoileError
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from voile.workflows.workspace import WorkspaceFile
 
 
+_KEPT = "nothing was released, and an answer that was paid for already is given at no further cost"
+
+
 @dataclass(frozen=True)
 class Call:
     """What is said about this one call, whatever is released."""
@@ -28,6 +33,7 @@ class Call:
     purpose: str
     fresh: bool
     preview: bool
+    yes: bool
     as_json: bool
 
 
@@ -53,6 +59,8 @@ def answer(
 
     kept_files = [*files_of(place), *([] if workspace is None else [workspace.path])]
     outputs.check([*spec.files, *kept_files])
+    if not call.preview:
+        ask_before_overwriting(outputs.existing, yes=call.yes)
     modules = None if workspace is None else workspace.folder
     made = artefact or find_artefact(spec.model)
     inputs = load_inputs(spec, made, speed(), modules=modules)
@@ -73,7 +81,7 @@ def answer(
             found = service.preview(release, given, payer=payer, caller=call.by)
             print_preview(found, given.count, as_json=call.as_json)
             return
-        with _signed_if_refused(custody):
+        with interruptible(_KEPT), _signed_if_refused(custody):
             explained = service.answer(
                 release, given, payer=payer, caller=call.by, purpose=call.purpose, fresh=call.fresh
             )

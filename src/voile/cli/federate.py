@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from voile.cli.output import JsonOption, console, explain_by_name, print_json
+from voile.cli.federate_preview import as_plain, checked_first
+from voile.cli.interrupts import interruptible
+from voile.cli.output import (
+    JsonOption,
+    ask_before_overwriting,
+    console,
+    explain_by_name,
+    print_json,
+)
 from voile.cli.rounds import rounds_line, say, steps_line
 
 if TYPE_CHECKING:
@@ -27,6 +36,8 @@ FEDERATE_EPILOG = """\
 Examples:
 
   voile init hospital-a.csv hospital-b.csv   (writes all files, to fill in)
+
+  voile federate federation.toml --preview
 
   voile federate federation.toml
 
@@ -57,22 +68,38 @@ def federate(
     transport: Annotated[
         CarriedBy, typer.Option(help="What carries messages to parties on this machine.")
     ] = CarriedBy.THREADS,
+    only_preview: Annotated[
+        bool,
+        typer.Option("--preview", help="Say what it will be like; train and charge nothing."),
+    ] = False,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", help="Go on although what is promised or measured means little."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Train a model and a private explainer across the parties of CONFIG; write an artefact.
 
-    A run that was broken off is continued by the same command. A run that is complete is not
-    trained again: its budget is spent. With `secure = true` in CONFIG the server learns sums of
-    updates and no single one.
+    First it is said what to expect, from public facts and the held-out file, which nobody protects;
+    where that would mean nothing, the run asks for --yes. A run that was broken off is continued by
+    the same command. One that is complete is not trained again: its budget is spent. With `secure =
+    true` in CONFIG the server learns sums of updates and no single one.
     """
     from voile.core.one_thread import one_thread
+    from voile.workflows.artefact import REPORT
     from voile.workflows.public_example import EXAMPLE
     from voile.workflows.report import quality, write_report
     from voile.workflows.workspace import release_name
 
-    with one_thread():
-        agreement, server, done = _run(config, superlink, transport)
-    report, found = write_report(done.artefact), quality(done.artefact)
+    if only_preview:
+        _print_preview(config, superlink, as_json=as_json)
+        return
+    with one_thread(), interruptible("rounds that are done and what was charged for them are kept"):
+        agreement, server, done = _run(config, superlink, transport, yes=yes)
+    report = done.artefact.folder / REPORT
+    if not (done.was_complete and report.exists()):
+        write_report(done.artefact)
+    found = quality(done.artefact)
     promised = done.artefact.guarantees[0]
     if as_json:
         print_json(
@@ -97,7 +124,7 @@ def federate(
 
 
 def _run(
-    config: Path, superlink: str | None, transport: CarriedBy
+    config: Path, superlink: str | None, transport: CarriedBy, *, yes: bool
 ) -> tuple[FederationAgreement, ServerSide, Federated]:
     """In this process, by workers of a simulation, or over a SuperLink."""
     from voile.core.errors import InvalidInput
@@ -106,6 +133,7 @@ def _run(
 
     if superlink is None:
         job = read_job(config)
+        job = replace(job, server=checked_first(job.agreement, job.server, yes=yes))
         seen = rounds_line(job.agreement.delta)
         if transport is CarriedBy.SIMULATION:
             from voile.workflows.federate.simulated import federate_simulated
@@ -118,9 +146,30 @@ def _run(
     from voile.workflows.federate.deployed import DeployedServer
 
     deployed = DeployedServer.read(config)
+    server = checked_first(deployed.agreement, deployed.server, yes=yes)
+    deployed = replace(deployed, server=server)
     seen = rounds_line(deployed.agreement.delta)
     done = deployed.federate(superlink, rounds_seen=seen, steps_seen=steps_line, say=say)
     return deployed.agreement, deployed.server, done
+
+
+def _print_preview(config: Path, superlink: str | None, *, as_json: bool) -> None:
+    """What stands in the files of all parties, or in those of the server alone."""
+    from voile.workflows.federate import read_job
+    from voile.workflows.federate.files import read_server
+    from voile.workflows.federate.preview import preview
+
+    if superlink is None:
+        job = read_job(config)
+        agreement, server = job.agreement, job.server
+    else:
+        agreement, server, _ = read_server(config)
+    found = preview(agreement, server)
+    if as_json:
+        print_json(as_plain(found))
+        return
+    asked = "\n\nIt would ask for --yes, because of what is marked with !." if found.grave else ""
+    console().print(f"nothing was charged\n{found}{asked}", soft_wrap=True)
 
 
 def report(
@@ -128,12 +177,17 @@ def report(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to; inside ARTEFACT if not given.")
     ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Overwrite a file of this name without asking.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write one self-contained HTML page: what is promised, how good it is, how to verify it."""
     from voile.workflows.artefact import load_artefact
     from voile.workflows.report import write_report
 
+    if output is not None and output.exists():
+        ask_before_overwriting([output], yes=yes)
     path = write_report(load_artefact(artefact), output)
     if as_json:
         print_json({"report": str(path)})

@@ -170,6 +170,7 @@ def _start_federation(data: list[Path], output: Path, label: str | None, *, as_j
         f"{started.config.parent / 'server.toml'}: name a held-out file, which nobody protects\n"
         f"{started.config.parent / 'nodes'}: what stays with each party\n\n"
         f"Then:\n  {shlex.join(['voile', 'schema', 'show', str(started.schema)])}\n"
+        f"  {shlex.join(['voile', 'federate', str(started.config), '--preview'])}\n"
         f"  {shlex.join(['voile', 'federate', str(started.config)])}",
         soft_wrap=True,
     )

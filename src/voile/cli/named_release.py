@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from voile.workflows.workspace import WorkspaceFile
 
 _BESIDE_A_NAME: Final = frozenset(
-    {"model", "data", "workspace", "purpose", "by", "fresh", "preview", "as_json"}
+    {"model", "data", "workspace", "purpose", "by", "fresh", "preview", "yes", "as_json"}
     | {"output", "plot", "page", "receipt", "row_receipts"}
 )
 """What may be said beside a name: nothing that changes what is released, or where it is kept."""

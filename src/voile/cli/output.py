@@ -10,6 +10,8 @@ import json
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -69,6 +71,11 @@ def print_facts(facts: dict[str, Any], *, as_json: bool) -> None:
         typer.echo(f"{name.replace('_', ' ') + ':':<19} {'none' if shown in (None, '') else shown}")
 
 
+def as_date(seconds: float) -> str:
+    """Seconds since 1970 as people read them."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+
+
 def print_steps(report: Report) -> None:
     """Print the steps of a verification, and how many held."""
     out = console()
@@ -98,6 +105,21 @@ def console() -> Console:
             raise BrokenPipeError
 
     return PipeConsole(markup=False, emoji=False, highlight=False)
+
+
+def ask_before_overwriting(existing: Sequence[Path], *, yes: bool) -> None:
+    """Before anything is computed or charged: on a terminal ask, elsewhere refuse."""
+    if yes or not existing:
+        return
+    from voile.core.errors import InvalidInput
+
+    names = ", ".join(map(str, existing))
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        typer.confirm(f"{names}: overwrite?", abort=True, err=True)
+        return
+    raise InvalidInput(
+        f"{names}: exists already; choose another name, or add --yes to overwrite it"
+    )
 
 
 def explain_by_name(folder: Path, release: str, rows: Path, *more: str) -> str:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import TYPE_CHECKING
 
+from voile.cli.logs import SAID
+
 if TYPE_CHECKING:
     from voile.federation import Progress, Seen
+
+
+_log = logging.getLogger(__name__)
 
 
 def rounds_line(delta: float) -> Progress:
@@ -20,6 +26,7 @@ def rounds_line(delta: float) -> Progress:
         if seen.done:
             # The budget of a round is read once: composing costs more than a line is worth.
             spent[seen.stage] = most_spent(seen.rows, delta) if seen.round == seen.rounds else 0.0
+            _log.info("%s: round %d of %d is done", seen.stage, seen.round, seen.rounds)
         if not (terminal or seen.done):
             return
         read = spent.get(seen.stage)
@@ -39,6 +46,7 @@ def say(text: str) -> None:
     """What is being done, in words; to stderr, beside the results."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
+    logging.getLogger(SAID).info(text)
 
 
 def steps_line(done: int, total: int) -> None:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from voile.cli.output import ExitCode, JsonOption, console, print_json
+from voile.cli.output import (
+    ExitCode,
+    JsonOption,
+    ask_before_overwriting,
+    console,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,7 +22,7 @@ if TYPE_CHECKING:
     from voile.core.schema import ColumnFinding, ColumnReport, Schema, SchemaReport
 
 app = typer.Typer(
-    help="Look at a schema, and at how data fit it.",
+    help="Look at a schema, at how data fit it, and propose one from public rows.",
     epilog="Example: voile schema show clinic.toml",
     no_args_is_help=True,
     suggest_commands=False,
@@ -57,6 +63,55 @@ def show(file: FileArgument, as_json: JsonOption = False) -> None:
         print_json({"digest": schema.digest, **schema.declaration()})
     else:
         _print_schema(schema)
+
+
+@app.command("from", epilog="Example: voile schema from example-rows.csv --public --label ill")
+def from_(
+    data: DataArgument,
+    public: Annotated[
+        bool,
+        typer.Option("--public", help="I say that DATA are public: nobody in it is protected."),
+    ] = False,
+    label: Annotated[
+        str | None, typer.Option(help="The column to predict; the last one if not given.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write it there instead of printing it.")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Overwrite a file of this name without asking.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Propose a schema from the rows of DATA, which have to be public.
+
+    Bounds and categories that are read off rows tell about these rows: never do this with protected
+    ones. `voile init` proposes nothing and reads the header alone.
+    """
+    from voile.core.atomic_file import check_output, replace_file
+    from voile.core.errors import InvalidInput
+    from voile.datasets.tables import read_table
+    from voile.workflows.proposing import proposal_text, propose
+
+    if not public:
+        raise InvalidInput(
+            f"{data}: what is read off rows tells about them. Only if nobody in it is protected, "
+            "say so: --public. For anything else, voile init reads the header and leaves the rest "
+            "to you"
+        )
+    if output is not None:
+        check_output(output)
+        ask_before_overwriting([output] if output.exists() else [], yes=yes)
+    name = "proposed" if data == "-" else Path(data).stem
+    proposal = propose(name, read_table(data), label)
+    if output is not None:
+        replace_file(output, proposal_text(proposal).encode())
+    if as_json:
+        print_json({"left_out": list(proposal.left_out), **proposal.schema.declaration()})
+    elif output is None:
+        typer.echo(proposal_text(proposal))
+    else:
+        console().print(f"{output}: look at every line before you use it", soft_wrap=True)
 
 
 def _print_report(schema: Schema, report: SchemaReport) -> None:

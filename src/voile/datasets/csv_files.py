@@ -30,10 +30,13 @@ from voile.core.schema import RawColumn
 _BOM: Final = b"\xef\xbb\xbf"
 _CELL: Final = re.compile(r'(?:"[^"]*(?:""[^"]*)*"|(?!")[^,]*)(?:,|\Z)')
 """One well-formed cell, quoted or not, with the comma after it."""
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+_SEPARATORS: Final = {b";": "semicolons", b"\t": "tabs", b"|": "vertical bars"}
 
 
 def csv_columns(data: bytes, source: str) -> dict[str, RawColumn]:
     """The columns of an open file; blank lines are skipped, `InvalidInput` names file and line."""
+    check_form(data.partition(b"\n")[0], source)
     records = _records(_decoded(data, source), source)
     line, header = next(records, (0, []))
     if not header:
@@ -51,12 +54,27 @@ def protected_csv_columns(
         naming: the column that says whose line it is, where several lines are one record.
     """
     head, *lines = data.removeprefix(_BOM).split(b"\n")
+    check_form(head, source)
     header = _header(head, source)
     # If it could be left out after the last record, a blank one could not be told from none.
     if not lines or lines.pop():
         raise InvalidInput(f"{source}: the last line must be ended by LF or CRLF, like all others")
     named = header.index(naming) if naming in header else None
     return _columns(header, (_record(line, len(header), named) for line in lines))
+
+
+def check_form(head: bytes, source: str) -> None:
+    """`InvalidInput` for a file of another program's form, by its first line, which is public."""
+    if head.startswith(_UTF_16):
+        raise InvalidInput(f'{source}: is in UTF-16 ("Unicode text"); save it as CSV in UTF-8')
+    if b"," in head:
+        return
+    for mark, word in _SEPARATORS.items():
+        if mark in head:
+            raise InvalidInput(
+                f"{source}: its columns are separated by {word}, expected commas; save it as CSV "
+                "with commas, and with points in decimal numbers"
+            )
 
 
 def check_names(names: list[str], place: str) -> None:
@@ -87,8 +105,12 @@ def _decoded(data: bytes, source: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InvalidInput(f"{source}: line {line}: not UTF-8; save the file as UTF-8") from error
+        line, byte = data.count(b"\n", 0, error.start) + 1, data[error.start : error.start + 1]
+        likely = byte.decode("cp1252", errors="replace")
+        raise InvalidInput(
+            f"{source}: line {line}: not UTF-8; save the file as UTF-8 (byte {byte.hex()} is "
+            f"{likely!r} in Windows-1252, which it probably is in)"
+        ) from error
 
 
 def _records(text: str, source: str) -> Iterator[tuple[int, list[str]]]:

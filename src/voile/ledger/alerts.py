@@ -7,20 +7,25 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from voile.privacy.weakness import weaknesses
+
 THRESHOLDS: Final = (50, 75, 90)
 """Percent of a budget; reaching one is recorded exactly once for each account and period."""
 
 
 class Risk(StrEnum):
-    """LOW below 50 %, MEDIUM from 50 to 75 %, HIGH above 75 %."""
+    """LOW below 50 %, MEDIUM from 50 to 75 %, HIGH above 75 %; HIGH where the promise itself is
+    close to none, however little is used."""
 
     LOW = "LOW"
     MEDIUM = "MEDIUM"
     HIGH = "HIGH"
 
     @classmethod
-    def of(cls, share: float) -> Risk:
-        """The risk at a consumed share between 0 and 1."""
+    def of(cls, share: float, epsilon: float, delta: float) -> Risk:
+        """The risk at a consumed share, between 0 and 1, of this promise."""
+        if weaknesses(epsilon, delta):
+            return cls.HIGH
         if share < 0.5:
             return cls.LOW
         return cls.MEDIUM if share <= 0.75 else cls.HIGH

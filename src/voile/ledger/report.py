@@ -19,6 +19,7 @@ from voile.ledger.report_schema import FORMAT
 from voile.ledger.tables import ALERTS
 from voile.ledger.tree import AccountNode, share_of
 from voile.ledger.watch import Finding, watch
+from voile.privacy.weakness import weaknesses
 
 COLLUSION: Final = (
     "Limits of single analysts are no guarantee against analysts who put their answers together: "
@@ -132,7 +133,7 @@ def budget_report(ledger: Ledger, t: Reader, name: str, *, custodian: bool = Fal
         epsilon_spent=epsilon_spent(node),
         basic_epsilon_spent=history.basic_epsilon,
         remaining=remaining(ledger, t, name),
-        risk=Risk.of(share),
+        risk=Risk.of(share, account.epsilon, account.delta),
         lifetime=_lifetime(node, history),
         forecast=forecast(ledger, t, name),
         alerts=tuple((a.threshold, a.time) for a in t.scan(ALERTS, name, balance.period)),
@@ -145,8 +146,8 @@ def budget_report(ledger: Ledger, t: Reader, name: str, *, custodian: bool = Fal
 
 
 def _line(t: Reader, node: AccountNode) -> tuple[str, float, str]:
-    share = share_of(t, node)
-    return node.account.name, share, Risk.of(share).value
+    share, account = share_of(t, node), node.account
+    return account.name, share, Risk.of(share, account.epsilon, account.delta).value
 
 
 def _assumptions(node: AccountNode, below: list[AccountNode]) -> tuple[str, ...]:
@@ -174,6 +175,10 @@ def _advice(share: float, node: AccountNode, below: list[AccountNode]) -> tuple[
         ]
     if share > 0.75 and not node.account.is_parallel and len(below) > 1:
         said.append("Give analysts smaller accounts of their own below this one.")
+    said += [
+        f"{weakness}. Open the next account with a smaller promise."
+        for weakness in weaknesses(node.account.epsilon, node.account.delta)
+    ]
     return tuple(said) or ("Nothing to do: less than half of the budget is used.",)
 
 

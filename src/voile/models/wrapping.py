@@ -27,12 +27,12 @@ from voile.models.wrapped import Backward, WrappedModel
 
 def wrap(
     model: Any,
+    schema: Schema | None = None,
     *,
     outputs: DeclaredOutputs | None = None,
     output_names: Sequence[str] | None = None,
     gradient: Backward | None = None,
     digest: str | None = None,
-    schema: Schema | None = None,
     treats_rows_independently: bool = False,
 ) -> WrappedModel:
     """Make a model of a scikit-learn estimator, a torch module, ONNX, boosting, or any callable.
@@ -41,13 +41,14 @@ def wrap(
         model: an estimator, `torch.nn.Module`, onnxruntime session, the path of an ONNX file, an
             XGBoost or LightGBM booster, a callable from rows (n, d) to (n,) or (n, outputs), or
             something wrapped before.
+        schema: for an estimator fitted on raw values, a pipeline over a DataFrame with texts for
+            example: rows are turned back into a DataFrame of them (category names instead of
+            positions) before they are handed over.
         outputs: where its outputs lie; derived for classifiers with probabilities. Outputs outside
             are clamped and counted in `diagnostics`.
         output_names: one name per output.
         gradient: for a callable, the derivative of output k: `(rows, k) -> (n, d)`.
         digest: what identifies it, where that cannot be computed.
-        schema: for an estimator fitted on raw values: rows are turned back into a DataFrame of
-            them (category names instead of positions) before they are handed over.
         treats_rows_independently: declares that the answer for a row depends on no other row of its
             batch, but for rounding of at most 2⁻²⁰ of the range of outputs. Only for models that
             voile does not know to be so (`voile.models.row_wise`): over protected rows those are

@@ -35,12 +35,12 @@ from voile.core.atomic_file import check_output, check_output_folder, replace_fi
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee
 from voile.core.optional import optional
-from voile.core.schema import Rows, Schema
+from voile.core.schema import Rows, Schema, is_table
 from voile.datasets.tables import read_table
 from voile.federation import HistoryRow, read_history, write_history
 from voile.federation.files import read_arrays, write_arrays
 from voile.federation.history import without_times
-from voile.models import WrappedModel
+from voile.models import Outputs, WrappedModel
 from voile.pipelines.tables import NetworkModel, OfNetworkModel, OutputHead
 from voile.release import Origin, trained_privately
 from voile.training import arrays_of
@@ -186,6 +186,17 @@ class Artefact:
             source=network,
         )
 
+    def predict(self, rows: Any) -> Outputs:
+        """What the private black box says, (n, outputs): the probability of each category of the
+        label in the schema's order, or the number that is expected.
+
+        Args:
+            rows: a DataFrame or another table by column name, or an array in the schema's numbers;
+                values outside the schema are clamped, missing ones are its defaults.
+        """
+        inside = self.schema.rows(rows) if is_table(rows) else self.schema.clamp(rows)
+        return self.network.predict(inside)
+
     @cached_property
     def surrogate(self) -> Surrogate:
         """Refused where the pipeline has none."""
@@ -243,12 +254,13 @@ def is_artefact(folder: Path) -> bool:
     return (folder / MANIFEST).is_file()
 
 
-def load_artefact(folder: Path) -> Artefact:
+def load_artefact(folder: Path | str) -> Artefact:
     """Open an artefact; `VerificationFailed` if a file is not what the manifest says.
 
     The manifest is not signed: it finds damage, not an adversary. Against one, compare what the
     signed logs say.
     """
+    folder = Path(folder)
     head = read_manifest(folder)
     files, settings = head["files"], head["settings"]
     check_files(folder, files, _expected(settings["logs"], files))

@@ -16,6 +16,7 @@ from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.input_file import LARGEST_TEXT, damaged, open_regular, read_file
 from voile.core.optional import optional
 from voile.core.schema.locate import dotted, quoted
+from voile.datasets.csv_files import check_form
 from voile.datasets.tables import PARQUET_SUFFIXES
 
 SCHEMA_FILE: Final = "schema.toml"
@@ -54,6 +55,7 @@ def _csv_header(file: Path) -> tuple[str, ...]:
     try:
         with open_regular(file) as stream:
             line = stream.readline(LARGEST_TEXT)
+        check_form(line, str(file))
         return tuple(next(csv.reader([line.decode("utf-8-sig")]), []))
     except OSError as error:
         raise UnreadableFile(f"{file}: cannot be read: {error.strerror}") from error

@@ -106,7 +106,7 @@ class TestWatch:
     [(0, "LOW"), (0.4999, "LOW"), (0.5, "MEDIUM"), (0.75, "MEDIUM"), (0.7501, "HIGH"), (1, "HIGH")],
 )
 def test_risk_as_in_the_guide(share: float, risk: str) -> None:
-    assert Risk.of(share) == risk
+    assert Risk.of(share, 1.0, 1e-6) == risk
 
 
 def report(books: Books, name: str = "clinic", **more: Any) -> BudgetReport:

@@ -11,7 +11,9 @@ import typer
 from voile.cli.audit.opening import as_invalid_input, found_or_new_key, log_in, open_database
 from voile.cli.files import place_of
 from voile.cli.options import DatabaseArgument, KeyOption, PolicyOption
-from voile.cli.output import JsonOption, print_facts, print_json
+from voile.cli.output import JsonOption, as_date, print_facts, print_json
+
+_NOT_FOR_PEOPLE = frozenset({"time", "kind", "version", "event", "cost"})
 
 
 def init(
@@ -75,7 +77,21 @@ def show(
         return
     print_facts(said, as_json=False)
     for number, record in enumerate(records, start=first):
-        typer.echo(f"{number:>8}  {json.dumps(json.loads(record))}")
+        typer.echo(f"{number:>8}  {_in_words(json.loads(record))}")
+
+
+def _in_words(record: dict[str, Any]) -> str:
+    """A record for people: when, what, and the facts that can be read; --json has them all."""
+    said = [
+        f"{name} {value}"
+        for name, value in record.items()
+        if name not in _NOT_FOR_PEOPLE and value is not None and not _is_digest(value)
+    ]
+    return "  ".join([as_date(record.get("time", 0)), str(record.get("kind")), ", ".join(said)])
+
+
+def _is_digest(value: object) -> bool:
+    return isinstance(value, str) and len(value) >= 43 and " " not in value
 
 
 def export(

@@ -104,7 +104,9 @@ def show(
     with open_database(database) as storage:
         found = storage.read_snapshot(lambda t: [(each, share_of(t, each)) for each in nodes(t)])
     lines = [
-        _facts(node) | {"consumed": share, "risk": Risk.of(share).value} for node, share in found
+        _facts(node)
+        | {"consumed": share, "risk": Risk.of(share, node.account.epsilon, node.account.delta)}
+        for node, share in found
     ]
     if as_json:
         print_json({"accounts": lines})

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from voile.cli.budget.opening import AccountArgument, checked_place, open_database
 from voile.cli.options import DatabaseArgument
-from voile.cli.output import JsonOption, console, print_facts, print_json
+from voile.cli.output import JsonOption, as_date, console, print_facts, print_json
+
+if TYPE_CHECKING:
+    from voile.ledger import Forecast
 
 
 def report(
@@ -70,12 +72,25 @@ def forecast(
         found = storage.read_snapshot(
             lambda t: look_ahead(Ledger(), t, account, event, window=3600 * hours)
         )
-    said = asdict(found)
-    if not as_json and found.exhausted_at is not None:
-        said["exhausted_at"] = (
-            f"{datetime.fromtimestamp(found.exhausted_at, UTC):%Y-%m-%d %H:%M} UTC"
-        )
-    print_facts(said, as_json=as_json)
+    if as_json:
+        print_json(asdict(found))
+        return
+    print_facts(_in_words(found, hours), as_json=False)
+
+
+def _in_words(found: Forecast, hours: float) -> dict[str, str]:
+    """For people: counts and shares of a day, and a date."""
+    if found.exhausted_at is None:
+        ends = f"never at this rate: nothing was charged in the last {hours:g} hours"
+    else:
+        ends = as_date(found.exhausted_at)
+    return {
+        "account": found.account,
+        "answers left": f"{found.more:,}" if found.more else "none, or nothing was asked yet",
+        "answers a day": f"{24 * found.hourly_rate:,.1f}",
+        "used a day": f"{24 * found.hourly_share:.2%} of the budget",
+        "used up": ends,
+    }
 
 
 def _print_table(title: str, rows: list[tuple[str, str]]) -> None:

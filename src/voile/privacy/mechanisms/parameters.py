@@ -15,6 +15,7 @@ from voile.core import randomness
 from voile.core.errors import InvalidInput
 from voile.privacy.accounting.conversion import check_target
 from voile.privacy.sensitivity import Norm, Sensitivity
+from voile.privacy.weakness import weaknesses
 
 _NUMBERS: Final = (int, float, np.integer, np.floating)
 _LEAST_RATIO: Final = 2.0**-300
@@ -39,20 +40,8 @@ def checked_target(epsilon: float, delta: float, *, pure: bool) -> tuple[float, 
 
 def warn_if_weak(epsilon: float, delta: float) -> None:
     """Say so at the caller's line, outside of voile."""
-    if epsilon > 10:
-        warnings.warn(
-            f"epsilon = {epsilon:g}: somebody who sees the release may become e^{epsilon:g} times "
-            "surer of one record; above 10 the formal promise is close to none",
-            WeakPrivacyWarning,
-            stacklevel=_callers() + 1,
-        )
-    if delta > 1e-3:
-        warnings.warn(
-            f"delta = {delta:g}: such a promise allows publishing each record with probability "
-            "delta; choose delta well below one over the number of records",
-            WeakPrivacyWarning,
-            stacklevel=_callers() + 1,
-        )
+    for weakness in weaknesses(epsilon, delta):
+        warnings.warn(weakness, WeakPrivacyWarning, stacklevel=_callers() + 1)
 
 
 def _callers() -> int:

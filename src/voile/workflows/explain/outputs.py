@@ -73,9 +73,17 @@ class Outputs:
             optional("matplotlib.figure", extra="explain")
         if self.page is not None:
             files.check_suffix(self.page, (PAGE,))
+        check_outputs(self._named, needed, self._folders)
+
+    @property
+    def existing(self) -> tuple[Path, ...]:
+        """Files that would be overwritten."""
+        return tuple(path for path in self._named if path.exists())
+
+    @property
+    def _named(self) -> list[Path]:
         outputs = (self.saved, self.proof, self.picture, self.page)
-        named = [path for path in outputs if path is not None]
-        check_outputs(named, needed, self._folders)
+        return [path for path in outputs if path is not None]
 
     @property
     def _folders(self) -> list[Path]:

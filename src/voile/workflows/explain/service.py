@@ -44,6 +44,7 @@ from voile.release import Preview, Release, RowsAre
 from voile.release.made_once import MadeOnce
 from voile.workflows.budget.verification import Evidence, verify
 from voile.workflows.custody import Custody
+from voile.workflows.explain.affordable import affordable
 from voile.workflows.explain.charging import (
     AccountQuestions,
     Answer,
@@ -55,7 +56,7 @@ from voile.workflows.explain.free import FreeCall, free_call, nonces_of_call
 from voile.workflows.explain.questions import RowsToExplain, about_public, chosen, question, stacked
 from voile.workflows.explain.released import Explained, OnRecord, joined, settled_notes
 from voile.workflows.explain.requests import ExplanationRequest, PublicFacts
-from voile.workflows.explain.walk import Draws, Missing, answer_callers, refusal_now
+from voile.workflows.explain.walk import Draws, Missing, answer_callers
 from voile.workflows.nonces import opened_by_nonces
 from voile.workflows.stored_answers import StoredAnswer
 
@@ -100,10 +101,9 @@ class ReleaseService:
             return release.preview(rows)
         request = ExplanationRequest(rows=RowsToExplain.of(rows), payer=payer, caller=caller)
         found = release.preview(request.rows.count)
-        refused = refusal_now(custody, facts.asking(custody, request))
-        if refused is None:
-            return found
-        return replace(found, remarks=(*found.remarks, f"as things stand, refused: {refused}"))
+        assert found.event is not None
+        said = affordable(custody, facts.asking(custody, request), payer, found.event)
+        return replace(found, remarks=(*found.remarks, *said))
 
     def answer(
         self,

@@ -77,10 +77,9 @@ def _looked(custody: Custody, asking: Sequence[Asking | Exception]) -> list[Look
     return custody.storage.submit(lambda t: _look_and_record(custody, t, asking))
 
 
-def refusal_now(custody: Custody, asking: Asking) -> Exception | None:
-    """Why this would be refused as things stand, if it would be; only reads."""
-    looked = custody.storage.read_snapshot(lambda t: _look_one(custody, t, asking, _untold))
-    return looked if isinstance(looked, Exception) else None
+def look_now(custody: Custody, asking: Asking) -> Looked | Exception:
+    """What is stored already, or why this would be refused as things stand; only reads."""
+    return custody.storage.read_snapshot(lambda t: _look_one(custody, t, asking, _untold))
 
 
 def _untold(_questions: AccountQuestions, _refused: BudgetExceeded) -> None:

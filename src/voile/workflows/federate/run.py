@@ -69,10 +69,21 @@ _CHECKPOINTS: Final = "checkpoints"
 
 @dataclass(frozen=True, eq=False)
 class Federated:
-    """A finished run, and what was trained in each stage."""
+    """A finished run, and what was trained in each stage.
+
+    Args:
+        was_complete: it was finished before, and nothing was done now.
+    """
 
     artefact: Artefact
     results: Mapping[str, StageResult]
+    was_complete: bool = False
+
+
+def has_begun(server: ServerSide) -> bool:
+    """Whether rounds of a run are kept in the server's folder."""
+    kept = server.folder / _CHECKPOINTS
+    return kept.is_dir() and any(kept.iterdir())
 
 
 def federate(
@@ -152,7 +163,7 @@ def run_server(
         if written is not None:
             say(f"the run is complete: {written.folder} is left as it is")
             _leave_workspace(written)
-            return Federated(written, results)
+            return Federated(written, results, was_complete=True)
         say("asking every party for its signed log")
         history = [row for result in results.values() for row in result.rows]
         logs = collected_logs(transport, agreement, history)

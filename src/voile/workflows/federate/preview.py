@@ -1,0 +1,224 @@
+"""What a federation will be like, said before any budget is touched.
+
+From what all parties have agreed on, which is public, and from the server's unprotected rows.
+Nobody's protected rows are looked at: their number is declared.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from voile.attribution.fastshap.draws import draw_rows
+from voile.core.one_thread import one_thread
+from voile.core.randomness import StreamCipher
+from voile.core.schema import Categories, Numbers, Schema
+from voile.federation.messages import Instruction
+from voile.federation.pipeline import named
+from voile.federation.stage import Stage
+from voile.pipelines.network_task import NetworkTask
+from voile.pipelines.private_explainer.plan import PipelinePlan
+from voile.pipelines.tables import TableRecords
+from voile.privacy.weakness import weaknesses
+from voile.workflows.federate.agreement import FederationAgreement
+from voile.workflows.federate.expectation import (
+    Attainable,
+    Expected,
+    attainable,
+    expected_quality,
+)
+from voile.workflows.federate.job import ServerSide
+
+_SMALL: Final = 100
+_FEW_HELD_OUT: Final = 100
+_TIMED_ROWS: Final = 20_000
+_DISTILLING: Final = 0.009
+"""Seconds of one step of the fast explainer, of a dozen features on one core of 2025."""
+_WORTH_LEARNING: Final = 0.02
+_HARDLY: Final = 0.25
+
+
+@dataclass(frozen=True)
+class Concern:
+    """What is odd; `grave` if what is promised or measured would mean nothing."""
+
+    text: str
+    grave: bool = False
+
+    def __str__(self) -> str:
+        return f"{'!' if self.grave else '-'} {self.text}"
+
+
+@dataclass(frozen=True)
+class FederationPreview:
+    """What is known before the first round.
+
+    Args:
+        guarantee: what will be promised, in words.
+        expected: figures of the report, with their spread.
+        attainable: what open rows say about the task; None if that cannot be said.
+        seconds: how long it takes here, about.
+    """
+
+    guarantee: str
+    concerns: tuple[Concern, ...]
+    expected: tuple[Expected, ...]
+    attainable: Attainable | None
+    seconds: float
+
+    @property
+    def grave(self) -> tuple[Concern, ...]:
+        return tuple(each for each in self.concerns if each.grave)
+
+    def __str__(self) -> str:
+        lines = [self.guarantee, f"takes about {_in_words(self.seconds)} here", *self._expectation]
+        return "\n".join([*lines, *map(str, self.concerns)])
+
+    @property
+    def _expectation(self) -> Iterator[str]:
+        if self.attainable is not None:
+            yield (
+                f"on {self.attainable.rows} held-out rows a constant answer is right in "
+                f"{self.attainable.majority:.1%}, a linear model without noise in "
+                f"{self.attainable.accuracy:.1%}"
+            )
+        for each in self.expected:
+            yield f"expected {each} (95 % of what was seen in generated federations)"
+        if not self.expected:
+            yield "no figure can be expected: this pipeline or label was not studied"
+
+
+def preview(agreement: FederationAgreement, server: ServerSide) -> FederationPreview:
+    """Look at public facts and unprotected rows; nothing is charged, opened or written."""
+    with one_thread():
+        found = attainable(server.held_out)
+        expected = (
+            ()
+            if found is None
+            else expected_quality(agreement.plan, dict(agreement.sizes), found, agreement.pipeline)
+        )
+        return FederationPreview(
+            guarantee=str(agreement.plan.guarantee()),
+            concerns=(
+                *map(Concern, server.remarks),
+                *_of_promise(agreement),
+                *_of_sizes(agreement.sizes),
+                *_of_held_out(server.held_out),
+                *_of_quality(found, expected),
+            ),
+            expected=expected,
+            attainable=found,
+            seconds=_seconds(agreement, server),
+        )
+
+
+def _of_promise(agreement: FederationAgreement) -> Iterator[Concern]:
+    for weakness in weaknesses(agreement.epsilon, agreement.delta):
+        yield Concern(weakness, grave=True)
+    most = max(agreement.sizes, key=lambda name: agreement.sizes[name])
+    rows = agreement.sizes[most]
+    if agreement.delta * rows >= 1:
+        yield Concern(
+            f"delta = {agreement.delta:g} is no less than one over the {rows} rows of {most!r}: "
+            "publishing one of them outright would keep this promise",
+            grave=True,
+        )
+
+
+def _of_sizes(sizes: Mapping[str, int]) -> Iterator[Concern]:
+    small = [name for name, rows in sizes.items() if rows < _SMALL]
+    if small:
+        yield Concern(
+            f"fewer than {_SMALL} rows at {', '.join(map(repr, small))}: what a party this small "
+            "sends is mostly noise, and its weight in the average is as small"
+        )
+
+
+def _of_held_out(held_out: TableRecords) -> Iterator[Concern]:
+    known = held_out.labels[~held_out.null & ~np.isnan(held_out.labels)]
+    if len(known) < _FEW_HELD_OUT:
+        yield Concern(
+            f"{len(known)} held-out rows with a label: figures measured on so few are off by "
+            f"{1 / np.sqrt(max(len(known), 1)):.0%} and more"
+        )
+    if len(known) and isinstance(_label(held_out.schema), Categories) and np.ptp(known) == 0:
+        yield Concern(
+            "all held-out rows have the same label: every figure of the report would be that of a "
+            "constant answer",
+            grave=True,
+        )
+
+
+def _of_quality(found: Attainable | None, expected: tuple[Expected, ...]) -> Iterator[Concern]:
+    if found is None or found.majority == 1:
+        return
+    if found.accuracy < found.majority + _WORTH_LEARNING:
+        yield Concern(
+            "on held-out rows even a linear model without noise is hardly better than a constant "
+            "answer: accuracy will say little about what was learned"
+        )
+    for each in expected:
+        if each.kept is not None and each.kept < _HARDLY:
+            yield Concern(
+                f"too much noise for this many rows: it leaves {max(each.kept, 0):.0%} of what "
+                "can be learned, and explanations would be those of noise. More rows or parties "
+                'help, a larger epsilon, fewer features, or pipeline = "logistic regression"',
+                grave=True,
+            )
+
+
+# --- how long -------------------------------------------------------------------------------------
+
+
+def _seconds(agreement: FederationAgreement, server: ServerSide) -> float:
+    """One participation of each stage is tried, with rows drawn from the schema."""
+    plan, total = agreement.plan, 0.0
+    given: dict[str, Any] = {}
+    for stage in plan.stages:
+        start = plan.start(stage.name)
+        total += stage.rounds * stage.clients_per_round * _participation(agreement, stage, given)
+        given |= named(stage.name, start)
+    if isinstance(plan, PipelinePlan):
+        total += _DISTILLING * server.distillation.steps
+    return total
+
+
+def _participation(agreement: FederationAgreement, stage: Stage, given: Mapping[str, Any]) -> float:
+    if not isinstance(stage.task, NetworkTask):
+        return 0.0
+    size = sum(agreement.sizes.values()) // len(agreement.sizes)
+    rows = max(min(size, _TIMED_ROWS), 1)
+    instruction = Instruction(stage.name, 1, agreement.plan.start(stage.name), given)
+    records = _invented(agreement.schema, rows)
+    began = time.perf_counter()
+    stage.task.fit(instruction, records, rows, StreamCipher())
+    return (time.perf_counter() - began) * size / rows
+
+
+def _invented(schema: Schema, count: int) -> TableRecords:
+    draw = np.random.default_rng(0)
+    domain = _label(schema)
+    labels = (
+        draw.integers(0, len(domain.values), count).astype(np.float64)
+        if isinstance(domain, Categories)
+        else draw.uniform(domain.lower, domain.upper, count)
+    )
+    rows = draw_rows(schema, count, draw)
+    return TableRecords(schema, rows, labels, np.zeros(count, dtype=np.bool_))
+
+
+def _label(schema: Schema) -> Categories | Numbers:
+    assert schema.label is not None
+    domain = schema.label.domain
+    assert isinstance(domain, Categories | Numbers)
+    return domain
+
+
+def _in_words(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(round(seconds), 1)} seconds"
+    return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -1,0 +1,106 @@
+"""A schema proposed from rows that somebody says are public: a code book's examples, open data.
+
+Bounds that are read off rows tell about these rows, so this is never done with protected ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from voile.core.errors import InvalidInput
+from voile.core.schema import Categories, Feature, Label, Numbers, RawColumn, Schema
+from voile.core.schema.cells import read_numbers
+
+MOST_CATEGORIES: Final = 20
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A schema, and what it leaves out.
+
+    Args:
+        left_out: columns without a value, or whose texts are as many as those of names or remarks.
+    """
+
+    schema: Schema
+    left_out: tuple[str, ...]
+
+
+def propose(name: str, table: Mapping[str, RawColumn], label: str | None) -> Proposal:
+    """What would describe these rows, with room around them.
+
+    Args:
+        name: of the schema.
+        table: raw values that are public.
+        label: the column to predict; the last one if None.
+    """
+    chosen = label if label is not None else list(table)[-1]
+    if chosen not in table:
+        raise InvalidInput(f"there is no column {chosen!r}; there are {', '.join(table)}")
+    found = {column: _domain(values) for column, values in table.items()}
+    wanted = _label_domain(table[chosen], found[chosen])
+    features = [
+        Feature(column, domain)
+        for column, domain in found.items()
+        if column != chosen and domain is not None
+    ]
+    if not features or wanted is None:
+        raise InvalidInput(
+            "no schema follows from these rows: expected a label and at least one other column "
+            f"with numbers or up to {MOST_CATEGORIES} different texts"
+        )
+    left_out = tuple(column for column, domain in found.items() if domain is None)
+    return Proposal(Schema(name, tuple(features), Label(chosen, wanted)), left_out)
+
+
+def proposal_text(proposal: Proposal) -> str:
+    """The schema as TOML, with what is to be looked at by people."""
+    head = [
+        "# Proposed from rows that were said to be public. Look at every line: bounds are promises",
+        "# about what is possible, and categories that these rows happen to lack are missing here.",
+        *(f"# Left out, no numbers and too many texts: {name!r}" for name in proposal.left_out),
+    ]
+    return "\n".join([*head, proposal.schema.dumps()])
+
+
+def _domain(column: RawColumn) -> Numbers | Categories | None:
+    read = read_numbers(column)
+    if not read.unusable.any():
+        values = read.values[~np.isnan(read.values) & np.isfinite(read.values)]
+        return _numbers(values) if len(values) else None
+    texts = sorted({str(cell).strip() for cell in column[~read.missing]})
+    return Categories(tuple(texts)) if len(texts) <= MOST_CATEGORIES else None
+
+
+def _label_domain(
+    column: RawColumn, domain: Numbers | Categories | None
+) -> Numbers | Categories | None:
+    """A label of a few whole numbers is a class, not a quantity."""
+    values = read_numbers(column).values
+    known = np.unique(values[~np.isnan(values)])
+    few = 2 <= len(known) <= MOST_CATEGORIES and bool((np.rint(known) == known).all())
+    if isinstance(domain, Numbers) and few:
+        return Categories(tuple(int(value) for value in known))
+    return domain
+
+
+def _numbers(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Numbers | Categories:
+    whole = bool((np.rint(values) == values).all())
+    if whole and set(np.unique(values)) <= {0.0, 1.0}:
+        return Categories((0, 1))
+    lower, upper = _outward(float(values.min()), float(values.max()))
+    return Numbers(lower, upper, whole=whole)
+
+
+def _outward(lower: float, upper: float) -> tuple[float, float]:
+    """Round numbers around both: 18.3 and 87.1 lie between 10 and 90."""
+    width = upper - lower or max(abs(lower), 1.0)
+    step = 10.0 ** math.floor(math.log10(width))
+    return math.floor(lower / step) * step, math.ceil(upper / step) * step + (
+        step if upper == lower else 0.0
+    )

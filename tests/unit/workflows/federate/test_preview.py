@@ -1,0 +1,148 @@
+"""What is said before a budget is touched: about the promise, sizes, open rows and quality."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.unit.workflows.federate.test_run import agreed, write_files
+
+from voile.datasets import clinic_federation
+from voile.pipelines.tables import TableRecords
+from voile.workflows.federate import Job, read_job
+from voile.workflows.federate.expectation import (
+    Attainable,
+    attainable,
+    expected_of,
+    noise_to_signal,
+    studied,
+)
+from voile.workflows.federate.preview import FederationPreview, preview
+
+CLINIC = clinic_federation(300, seed=6)
+PATIENTS = CLINIC.hospitals["city"]
+FLIPPED = np.random.default_rng(0).random(len(PATIENTS)) < 0.1
+OPEN = TableRecords.of(
+    replace(PATIENTS, labels=((PATIENTS.rows[:, 0] > 65) != FLIPPED).astype(np.float64))
+)
+"""A task that a linear model learns well."""
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    read = read_job(write_files(tmp_path_factory.mktemp("previewed")))
+    server = replace(read.server, held_out=OPEN)
+    sizes = dict.fromkeys(read.agreement.sizes, 5_000)
+    return agreed(replace(read, server=server), rounds=1, sizes=sizes)
+
+
+def found(job: Job, **changes: Any) -> FederationPreview:
+    changed = agreed(job, **changes)
+    return preview(changed.agreement, changed.server)
+
+
+def graves(job: Job, **changes: Any) -> list[str]:
+    return [each.text for each in found(job, **changes).grave]
+
+
+def test_a_sound_plan_is_told_with_what_to_expect(job: Job) -> None:
+    told = found(job)
+    assert told.grave == ()
+    accuracy, fidelity = told.expected
+    assert accuracy.figure == "accuracy of the black box"
+    assert fidelity.figure == "fidelity of the surrogate"
+    assert told.attainable is not None
+    assert told.attainable.majority < accuracy.middle < accuracy.high <= 1
+    assert told.seconds > 0
+    assert "(ε = " in str(told)
+    assert "expected accuracy of the black box" in str(told)
+    assert not job.server.folder.joinpath("checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epsilon": 100.0}, "close to none"),
+        ({"delta": 0.01}, "publishing each record with probability"),
+        ({"delta": 1e-3}, "no less than one over the 5000 rows"),
+        (
+            {"sizes": {"city": 60, "coast": 60, "harbour": 60}, "epsilon": 0.3},
+            "too much noise for this many rows",
+        ),
+    ],
+)
+def test_what_would_mean_nothing_is_grave(job: Job, changes: dict[str, Any], words: str) -> None:
+    assert any(words in text for text in graves(job, **changes))
+
+
+def test_small_parties_and_few_open_rows_are_said_and_not_grave(job: Job) -> None:
+    few = replace(job, server=replace(job.server, held_out=OPEN.only(np.arange(30))))
+    told = found(few, sizes={"city": 5_000, "coast": 5_000, "harbour": 40})
+    texts = [str(each) for each in told.concerns]
+    assert any(text.startswith("- fewer than 100 rows at 'harbour'") for text in texts)
+    assert any(text.startswith("- 30 held-out rows with a label") for text in texts)
+    wide, narrow = told.expected[0], found(job).expected[0]
+    assert wide.high - wide.low > narrow.high - narrow.low
+
+
+def test_held_out_rows_of_one_class_are_grave(job: Job) -> None:
+    same = OPEN.only(np.flatnonzero(OPEN.labels == 0))
+    told = found(replace(job, server=replace(job.server, held_out=same)))
+    assert any("the same label" in each.text for each in told.grave)
+
+
+def test_open_rows_are_learned_from_without_noise() -> None:
+    told = attainable(OPEN)
+    assert told is not None
+    assert told.majority == pytest.approx(max(OPEN.labels.mean(), 1 - OPEN.labels.mean()), abs=1e-6)
+    assert told.majority + 0.02 < told.accuracy < 0.95
+    shuffled = np.random.default_rng(0).permutation(OPEN.labels)
+    nothing = attainable(TableRecords(OPEN.schema, OPEN.rows, shuffled, OPEN.null))
+    assert nothing is not None
+    assert nothing.accuracy < nothing.majority + 0.02
+    assert attainable(OPEN.only(np.arange(10))) is None
+
+
+def test_noise_falls_with_rows_parties_and_epsilon(job: Job) -> None:
+    def noise(**changes: Any) -> float:
+        agreement = agreed(job, **changes).agreement
+        level = noise_to_signal(agreement.plan.stages[0], agreement.sizes)
+        assert level is not None
+        return level
+
+    assert noise(sizes={"city": 500, "coast": 500, "harbour": 500}) > 2 * noise()
+    assert noise(epsilon=0.5) > 2 * noise()
+    assert noise(pipeline="logistic regression", hidden=None) < noise() / 2
+
+
+def test_more_noise_leaves_less_and_any_noise_is_in_the_table() -> None:
+    task = Attainable(rows=1_000, majority=0.6, accuracy=0.9)
+    for pipeline, stages in studied().items():
+        for stage, lines in stages.items():
+            levels = [line.up_to for line in lines]
+            assert levels == sorted(levels)
+            assert expected_of({stage: 1e6}, task, pipeline)
+            if lines[0].figure == "accuracy":
+                assert lines[0].kept > 0.9 > 0.25 > lines[-1].kept
+    quiet, loud = (expected_of({"black box": n}, task, "private explainer")[0] for n in (1e-3, 2))
+    assert quiet.middle > 0.85
+    assert loud.middle < 0.65
+    assert expected_of({"trusted": 0.1}, task, "trusted") == ()
+
+
+def test_the_table_is_the_one_that_the_study_has_written() -> None:
+    import json
+
+    results = Path(__file__).parents[4] / "results" / "expected_quality.json"
+    shown = [figure["ours"] for figure in json.loads(results.read_text())["figures"]]
+    table = [
+        each
+        for stages in studied().values()
+        for lines in stages.values()
+        for line in lines
+        for each in (line.kept, line.spread)
+    ]
+    assert shown == table
