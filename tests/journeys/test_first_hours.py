@@ -12,8 +12,20 @@ from tests.journeys.pages import FOLDER, Typed, commands, files_of, run, run_pag
 PAGES = sorted(page for page in FOLDER.glob("*.md") if page.name != "index.md")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
-def test_a_first_hour(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def param(page: Path) -> object:
+    real = "VOILE_DATABASE" in page.read_text(encoding="utf-8")
+    return pytest.param(page, id=page.stem, marks=[pytest.mark.real] if real else [])
+
+
+@pytest.mark.parametrize("page", [param(page) for page in PAGES])
+def test_a_first_hour(
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    if request.node.get_closest_marker("real") is not None:
+        monkeypatch.setenv("VOILE_DATABASE", request.getfixturevalue("postgres_url"))
     BEGINNINGS[files_of(page)](tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from voile.workflows.workspace import WorkspaceFile
 
 
+_log = logging.getLogger(__name__)
 _KEPT = "nothing was released, and an answer that was paid for already is given at no further cost"
 
 
@@ -66,6 +68,7 @@ def answer(
     inputs = load_inputs(spec, made, speed(), modules=modules)
     given = inputs.read_rows(call.data)
     outputs.check_rows(given.count, spec.protect)
+    _log.info("%d rows were read", given.count)
     with open_custody_at(place, signing=None) as custody:
         if workspace is not None:
             from voile.workflows.workspace import check_ledger
@@ -86,6 +89,7 @@ def answer(
                 release, given, payer=payer, caller=call.by, purpose=call.purpose, fresh=call.fresh
             )
         explained = inputs.told(explained)
+        _log.info("answered, with %d charge(s)", len(explained.charges))
         kept = custody.keep()
         written = outputs.write(service, explained, signed=custody.covers(max(explained.records)))
     print_explained(explained, spec.top, written, kept, place.policy, as_json=call.as_json)

@@ -139,11 +139,12 @@ def _table(explanation: Explanation, top: int | None) -> Table:
         if wide
         else [f"mean |value| of {rows} rows: {name}" for name in explanation.output_names]
     )
-    named = _named(explanation, top)
+    named = _named(explanation, top) if wide or top is not None else []
+    shown = {place for row in named for place in row} if named else range(explanation.shape[1])
     strength = np.abs(explanation.values).mean(axis=(0, 2))
     table = Table("feature", *heads, title="Explanation")
     for place in np.argsort(-strength, kind="stable"):
-        if not any(place in row for row in named):
+        if place not in shown:
             continue
         cells = (
             [

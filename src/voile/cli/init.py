@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from voile.cli.output import JsonOption, console, explain_by_name, given_options, print_json
+from voile.cli.rounds import say_if_weak
 
 EPILOG = """\
 Examples:
@@ -197,6 +198,8 @@ def _start_workspace(
 ) -> None:
     from voile.workflows.workspace import start_workspace
 
+    stated = promise or {}
+    say_if_weak(stated.get("epsilon", 0.0), stated.get("delta", 0.0))
     started = start_workspace(spec, promise, **place)
     more = ("--preview",) if started.costs else ()
     following = explain_by_name(started.file.parent, started.release, started.example, *more)

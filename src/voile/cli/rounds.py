@@ -49,6 +49,14 @@ def say(text: str) -> None:
     logging.getLogger(SAID).info(text)
 
 
+def say_if_weak(epsilon: float, delta: float) -> None:
+    """A promise that is about to be made, and means little."""
+    from voile.privacy.weakness import weaknesses
+
+    for weakness in weaknesses(epsilon, delta):
+        say(f"voile: warning: {weakness}")
+
+
 def steps_line(done: int, total: int) -> None:
     """How far a long computation is, on a terminal."""
     if sys.stderr.isatty():

@@ -167,7 +167,7 @@ def test_forecast_and_renewal(run: Any) -> None:
     assert ahead["more"] > 0
     assert ahead["exhausted_at"] is not None
     said = run("budget", "forecast", "log.db", "clinic", as_json=False)
-    assert re.search(r"exhausted at: +\d{4}-\d\d-\d\d \d\d:\d\d UTC", said)
+    assert re.search(r"used up: +\d{4}-\d\d-\d\d \d\d:\d\d UTC", said)
     renewed = run("budget", "renew", "log.db", "clinic", "--reason", "a new cohort")
     assert renewed["period"] == 1
     spend(content="row 2")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voile.attribution.fastshap.surrogate import CHUNK, Surrogate
+from voile.attribution.settings import Progress
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.one_thread import one_thread
@@ -32,12 +33,14 @@ class FastShap:
             (which sums need anyway), as its width says; gives players × outputs.
         history: how training went; absent in an explainer that was loaded.
         threads: how many passes run side by side.
+        progress: told how many rows are done.
     """
 
     surrogate: Surrogate
     network: Perceptron
     history: TrainingHistory | None = None
     threads: int = 1
+    progress: Progress | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         players, outputs = self.surrogate.players.count, len(self.surrogate.output_names)
@@ -73,7 +76,10 @@ class FastShap:
         found, starts = np.empty(shape), range(0, len(rows), CHUNK)
         with one_thread(), ThreadPoolExecutor(self.threads) as pool:
             ask = map if self.threads == 1 or len(starts) < 2 else pool.map
-            list(ask(lambda at: self._fill(rows[at : at + CHUNK], found[at : at + CHUNK]), starts))
+            done = ask(lambda at: self._fill(rows[at : at + CHUNK], found[at : at + CHUNK]), starts)
+            for at, _ in zip(starts, done, strict=True):
+                if self.progress is not None:
+                    self.progress(min(at + CHUNK, len(rows)), len(rows))
         return found
 
     def _fill(self, rows: Rows, found: NDArray[np.float64]) -> None:

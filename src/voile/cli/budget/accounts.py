@@ -10,6 +10,7 @@ import typer
 from voile.cli.budget.opening import AccountArgument, open_books, open_database
 from voile.cli.options import CallerOption, DatabaseArgument, KeyOption, PolicyOption
 from voile.cli.output import JsonOption, console, exit_code, print_facts, print_json
+from voile.cli.rounds import say_if_weak
 
 if TYPE_CHECKING:
     from voile.core.storage import Reader
@@ -75,6 +76,7 @@ def open_(
         children=Children.PARALLEL if parallel else Children.SEQUENTIAL,
         shares_rows_with=tuple(shares_rows_with or ()),
     )
+    say_if_weak(epsilon, delta)
     with open_books(database, key, policy) as custody:
         done = open_budget(
             custody.storage, custody.ledger, custody.log, asked, caller=by, again=again

@@ -84,9 +84,10 @@ def _in_words(found: Forecast, hours: float) -> dict[str, str]:
         ends = f"never at this rate: nothing was charged in the last {hours:g} hours"
     else:
         ends = as_date(found.exhausted_at)
+    known = found.more > 0 or found.exhausted_at is not None
     return {
         "account": found.account,
-        "answers left": f"{found.more:,}" if found.more else "none, or nothing was asked yet",
+        "answers left": f"{found.more:,}" if known else "unknown: say with --noise what will come",
         "answers a day": f"{24 * found.hourly_rate:,.1f}",
         "used a day": f"{24 * found.hourly_share:.2%} of the budget",
         "used up": ends,

@@ -6,7 +6,6 @@ from voile.audit_log import AuditLog, BudgetOpenedRecord, BudgetRenewedRecord
 from voile.core.storage import Storage, Transaction
 from voile.ledger import Done, Ledger, Opening
 from voile.ledger.measures import written
-from voile.privacy.mechanisms.parameters import warn_if_weak
 
 
 def open_budget(
@@ -23,7 +22,6 @@ def open_budget(
     Args:
         again: it exists and was never used: give it these terms instead.
     """
-    warn_if_weak(opening.epsilon, opening.delta)
     act = ledger.reopen if again else ledger.open
 
     def command(t: Transaction) -> Done:

@@ -182,7 +182,7 @@ def load_inputs(
         model_origin=model_origin(spec, artefact),
         background=background.rows,
         background_origin=background_origin(spec, artefact),
-        learned=None if spec.explainer is None else load_explainer(spec.explainer),
+        learned=None if spec.explainer is None else _learned(spec.explainer, speed),
         declared=None if spec.clusters is None else _clusters(spec.clusters),
         remarks=tuple(f"background: {note}" for note in background.notes),
         deviations=_deviations(spec, artefact),
@@ -312,6 +312,11 @@ def _identifiers(table: Any, column: str | None, source: str) -> list[Any] | Non
     if column not in table:
         raise InvalidInput(f"{source}: there is no column {column!r} with identifiers")
     return list(table[column])
+
+
+def _learned(path: Path, speed: Speed | None) -> FastShap:
+    found = load_explainer(path)
+    return found if speed is None else replace(found, progress=speed.progress)
 
 
 def _clusters(path: Path) -> Clusters:
