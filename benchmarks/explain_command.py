@@ -114,7 +114,8 @@ def command(made: Artefact, rows: Path) -> None:
         try:
             cli.main(["explain", str(made.folder), str(rows), "--explainer", learned])
         except SystemExit as left:
-            assert left.code == 0, watched.getvalue()
+            if left.code != 0:
+                raise RuntimeError(watched.getvalue()) from left
 
 
 def answered(made: Artefact, learned: FastShap, rows: Rows) -> None:

@@ -141,9 +141,9 @@ def _table(explanation: Explanation, top: int | None) -> Table:
     )
     named = _named(explanation, top) if wide or top is not None else []
     shown = {place for row in named for place in row} if named else range(explanation.shape[1])
-    strength = np.abs(explanation.values).mean(axis=(0, 2))
+    means = np.abs(explanation.values).mean(axis=0)
     table = Table("feature", *heads, title="Explanation")
-    for place in np.argsort(-strength, kind="stable"):
+    for place in np.argsort(-means.mean(axis=1), kind="stable"):
         if place not in shown:
             continue
         cells = (
@@ -153,7 +153,7 @@ def _table(explanation: Explanation, top: int | None) -> Table:
                 for output in range(outputs)
             ]
             if wide
-            else [f"{value:.4g}" for value in np.abs(explanation.values[:, place]).mean(axis=0)]
+            else [f"{value:.4g}" for value in means[place]]
         )
         table.add_row(explanation.feature_names[place], *cells)
     return table

@@ -48,7 +48,10 @@ def test_a_header_alone_is_a_table_without_rows(tmp_path: Path) -> None:
         (b"a,b,a\n1,2,3\n", "line 1: column names must differ.*'a'"),
         (b"a,b\n1,2\n3\n", "line 3: expected 2 values, as in the header, found 1"),
         (b'a,b\n"1\n2",2\n3,4,5\n', "line 4: expected 2 values, as in the header, found 3"),
-        (b"a\n1\ncaf\xe9\n", "line 3: not UTF-8"),
+        (b"a\n1\ncaf\xe9\n", "line 3: not UTF-8.*byte e9 is 'é' in Windows-1252"),
+        (b"a;b\n1,5;2\n", "its columns are separated by semicolons, expected commas"),
+        (b"a\tb\n1\t2\n", "its columns are separated by tabs"),
+        ("a,b\n1,2\n".encode("utf-16"), "is in UTF-16"),
         (b'a,b\n1,2\n"3,4\n5,6\n', "line 3: not valid CSV"),
         (b"a\n" + b"x" * 200_000 + b"\n", "line 2: not valid CSV"),
     ],
@@ -211,10 +214,17 @@ def test_a_blanked_last_record_is_still_counted(tmp_path: Path, end: bytes) -> N
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"\n1,2\n", b"n,\xff\n1,2\n", b'n,"s\n1,2\n', b"n,s\r1,2\r", "n,s".encode("utf-16")],
+    [b"", b"\n1,2\n", b"n,\xff\n1,2\n", b'n,"s\n1,2\n', b"n,s\r1,2\r"],
 )
 def test_a_first_line_that_is_no_header_is_told(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(InvalidInput, match=r"data\.csv: expected the column names"):
+        read_protected_table(write(tmp_path, data))
+
+
+@pytest.mark.parametrize("data", [b"n;s\n1;2\n", "n,s\n1,2\n".encode("utf-16")])
+def test_the_form_of_another_program_shows_in_the_header(tmp_path: Path, data: bytes) -> None:
+    """Which is public, unlike whatever stands below it."""
+    with pytest.raises(InvalidInput, match=r"semicolons|UTF-16"):
         read_protected_table(write(tmp_path, data))
 
 

@@ -107,6 +107,8 @@ class TestWatch:
 )
 def test_risk_as_in_the_guide(share: float, risk: str) -> None:
     assert Risk.of(share, 1.0, 1e-6) == risk
+    assert Risk.of(share, 100.0, 1e-6) is Risk.HIGH, "a promise that is close to none"
+    assert Risk.of(share, 1.0, 0.01) is Risk.HIGH
 
 
 def report(books: Books, name: str = "clinic", **more: Any) -> BudgetReport:

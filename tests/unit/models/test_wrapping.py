@@ -80,7 +80,7 @@ def test_an_estimator_of_raw_values_is_fed_through_the_schema() -> None:
     fitted = make_pipeline(encode, LogisticRegression()).fit(frame, [0, 1, 0, 1])
     features = (Feature("kind", Categories(("dog", "cat"))), Feature("age", Numbers(0, 9)))
     schema = Schema("pets", features)
-    model = wrap(fitted, schema=schema)
+    model = wrap(fitted, schema)
     assert np.allclose(model.predict(schema.rows(frame)), fitted.predict_proba(frame))
     with pytest.raises(InvalidInput, match="the schema declares"):
         wrap(fitted, schema=Schema("other", features[:1]))

@@ -36,8 +36,9 @@ def public_rows(table: ColumnTable, schema: Schema, *, source: str = "") -> Publ
     """Read rows that anybody may see; `InvalidInput` names `source`, row, column and value."""
     report = schema.check(table)
     _check(report, schema, source)
-    notes = (_note(feature, table[feature.name]) for feature in schema.features)
-    return PublicRows(schema.rows(table), tuple(note for note in notes if note is not None))
+    incomplete = {column.name for column in report.features if column.count(Problem.MISSING)}
+    notes = (_note(each, table[each.name]) for each in schema.features if each.name in incomplete)
+    return PublicRows(schema.rows(table), tuple(notes))
 
 
 def _check(report: SchemaReport, schema: Schema, source: str) -> None:
@@ -62,10 +63,8 @@ def _check(report: SchemaReport, schema: Schema, source: str) -> None:
         )
 
 
-def _note(feature: Feature, column: Any) -> RowNote | None:
+def _note(feature: Feature, column: Any) -> RowNote:
     cells = raw_column(column, feature.name)
     missing = np.flatnonzero(feature.domain.problems(feature.domain.read(cells))[Problem.MISSING])
-    if not len(missing):
-        return None
     text = f"filled in with the schema's default: {feature.name!r} = {feature.default}"
     return RowNote(text, tuple(missing.tolist()))

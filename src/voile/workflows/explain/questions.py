@@ -202,9 +202,11 @@ def _columns(rows: Any) -> dict[str, NDArray[Any]] | None:
 
 def _plain(column: NDArray[Any]) -> NDArray[Any]:
     """A list of numbers of one type as the array it is equal to; public rows only."""
+    if column.dtype.kind != "O" or column.ndim != 1:
+        return column
     cells = column.tolist()
-    alike = column.ndim == 1 and set(map(type, cells)) in ({bool}, {int}, {float})
-    return np.asarray(cells) if column.dtype.kind == "O" and alike else column
+    alike = set(map(type, cells)) in ({bool}, {int}, {float})
+    return np.asarray(cells) if alike else column
 
 
 def _column_digest(column: NDArray[Any]) -> bytes:

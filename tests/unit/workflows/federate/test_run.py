@@ -105,8 +105,11 @@ def artefact(job: Job) -> Artefact:
 
 
 def test_an_artefact_is_read_again_from_its_folder_alone(artefact: Artefact) -> None:
-    again = load_artefact(artefact.folder)
+    again = load_artefact(str(artefact.folder))
     rows = again.reference[:4]
+    said = again.predict(again.schema.table(rows))
+    assert np.array_equal(said, again.model.predict(rows))
+    assert np.array_equal(said, again.predict(rows))
     assert again.schema == CLINIC.schema
     assert np.array_equal(again.model.predict(rows), artefact.model.predict(rows))
     assert row_wise(again.model) is RowWise.KNOWN
