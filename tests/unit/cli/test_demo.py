@@ -140,6 +140,13 @@ def documented() -> list[list[str]]:
     return commands(block)
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files but those that a database keeps beside it while it is open."""
+    beside = ("-wal", "-shm", ".turn", ".lock")
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path): path.read_bytes() for path in files if not path.name.endswith(beside)}
+
+
 def test_every_command_that_is_documented_or_printed_works_in_its_turn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,7 +176,9 @@ def test_every_command_that_is_documented_or_printed_works_in_its_turn(
     workspace = home / "output" / "voile.toml"
     workspace.write_text(workspace.read_text() + "# mine\n")
     monkeypatch.chdir(elsewhere)
+    before = contents(home)
     assert run_main("federate", str(home / "federation.toml")) == 0
+    assert contents(home) == before, "a complete run that is started again changes nothing"
     assert workspace.read_text().endswith("# mine\n"), "what somebody wrote in is left as it is"
     (following,) = commands(capsys.readouterr().out)
     assert run_main(*following) == 0
