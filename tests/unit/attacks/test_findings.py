@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -41,7 +41,8 @@ def test_findings_about_nobody_may_be_told(on: Any) -> None:
 
 
 def test_a_finding_on_members_is_no_finding_to_publish() -> None:
-    for on in cast("list[Any]", [ABOUT_MEMBERS, "invented records", None]):
+    wrong: list[Any] = [ABOUT_MEMBERS, "invented records", None]
+    for on in wrong:
         with pytest.raises(Refused, match="only findings on invented records"):
             AttackFinding(**FACTS, on=on)
 
