@@ -16,6 +16,7 @@ from voile.core.randomness import GeneratorSource
 from voile.federation.arrays import Arrays, Shapes, shapes_of
 from voile.federation.messages import Instruction
 from voile.federation.task import Fitted, Unprotected
+from voile.pipelines.images import ImageRecords
 from voile.pipelines.objectives import TrainingBatches, TrainingObjective, start_of
 from voile.pipelines.tables import TableRecords
 from voile.privacy.events import PrivacyEvent
@@ -158,8 +159,10 @@ class NetworkTask:
 
     def evaluate(self, arrays: Arrays, given: Arrays, rows: Unprotected) -> Mapping[str, float]:
         records = rows.records
-        if not isinstance(records, TableRecords):
-            raise InvalidInput(f"expected TableRecords to look at, found {type(records).__name__}")
+        if not isinstance(records, TableRecords | ImageRecords):
+            raise InvalidInput(
+                f"expected TableRecords or ImageRecords to look at, found {type(records).__name__}"
+            )
         with one_thread():
             return self.objective.evaluate(with_arrays(arrays), given, records.readable())
 

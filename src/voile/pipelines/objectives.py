@@ -67,12 +67,10 @@ class TrainingObjective(Protocol):
         """How many outputs."""
 
     def batches(
-        self, records: TableRecords, given: Arrays, draw: np.random.Generator
+        self, records: Any, given: Arrays, draw: np.random.Generator
     ) -> TrainingBatches: ...
 
-    def evaluate(
-        self, network: Perceptron, given: Arrays, records: TableRecords
-    ) -> Mapping[str, float]: ...
+    def evaluate(self, network: Perceptron, given: Arrays, records: Any) -> Mapping[str, float]: ...
 
 
 def start_of(objective: TrainingObjective, hidden: tuple[int, ...], seed: int) -> Perceptron:
@@ -115,7 +113,7 @@ class LearnLabels:
         records: TableRecords,
     ) -> Mapping[str, float]:
         found = NetworkModel(self.schema, self.output_head, network).of_columns(records.columns)
-        return _alike(found, records.targets, "accuracy")
+        return alike(found, records.targets, "accuracy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +199,7 @@ class Imitate:
         self, network: Perceptron, given: Arrays, records: TableRecords
     ) -> Mapping[str, float]:
         mine = self.surrogate(network).predict(records.rows)
-        return _alike(mine, self.targets(records, given), "fidelity")
+        return alike(mine, self.targets(records, given), "fidelity")
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +239,7 @@ class LearnShapley:
         return {"loss": mean_loss(network, made.loss, made.prepared(made.records))}
 
 
-def _alike(found: NDArray[Any], wanted: Array, name: str) -> dict[str, float]:
+def alike(found: NDArray[Any], wanted: Array, name: str) -> dict[str, float]:
     """The share of rows with the same class; of single outputs, the share of variance met.
 
     Rows of which it is not known what is wanted are left out.
