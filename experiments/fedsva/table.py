@@ -28,8 +28,7 @@ from experiments.fedsva.published import (
     train,
 )
 from voile import datasets
-from voile.privacy.accounting import PrivacyLoss
-from voile.privacy.events import Gaussian
+from voile.privacy.accounting.conversion import gaussian_epsilon
 
 DATA: Final = (MNIST, CIFAR, ADULT)
 PRINTED: Final = {
@@ -181,10 +180,9 @@ def costs_of(runs: Sequence[Trained], size: int, rounds: int) -> list[str]:
     return [f"{counted:.3g}; {rounds * DELTA:.3g}", f"{held:.1f}", f"{enforced:,.0f}"]
 
 
-@cache
 def epsilon_of(length: float) -> float:
     """Epsilon at delta = 1e-5 of Gaussian releases whose differences have this length in noise."""
-    return float(PrivacyLoss().compose(Gaussian(1 / length)).epsilon(accounted.DELTA))
+    return gaussian_epsilon(1 / length, accounted.DELTA)
 
 
 def groups(runs: Runs) -> None:
