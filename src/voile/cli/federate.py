@@ -76,6 +76,9 @@ def federate(
         bool,
         typer.Option("--yes", help="Go on although what is promised or measured means little."),
     ] = False,
+    key: Annotated[
+        bool, typer.Option("--key", help="Make the server's key, and show its line for CONFIG.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Train a model and a private explainer across the parties of CONFIG; write an artefact.
@@ -85,6 +88,12 @@ def federate(
     the same command. One that is complete is not trained again: its budget is spent. With `secure =
     true` in CONFIG the server learns sums of updates and no single one.
     """
+    if key:
+        from voile.workflows.federate.enrolling import server_key_line
+
+        line = server_key_line(config)
+        print_json({"line": line}) if as_json else typer.echo(line)
+        return
     from voile.core.one_thread import one_thread
     from voile.workflows.artefact import REPORT
     from voile.workflows.public_example import EXAMPLE

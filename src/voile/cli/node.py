@@ -19,7 +19,7 @@ Examples:
 
   voile node node.toml --status   (what it was asked, has spent and has refused)
 
-  voile node node.toml --key      (makes the key that the SuperLink knows it by, and shows it)
+  voile node node.toml --key      (makes its keys, and shows what to hand over before the start)
 """
 
 
@@ -31,7 +31,8 @@ def node(
         bool, typer.Option("--status", help="Show what it was asked, has spent and has refused.")
     ] = False,
     key: Annotated[
-        bool, typer.Option("--key", help="Show the public key that is registered with the server.")
+        bool,
+        typer.Option("--key", help="Make its keys, and show what it hands over."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -44,15 +45,13 @@ def node(
     if status:
         _show_status(config, as_json=as_json)
         return
+    if key:
+        _show_keys(config, as_json=as_json)
+        return
     from voile.core.one_thread import one_thread
-    from voile.federation.flower.keys import node_key, public_line
     from voile.workflows.federate.deployed import DeployedNode
 
     deployed = DeployedNode.read(config)
-    if key:
-        shown = public_line(node_key(deployed.link.key)).strip()
-        print_json({"name": deployed.party.name, "key": shown}) if as_json else typer.echo(shown)
-        return
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     say(f"agreement {deployed.agreement.digest}")
@@ -61,6 +60,20 @@ def node(
             deployed.serve(stop, say)
         except KeyboardInterrupt:
             stop.set()
+
+
+def _show_keys(config: Path, *, as_json: bool) -> None:
+    from voile.federation.flower.keys import node_key, public_line
+    from voile.workflows.federate.enrolling import enrol
+
+    found = enrol(config)
+    known_by = public_line(node_key(found.flower_key)).strip()
+    if as_json:
+        print_json(
+            {"name": found.name, "rows": found.rows, "key": found.key, "flower_key": known_by}
+        )
+        return
+    typer.echo(f"for federation.toml:\n\n{found.lines}\nfor the SuperLink:\n\n{known_by}")
 
 
 def _show_status(config: Path, *, as_json: bool) -> None:

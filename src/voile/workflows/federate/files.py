@@ -59,7 +59,7 @@ def read_job(path: Path) -> Job:
     party compares them with its own.
     """
     agreement = read_agreement(path)
-    server = _beside(path.parent / SERVER_FILE, ServerFile)
+    server = beside(path.parent / SERVER_FILE, ServerFile)
     nodes = [_node(path.parent, name) for name in agreement.sizes]
     _check_files(nodes, server)
     return Job(
@@ -72,7 +72,7 @@ def read_job(path: Path) -> Job:
 def read_server(path: Path) -> tuple[FederationAgreement, ServerSide, ServerLinkSection]:
     """The server's side of this `federation.toml`, whose parties are on other machines."""
     agreement = read_agreement(path)
-    server = _beside(path.parent / SERVER_FILE, ServerFile)
+    server = beside(path.parent / SERVER_FILE, ServerFile)
     if server.superlink is None:
         raise InvalidInput(
             f"{path.parent / SERVER_FILE}: says nothing about a SuperLink; it needs [superlink] "
@@ -83,7 +83,7 @@ def read_server(path: Path) -> tuple[FederationAgreement, ServerSide, ServerLink
 
 def read_node(path: Path) -> tuple[FederationAgreement, Party, NodeLinkSection]:
     """One party on a machine of its own, by its `node.toml`; its books lie beside that."""
-    found = _beside(path, NodeFile)
+    found = beside(path, NodeFile)
     if found.federation is None or found.superlink is None:
         raise InvalidInput(
             f"{path}: says nothing about a SuperLink; it needs federation = its own copy of "
@@ -157,7 +157,7 @@ def _key(file: TomlFile, text: str, *place: str) -> VerifierKey:
     return key
 
 
-def _beside(path: Path, form: type[Form]) -> Form:
+def beside(path: Path, form: type[Form]) -> Form:
     """A file of this form; its paths are relative to it, not to where the command is run."""
     return _moved(TomlFile.read(path).checked(form), path.parent)
 
@@ -179,7 +179,7 @@ def _moved(section: Form, folder: Path) -> Form:
 def _node(folder: Path, name: str) -> tuple[Path, NodeFile]:
     """The file of a party, and the folder that it lies in."""
     own = folder / NODES / file_stem(name)
-    found = _beside(own / NODE_FILE, NodeFile)
+    found = beside(own / NODE_FILE, NodeFile)
     if found.name != name:
         raise InvalidInput(f"{own / NODE_FILE}: is of {found.name!r}, expected {name!r}")
     return own, found

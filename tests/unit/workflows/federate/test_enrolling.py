@@ -1,0 +1,104 @@
+"""Parties on machines of their own: each makes its keys, and together they have an agreement."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.unit.workflows.federate.test_run import CHOSEN, CLINIC, write_csv
+from voile.core.errors import InvalidInput
+from voile.workflows.federate.deployed import DeployedNode, DeployedServer, server_key
+from voile.workflows.federate.enrolling import enrol, server_key_line
+from voile.workflows.federate.node_files import node_status
+
+NODE = """\
+name = "{name}"
+data = "{name}.csv"
+federation = "federation.toml"
+[accepts]
+epsilon = 3
+delta = 1e-4
+[superlink]
+address = "superlink.example:9092"
+root_certificates = "ca.crt"
+"""
+FEDERATION = """\
+name = "study v1"
+schema = "schema.toml"
+[privacy]
+epsilon = 3
+delta = 1e-4
+[training]
+rounds = 1
+hidden = [8]
+"""
+SERVER = """\
+[[held_out]]
+name = "mountain"
+data = "held-out.csv"
+[superlink]
+root_certificates = "ca.crt"
+secret = "secret"
+"""
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> dict[str, Path]:
+    """Three hospitals and a server, each with a folder that nobody else sees."""
+    folders = {name: tmp_path / name for name in (*CHOSEN, "server")}
+    for folder in folders.values():
+        folder.mkdir()
+    lines = []
+    for name in CHOSEN:
+        write_csv(CLINIC.hospitals[name], folders[name] / f"{name}.csv")
+        (folders[name] / "node.toml").write_text(NODE.format(name=name))
+        lines.append(enrol(folders[name] / "node.toml").lines)
+    server = folders["server"]
+    write_csv(CLINIC.hospitals["mountain"], server / "held-out.csv")
+    (server / "server.toml").write_text(SERVER)
+    (server / "schema.toml").write_text(CLINIC.schema.dumps())
+    agreed = server / "federation.toml"
+    agreed.write_text(FEDERATION + "\n".join(lines))
+    agreed.write_text(server_key_line(agreed) + "\n" + agreed.read_text())
+    for name in CHOSEN:
+        for file in ("federation.toml", "schema.toml"):
+            shutil.copy(server / file, folders[name] / file)
+    return folders
+
+
+def test_everybody_reads_the_same_agreement_and_opens_its_node(machines: dict[str, Path]) -> None:
+    server = DeployedServer.read(machines["server"] / "federation.toml")
+    for name in CHOSEN:
+        node = DeployedNode.read(machines[name] / "node.toml")
+        assert node.agreement.digest == server.agreement.digest
+        assert node.link.key == machines[name] / "flower.key"
+        assert not node_status(node.party, node.agreement).running
+        with node.responder() as responder:
+            assert responder.node.name == name
+            found = node_status(node.party, node.agreement)
+            assert found.running
+            assert found.accounts == ()
+            assert "nothing was asked yet" in found.lines
+    assert server_key(server.agreement).name.endswith("/server")
+
+
+def test_keys_are_made_once(machines: dict[str, Path]) -> None:
+    path = machines["city"] / "node.toml"
+    assert enrol(path) == enrol(path)
+    agreed = machines["server"] / "federation.toml"
+    assert server_key_line(agreed) in agreed.read_text()
+
+
+def test_what_is_missing_is_said(machines: dict[str, Path]) -> None:
+    path = machines["city"] / "node.toml"
+    path.write_text(path.read_text().partition("[superlink]")[0])
+    with pytest.raises(InvalidInput, match="superlink"):
+        enrol(path)
+    with pytest.raises(InvalidInput, match="superlink"):
+        DeployedNode.read(path)
+    file = machines["server"] / "server.toml"
+    file.write_text(file.read_text().partition("[superlink]")[0])
+    with pytest.raises(InvalidInput, match="superlink"):
+        DeployedServer.read(machines["server"] / "federation.toml")
