@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ssl
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -96,7 +95,7 @@ class FleetConnection:
     client: FleetHttpClient
     node: Node
     _checked: dict[int, bool] = field(default_factory=dict, init=False, repr=False)
-    _unsent: tuple[Message, float] | None = field(default=None, init=False, repr=False)
+    _unsent: Message | None = field(default=None, init=False, repr=False)
 
     @classmethod
     @contextmanager
@@ -128,11 +127,9 @@ class FleetConnection:
             if not pulled.messages_list:
                 return False
             message = message_from_proto(pulled.messages_list[0])
-            start = time.perf_counter()
-            reply = self._reply(message, pulled.message_object_trees[0], answers)
-            self._unsent = reply, time.perf_counter() - start
+            self._unsent = self._reply(message, pulled.message_object_trees[0], answers)
         try:
-            self._push(*self._unsent)
+            self._push(self._unsent)
         except (httpx.HTTPStatusError, ObjectPushError):
             answers.log.write(Event.FAILED, "nobody waits for a reply any more; it was not sent")
         self._unsent = None
@@ -178,7 +175,8 @@ class FleetConnection:
         is_message = isinstance(whole, Message) and whole.has_content()
         return unpacked(cast(Message, whole).content) if is_message else None
 
-    def _push(self, reply: Message, seconds: float) -> None:
+    def _push(self, reply: Message) -> None:
+        """Flower could be told how long it took; that depends on the rows, and is not sent."""
         with no_object_id_recompute():
             reply.metadata.__dict__["_message_id"] = reply.object_id
             answer = self.client.PushMessages(
@@ -186,7 +184,6 @@ class FleetConnection:
                     node=self.node,
                     messages_list=[message_to_proto(remove_content_from_message(reply))],
                     message_object_trees=[get_object_tree(reply)],
-                    clientapp_runtime_list=[seconds],
                 )
             )
             run = reply.metadata.run_id

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from tests.unit.workflows.federate.test_run import CHOSEN, CLINIC, write_csv
+
 from voile.core.errors import InvalidInput
 from voile.workflows.federate.deployed import DeployedNode, DeployedServer, server_key
 from voile.workflows.federate.enrolling import enrol, server_key_line

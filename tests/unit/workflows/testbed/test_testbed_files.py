@@ -1,0 +1,70 @@
+"""What a testbed writes, without its processes."""
+
+from __future__ import annotations
+
+import ssl
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from voile.core.errors import InvalidInput, UnreadableFile
+from voile.workflows.federate.deployed import DeployedNode, DeployedServer
+from voile.workflows.testbed.certificates import make_certificates
+from voile.workflows.testbed.superlink_process import StartedProcess
+from voile.workflows.testbed.testbed import STATE, LocalDeployment, invented, stop_testbed
+
+
+def test_all_files_are_read_by_those_they_belong_to(tmp_path: Path) -> None:
+    made = invented(tmp_path / "bed", 2, 1)
+    server = DeployedServer.read(made.federation)
+    for party in made.parties:
+        node = DeployedNode.read(made.node_file(party))
+        assert node.agreement.digest == server.agreement.digest
+        assert node.link.address == made.address
+    assert LocalDeployment.load(made.folder) == made
+    assert made.superlink.secret.stat().st_mode & 0o077 == 0
+    assert made.superlink.certificates.key.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("parties", [0, 8])
+def test_there_are_only_so_many_hospitals(tmp_path: Path, parties: int) -> None:
+    with pytest.raises(InvalidInput, match="1 to 7"):
+        invented(tmp_path / "bed", parties, 1)
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    with pytest.raises(InvalidInput, match="not empty"):
+        invented(tmp_path, 2, 1)
+    with pytest.raises(InvalidInput, match="no testbed"):
+        stop_testbed(tmp_path)
+    (tmp_path / STATE).write_text("{}")
+    with pytest.raises(UnreadableFile):
+        stop_testbed(tmp_path)
+
+
+def test_certificates_name_this_machine(tmp_path: Path) -> None:
+    files = make_certificates(tmp_path)
+    found = x509.load_pem_x509_certificate(files.certificate.read_bytes())
+    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost"]
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.certificate, files.key)
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(files.authority)
+
+
+def test_a_process_is_known_by_when_it_began(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    started = StartedProcess.start(command, tmp_path / "log", {})
+    try:
+        assert StartedProcess.read(started.to_dict()) == started
+        assert started.is_running
+        stranger = StartedProcess(started.pid, "1")  # the number was given to somebody else
+        stranger.end()
+        assert started.is_running
+        assert not stranger.is_running
+    finally:
+        started.end()
+    assert not started.is_running
+    started.end()  # a second time is nothing
