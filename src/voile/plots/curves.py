@@ -37,7 +37,7 @@ def calibration(bins: Sequence[Mapping[str, float]]) -> Figure:
     """
     if not bins:
         raise InvalidInput("nothing to draw: no predictions")
-    figure, axes = new_figure(5.0, 3.6)
+    figure, axes = new_figure(7.5, 3.6)
     axes.plot([0, 1], [0, 1], color=QUIET, linewidth=0.8, linestyle=":")
     most = max(each["rows"] for each in bins)
     axes.plot(
