@@ -15,7 +15,7 @@ from benchmarks.harness import Figure, write
 from experiments.expected_quality.setting import HELD_OUT, Case, divided, outcome
 from voile import datasets
 from voile.datasets import SOURCES, Dataset
-from voile.workflows.federate.expectation import Expected, expected_of
+from voile.workflows.federate.expectation import ExpectedFigure, expected_of
 
 LEAST_HELD: Final = 16
 PIPELINE: Final = "private explainer"
@@ -76,7 +76,7 @@ def main() -> int:
 _SOURCES: Final = ("adult", "acs_income", "acs_employment", "dutch_census")
 
 
-def compared(case: str, expected: Expected, measured: float) -> Figure:
+def compared(case: str, expected: ExpectedFigure, measured: float) -> Figure:
     what = f"{case}: {expected.figure}, expected {expected.low:.3f} to {expected.high:.3f}"
     return Figure(what, "", measured, None, None, None, expected.low <= measured <= expected.high)
 

@@ -53,7 +53,7 @@ class Attainable:
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedFigure:
     """A figure of the report to come: with 95 %, if the task is like those that were studied.
 
     Args:
@@ -91,7 +91,7 @@ class StudiedNoise:
 
 def expected_quality(
     plan: Pipeline, sizes: Mapping[str, int], found: Attainable, pipeline: str
-) -> tuple[Expected, ...]:
+) -> tuple[ExpectedFigure, ...]:
     """The figures that can be expected; none for a pipeline or a label that was never studied."""
     noise = {stage.name: noise_to_signal(stage, sizes) for stage in plan.stages}
     return expected_of(
@@ -101,7 +101,7 @@ def expected_quality(
 
 def expected_of(
     noise: Mapping[str, float], found: Attainable, pipeline: str
-) -> tuple[Expected, ...]:
+) -> tuple[ExpectedFigure, ...]:
     """The same from the noise of each stage."""
     expected = []
     for stage, level in noise.items():
@@ -155,7 +155,7 @@ def studied() -> dict[str, dict[str, tuple[StudiedNoise, ...]]]:
     }
 
 
-def _expected(stage: str, line: StudiedNoise, found: Attainable) -> Expected:
+def _expected(stage: str, line: StudiedNoise, found: Attainable) -> ExpectedFigure:
     if line.figure == FIDELITY:
         return _within(f"fidelity of the {stage}", line.kept, line.spread, found.rows)
     middle = found.majority + line.kept * (found.accuracy - found.majority)
@@ -163,11 +163,11 @@ def _expected(stage: str, line: StudiedNoise, found: Attainable) -> Expected:
     return replace(within, kept=line.kept)
 
 
-def _within(figure: str, middle: float, spread: float, rows: int) -> Expected:
+def _within(figure: str, middle: float, spread: float, rows: int) -> ExpectedFigure:
     """With fewer rows than in the studies, what is measured on them varies more."""
     further = max(1 / rows - 1 / STUDIED_ROWS, 0.0) * middle * (1 - middle)
     half = math.hypot(spread, _NORMAL * math.sqrt(max(further, 0.0)))
-    return Expected(figure, max(middle - half, 0.0), middle, min(middle + half, 1.0))
+    return ExpectedFigure(figure, max(middle - half, 0.0), middle, min(middle + half, 1.0))
 
 
 def _answers(known: TableRecords) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:

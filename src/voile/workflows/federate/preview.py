@@ -27,7 +27,7 @@ from voile.privacy.weakness import weaknesses
 from voile.workflows.federate.agreement import FederationAgreement
 from voile.workflows.federate.expectation import (
     Attainable,
-    Expected,
+    ExpectedFigure,
     attainable,
     expected_quality,
 )
@@ -66,7 +66,7 @@ class FederationPreview:
 
     guarantee: str
     concerns: tuple[Concern, ...]
-    expected: tuple[Expected, ...]
+    expected: tuple[ExpectedFigure, ...]
     attainable: Attainable | None
     seconds: float
 
@@ -117,7 +117,7 @@ def preview(agreement: FederationAgreement, server: ServerSide) -> FederationPre
 
 
 def _of_promise(agreement: FederationAgreement) -> Iterator[Concern]:
-    for weakness in weaknesses(agreement.epsilon, agreement.delta):
+    for weakness in weaknesses(agreement.weakest_epsilon, agreement.delta):
         yield Concern(weakness, grave=True)
     most = max(agreement.sizes, key=lambda name: agreement.sizes[name])
     rows = agreement.sizes[most]
@@ -153,7 +153,9 @@ def _of_held_out(held_out: TableRecords) -> Iterator[Concern]:
         )
 
 
-def _of_quality(found: Attainable | None, expected: tuple[Expected, ...]) -> Iterator[Concern]:
+def _of_quality(
+    found: Attainable | None, expected: tuple[ExpectedFigure, ...]
+) -> Iterator[Concern]:
     if found is None or found.majority == 1:
         return
     if found.accuracy < found.majority + _WORTH_LEARNING:
@@ -175,12 +177,18 @@ def _of_quality(found: Attainable | None, expected: tuple[Expected, ...]) -> Ite
 
 
 def _seconds(agreement: FederationAgreement, server: ServerSide) -> float:
-    """One participation of each stage is tried, with rows drawn from the schema."""
+    """One participation of each stage is tried, with rows drawn from the schema.
+
+    How stable explanations are is estimated by training the first stage again.
+    """
     plan, total = agreement.plan, 0.0
     given: dict[str, Any] = {}
-    for stage in plan.stages:
+    for number, stage in enumerate(plan.stages):
         start = plan.start(stage.name)
-        total += stage.rounds * stage.clients_per_round * _participation(agreement, stage, given)
+        times = (
+            stage.rounds * stage.clients_per_round * (1 if number else 1 + server.stability_runs)
+        )
+        total += times * _participation(agreement, stage, given)
         given |= named(stage.name, start)
     if isinstance(plan, PipelinePlan):
         total += _DISTILLING * server.distillation.steps

@@ -141,7 +141,6 @@ def run_server(
     check_place(server.folder / ARTEFACT)
     kind = KINDS[agreement.pipeline]
     plan, measured = kind.prepared(agreement.plan, server.held_out)
-    promise = _promise(agreement)
     with held(server.folder), _custody(agreement, server) as custody:
         key = None if agreement.secure is None else agreement.server_key
         rounds = Rounds(
@@ -158,7 +157,7 @@ def run_server(
             check_all_join(transport, agreement)
         unprotected = Unprotected(measured, "rows listed as unprotected")
         results = run_pipeline(plan, rounds, unprotected=unprotected)
-        _check_run(agreement, results, promise)
+        _check_run(agreement, results, _promise(agreement))
         written = _finished(server.folder / ARTEFACT, results)
         if written is not None:
             say(f"the run is complete: {written.folder} is left as it is")
