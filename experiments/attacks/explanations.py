@@ -24,9 +24,6 @@ CANDIDATES = 300
 EXPLANATIONS = 60
 TRIALS = 300
 MEMBERSHIP_TRIALS = 20
-REFERENCE = 1_000
-"""Rows that an attacker who looks for background rows knows not to be among them."""
-PEOPLE = BACKGROUND + CANDIDATES + REFERENCE
 ON = OpenRows("a published census, as if it were protected")
 TRAINED = trained_on("dutch census, training rows")
 
@@ -41,7 +38,7 @@ class Attacked:
     def people(self) -> Array:
         """All different: who looks like somebody else cannot be named."""
         rows = np.unique(self.setting.private, axis=0)
-        return rows[np.random.default_rng(0).permutation(len(rows))[:PEOPLE]]
+        return rows[np.random.default_rng(0).permutation(len(rows))[: BACKGROUND + CANDIDATES]]
 
     @cached_property
     def vectors(self) -> Array:
@@ -84,7 +81,7 @@ def day_after(attacked: Attacked, epsilon: float = 2.0) -> AttackFinding:
     for _ in range(TRIALS):
         place = int(draw.integers(EXPLANATIONS))
         known = attacked.vectors[:BACKGROUND, place]
-        candidates = attacked.vectors[BACKGROUND : BACKGROUND + CANDIDATES, place]
+        candidates = attacked.vectors[BACKGROUND:, place]
         left, new = int(draw.integers(BACKGROUND)), int(draw.integers(CANDIDATES))
         before = known.mean(axis=0)
         after = before + (candidates[new] - known[left]) / BACKGROUND
@@ -113,10 +110,11 @@ def background_membership(attacked: Attacked, epsilon: float = 2.0) -> AttackFin
     draw, one = np.random.default_rng(2), attacked.noise(EXPLANATIONS, epsilon)
     areas: dict[str, list[float]] = {"plain": [], "protected": []}
     for _ in range(MEMBERSHIP_TRIALS):
-        members, others = draw.permutation(PEOPLE - REFERENCE)[: 2 * BACKGROUND].reshape(2, -1)
+        order = draw.permutation(len(attacked.people))
+        members, others, reference = np.split(order, [BACKGROUND, 2 * BACKGROUND])
         exact = attacked.vectors[members].mean(axis=0)
         tried = attacked.vectors[np.concatenate([members, others])]
-        open_rows = attacked.vectors[-REFERENCE:]
+        open_rows = attacked.vectors[reference]
         for how, seen, noise in (
             ("plain", exact, 0.0),
             ("protected", released(one, exact), one.noise.sigma),
@@ -143,7 +141,7 @@ def background_membership(attacked: Attacked, epsilon: float = 2.0) -> AttackFin
 def explained_row(attacked: Attacked, epsilon: float = 1.0) -> AttackFinding:
     """Whose explanation is it, of 300 whose rows are known?"""
     schema, background = attacked.setting.schema, attacked.people[:10]
-    rows = attacked.people[BACKGROUND : BACKGROUND + CANDIDATES]
+    rows = attacked.people[BACKGROUND:]
     explained = ExactShapley(attacked.setting.model, background, schema=schema)(rows)
     place = {row.tobytes(): number for number, row in enumerate(rows)}
 

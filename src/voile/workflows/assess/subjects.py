@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from voile.attacks.attribute_canaries import rehearse_attributes
 from voile.attacks.moment_rehearsals import rehearse_moments
 from voile.attacks.rehearsal import Rehearsal
 from voile.attacks.release_rehearsals import rehearse_release
@@ -14,9 +15,13 @@ from voile.attacks.training_canaries import CanaryObjective, rehearse_stage
 from voile.core.errors import InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Relation
 from voile.federation.history import event_as_text
+from voile.federation.task import Task
 from voile.pipelines.network_task import NetworkTask, Training
+from voile.pipelines.shapley_guided_noise.plan import GuidedTask
 from voile.pipelines.trusted_averaging.tasks import GlobalModel, LocalTraining
+from voile.privacy.events import Gaussian, PoissonSampled, Repeated, from_dict
 from voile.release.charged import ChargedRelease
+from voile.training.private.attributes import AttributeSteps
 from voile.workflows.artefact import Artefact, is_artefact, load_artefact
 from voile.workflows.custody import WORKSPACE, Place
 from voile.workflows.explain.specification import Protect
@@ -27,6 +32,8 @@ from voile.workflows.recommend.artefact import load_recommender
 from voile.workflows.workspace import Workspace, open_workspace
 from voile.workflows.workspace.file import WorkspaceFile
 
+GUIDED: Final = "shapley-guided noise"
+"""The pipeline in which declared columns are protected, each party at a level of its own."""
 POPULATION: Final = 1_000
 """Records that a population is taken to have where a noise level is stated and no epsilon."""
 
@@ -68,18 +75,46 @@ def find_subject(path: Path) -> Subject:
 
 def _of_artefact(artefact: Artefact) -> Subject:
     settings, delta = artefact.settings, artefact.settings["promised"]["delta"]
-    charged = {row.stage: row.event for row in artefact.history if row.outcome.counts}
-    found = []
+    charged: dict[str, set[str]] = {}
+    for row in artefact.history:
+        if row.outcome.counts:
+            charged.setdefault(row.stage, set()).add(row.event)
+    found: list[Rehearsal] = []
     for stage, facts in settings["training"].items():
         task = _recorded_task(stage, facts, Relation(settings["relation"]))
-        if stage in charged and charged[stage] != event_as_text(task.cost(1)):
-            raise VerificationFailed(
-                f"{artefact.folder}: {stage!r} was charged as {charged[stage]:.200}, and its "
-                "settings say something else"
-            )
-        found.append(rehearse_stage(stage, task, delta=delta))
+        mine = charged.get(stage, set())
+        if settings["pipeline"] == GUIDED:
+            found += _recorded_levels(artefact, stage, task, mine)
+        elif mine - {event_as_text(task.cost(1))}:
+            raise _contradiction(artefact.folder, stage)
+        else:
+            found.append(rehearse_stage(stage, task, delta=delta))
     books = _books_beside(artefact.folder.absolute().parent)
     return Subject(artefact.name, tuple(found), (), artefact.folder, books)
+
+
+def _recorded_levels(
+    artefact: Artefact, stage: str, task: NetworkTask, charged: set[str]
+) -> list[Rehearsal]:
+    """Each party was charged at the level that it declared; otherwise all were trained alike."""
+    found, delta = [], artefact.settings["promised"]["delta"]
+    for text in sorted(charged):
+        match from_dict(json.loads(text)):
+            case Repeated(PoissonSampled(Gaussian(noise))):
+                steps = replace(task, noise_multiplier=noise).steps(1)
+            case _:
+                steps = None
+        if steps is None or event_as_text(steps.event()) != text:
+            raise _contradiction(artefact.folder, stage)
+        name = f"{stage}, noise {noise:.3g}" if len(charged) > 1 else stage
+        found.append(rehearse_attributes(name, AttributeSteps(difference=steps), delta=delta))
+    return found
+
+
+def _contradiction(where: Path, stage: str) -> VerificationFailed:
+    return VerificationFailed(
+        f"{where}: {stage!r} was charged under other terms than its settings say"
+    )
 
 
 def _recorded_task(stage: str, facts: dict[str, Any], relation: Relation) -> NetworkTask:
@@ -92,9 +127,8 @@ def _recorded_task(stage: str, facts: dict[str, Any], relation: Relation) -> Net
             sampling_rate=rate,
             epochs=rate * steps,
         )
-        return NetworkTask(
-            CanaryObjective(1, 1), training, float(facts["noise_multiplier"]), relation
-        )
+        noise = float(facts["noise_multiplier"])
+        return NetworkTask(CanaryObjective(1, 1), training, noise, relation)
     except (KeyError, TypeError, ValueError) as error:
         raise Refused(
             f"the artefact does not say how {stage!r} was trained in a way that can be rehearsed; "
@@ -104,19 +138,29 @@ def _recorded_task(stage: str, facts: dict[str, Any], relation: Relation) -> Net
 
 def _of_agreement(path: Path) -> Subject:
     agreement: FederationAgreement = read_agreement(path)
-    stages = {stage.name: _network(stage.task) for stage in agreement.plan.stages}
-    known = {name: task for name, task in stages.items() if task is not None}
-    left_out = tuple(f"{name}: no DP-SGD of a network" for name in stages if name not in known)
-    found = tuple(rehearse_stage(name, t, delta=agreement.delta) for name, t in known.items())
-    return Subject(agreement.name, found, left_out, path.absolute().parent, None)
+    found, left_out = [], []
+    for stage in agreement.plan.stages:
+        levels = (stage.task, *stage.personal.values())
+        tasks = {event_as_text(task.cost(1)): task for task in levels}
+        for task in tasks.values():
+            rehearsal = _of_task(stage.name, task, agreement.delta)
+            if rehearsal is None:
+                left_out.append(f"{stage.name}: no DP-SGD of a network")
+            else:
+                found.append(rehearsal)
+    folder = path.absolute().parent
+    return Subject(agreement.name, tuple(found), tuple(left_out), folder, None)
 
 
-def _network(task: object) -> NetworkTask | None:
-    """The training inside a task whose whole cost it is."""
-    inner = task.local if isinstance(task, GlobalModel) else task
+def _of_task(stage: str, task: Task, delta: float) -> Rehearsal | None:
+    """Of the training inside a task whose whole cost it is."""
+    if isinstance(task, GuidedTask):
+        name = f"{stage}, noise {task.noise_multiplier:.3g}"
+        return rehearse_attributes(name, task.steps(1), delta=delta)
+    inner: object = task.local if isinstance(task, GlobalModel) else task
     if isinstance(inner, LocalTraining) and inner.own_rows is None:
         inner = inner.network
-    return inner if isinstance(inner, NetworkTask) else None
+    return rehearse_stage(stage, inner, delta=delta) if isinstance(inner, NetworkTask) else None
 
 
 def _of_recommender(folder: Path) -> Subject:

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.unit.recommenders import examples as shops
+from tests.unit.workflows.federate.test_guided import write_guided
 from tests.unit.workflows.federate.test_kinds import write_logistic
 from tests.unit.workflows.federate.test_run import write_files
 from tests.unit.workflows.workspace import examples as workspaces
 
 from voile.attacks import release_canary
 from voile.attacks.assessment import Verdict
+from voile.attacks.attribute_canaries import AttributeCanaries
 from voile.attacks.findings import NOT_FOR_RELEASE
 from voile.attacks.training_canaries import TrainingCanaries
 from voile.audit_log import EventsAssessmentRecord, decode_record
@@ -107,7 +109,7 @@ def test_settings_that_contradict_the_charges_are_noticed(
     manifest = json.loads((copy / MANIFEST).read_text())
     manifest["settings"]["training"]["logistic regression"]["noise_multiplier"] *= 2
     (copy / MANIFEST).write_text(json.dumps(manifest))
-    with pytest.raises(VerificationFailed, match="settings say something else"):
+    with pytest.raises(VerificationFailed, match="other terms than its settings"):
         find_subject(copy)
     manifest["settings"]["training"]["logistic regression"] = {}
     (copy / MANIFEST).write_text(json.dumps(manifest))
@@ -249,3 +251,19 @@ def test_the_worst_verdict_stands_for_all() -> None:
     assert set(_WORST) == set(Verdict)
     assert _WORST[0] is Verdict.REFUTED
     assert _WORST[-1] is Verdict.NOT_REFUTED
+
+
+# --- declared columns -----------------------------------------------------------------------------
+
+
+def test_every_level_of_a_guided_federation_is_rehearsed(tmp_path: Path) -> None:
+    config = write_guided(tmp_path)
+    planned = find_subject(config)
+    plan: Any = read_agreement(config).plan
+    charged = {plan.events_of(name)[0] for name in plan.noise}
+    assert {each.event for each in planned.rehearsals} == charged
+    assert len(charged) == 2
+    subject = find_subject(federate(read_job(config)).artefact.folder)
+    assert {each.event for each in subject.rehearsals} == charged
+    kinds = {type(a) for each in subject.rehearsals for a in each.arrangements(False)}
+    assert kinds == {AttributeCanaries}
