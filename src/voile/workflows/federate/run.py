@@ -166,11 +166,7 @@ def run_server(
         say("asking every party for its signed log")
         history = [row for result in results.values() for row in result.rows]
         logs = collected_logs(transport, agreement, history)
-        aside = Aside(
-            server.held_out, server.reference, server.distillation, server.stability_runs,
-            steps_seen, say,
-        )  # fmt: skip
-        made = kind.made(agreement.plan, results, aside)
+        made = kind.made(agreement.plan, results, _aside(server, steps_seen, say))
         say("measuring on unprotected rows, signing the log, writing the artefact")
         contents = contents_of(agreement, server, made, results, measured)
         folder = write_artefact(contents, server.folder / ARTEFACT)
@@ -182,6 +178,17 @@ def run_server(
         say(f"do not use it as it is: {line}")
     _leave_workspace(done)
     return Federated(done, results)
+
+
+def _aside(server: ServerSide, steps_seen: Steps | None, say: Say) -> Aside:
+    return Aside(
+        held_out=server.held_out,
+        reference=server.reference,
+        distillation=server.distillation,
+        stability_runs=server.stability_runs,
+        steps_seen=steps_seen,
+        say=say,
+    )
 
 
 def _promise(agreement: FederationAgreement) -> Promise:
