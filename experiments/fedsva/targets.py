@@ -106,8 +106,7 @@ def adult(runs: Runs) -> list[Figure]:
 def charged_rate(runs: Runs, start: Trained) -> list[Figure]:
     """What measuring R once adds to the time of one client's training for attributes.
 
-    Both are measured in turn, client by client. Encoded rows are needed by both, and are in
-    neither figure.
+    Medians of both, measured in turn. Encoded rows are needed by both, and are in neither figure.
     """
     data, federated = datasets.adult(), federation(ADULT)
     groups = AttributeGroups.two(data.schema, PRIVATE_FEATURES)
