@@ -6,6 +6,7 @@ randomness the arrays are those of threads with the same outcomes, bit for bit.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +83,7 @@ def test_a_killed_node_a_reached_cap_and_a_restarted_superlink(
     def kill_in_round_two(seen: Seen) -> None:
         if seen.round == 2 and not killed:
             killed.append(seen)
+            _wait_for(deployment.folder / "elm" / "updates" / "elm" / "pull.2.safetensors")
             deployment.link.kill()
             (deployment.folder / "elm" / "go").touch()
 
@@ -117,6 +119,14 @@ def test_a_killed_node_a_reached_cap_and_a_restarted_superlink(
     for name, array in expected.arrays.items():
         assert array.tobytes() == found.arrays[name].tobytes()
     assert not np.array_equal(found.arrays["vector"], START["vector"])
+
+
+def _wait_for(file: Path) -> None:
+    """The node has stored its answer by then, and holds it back."""
+    until = time.monotonic() + 120
+    while not file.exists():
+        assert time.monotonic() < until, f"{file} is not there"
+        time.sleep(0.05)
 
 
 def _the_same(folder: Path) -> list[Any]:
