@@ -145,7 +145,7 @@ def test_where_the_key_is_elsewhere_a_receipt_waits_for_a_checkpoint(run: Any) -
     key.rename("audit.key")
     run("audit", "checkpoint", "log.db")
     Path("audit.key").unlink()
-    said = run(*asked("applicants.csv", *BACKGROUND), "--output", "e.voile")
+    said = run(*asked("applicants.csv", *BACKGROUND), "--output", "e.voile", "--yes")
     assert said["replayed"]
     assert said["written"]["receipts"] == ["e.tlog-proof"]
     assert said["unproved"] == ""
@@ -337,7 +337,7 @@ def test_what_is_not_there_is_said_first(run: Any) -> None:
 def test_the_command_that_checks_a_receipt_is_printed_and_works(run: Any) -> None:
     commands = []
     for more in (FREE, ROW, (*FREE, "--row-receipts", "proofs")):
-        said = run(*asked("applicants.csv", *more), "--output", "e.voile", as_json=False)
+        said = run(*asked("applicants.csv", *more), "--output", "e.voile", "--yes", as_json=False)
         lines = [line for line in said.splitlines() if line.startswith("check it with: ")]
         assert lines
         commands += [line.removeprefix("check it with: voile ").split() for line in lines]
