@@ -90,7 +90,7 @@ def _label_domain(
 
 
 def _numbers(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Numbers | Categories:
-    whole = bool((np.rint(values) == values).all())
+    whole = bool((np.rint(values) == values).all() and np.abs(values).max() < 2.0**48)
     if whole and set(np.unique(values)) <= {0.0, 1.0}:
         return Categories((0, 1))
     lower, upper = _outward(float(values.min()), float(values.max()))
@@ -99,8 +99,8 @@ def _numbers(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Numbers | 
 
 def _outward(lower: float, upper: float) -> tuple[float, float]:
     """Round numbers around both: 18.3 and 87.1 lie between 10 and 90."""
-    width = upper - lower or max(abs(lower), 1.0)
-    step = 10.0 ** math.floor(math.log10(width))
-    return math.floor(lower / step) * step, math.ceil(upper / step) * step + (
-        step if upper == lower else 0.0
-    )
+    width = max(upper - lower, 1e-6 * max(abs(lower), abs(upper), 1.0))
+    step = 10.0 ** math.floor(math.log10(max(width, 1.0) if lower == upper else width))
+    low = min(math.floor(lower / step) * step, lower)
+    high = max(math.ceil(upper / step) * step, upper)
+    return low, high if high > low else low + step
