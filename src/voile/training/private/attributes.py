@@ -38,6 +38,7 @@ from voile.training.private.settings import (
     PrivateRun,
     PrivateSteps,
     TrainingSpeed,
+    check_norm,
 )
 
 
@@ -77,9 +78,12 @@ class PrivateColumns:
         Otherwise a NaN in a private column would take the row out of the public sum as well, and
         its absence there would show.
         """
-        lost = ~np.isfinite(inputs) & self.private
-        found: Array = np.where(lost.any(axis=1, keepdims=True), self.blanked(inputs), inputs)
-        return found.astype(np.float32, copy=False)
+        # A value that single precision cannot hold is infinite, and nobody is warned of it.
+        with np.errstate(over="ignore"):
+            held = inputs.astype(np.float32, copy=False)
+        lost = (~np.isfinite(held) & self.private).any(axis=1, keepdims=True)
+        found: Array = np.where(lost, self.blanked(held), held)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,8 +124,7 @@ class AttributeSteps:
         """What a run costs a whole row: both sums. None if the public sums are exact."""
         if self.public_norm is None or self.public_noise is None:
             return None
-        if not 0 < self.public_norm < math.inf:
-            raise InvalidInput(f"public_norm must be finite and above 0, found {self.public_norm}")
+        check_norm(self.public_norm)
         steps = self.difference
         noise = Gaussian(self.public_noise)
         public = PoissonSampled(noise, steps.sampling_rate, steps.relation)
@@ -182,7 +185,8 @@ class _Blanked:
     columns: PrivateColumns
 
     def inputs(self, batch: Batch) -> Array:
-        return self.columns.blanked(self.loss.inputs(batch))
+        # Blanked before the loss sees them: what it computes of a row may mix its columns.
+        return self.loss.inputs(self._seen(batch))
 
     def values(self, logits: Array, batch: Batch) -> Array:
         return self.loss.values(logits, self._seen(batch))

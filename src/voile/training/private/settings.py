@@ -46,7 +46,7 @@ class AdaptedNorm:
     def __post_init__(self) -> None:
         for name in ("start", "count_noise", "rate"):
             _above_zero(name, getattr(self, name))
-        _check_norm(self.start)
+        check_norm(self.start)
         if not 0 < self.share < 1:
             raise InvalidInput(f"share must lie between 0 and 1, found {self.share}")
 
@@ -95,7 +95,7 @@ class PrivateSteps:
     def __post_init__(self) -> None:
         object.__setattr__(self, "relation", Relation(self.relation))
         if not isinstance(self.clipping_norm, AdaptedNorm):
-            _check_norm(self.clipping_norm)
+            check_norm(self.clipping_norm)
         _whole("rows", self.rows)
         self.event()
         self.gradient_noise()
@@ -160,7 +160,7 @@ def _above_zero(name: str, value: Any) -> None:
         raise InvalidInput(f"{name} must be finite and above 0, found {value}")
 
 
-def _check_norm(norm: Any) -> None:
+def check_norm(norm: Any) -> None:
     _above_zero("a clipping norm", norm)
     if norm < SMALLEST_NORM:
         raise InvalidInput(

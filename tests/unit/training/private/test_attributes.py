@@ -171,6 +171,52 @@ def test_a_row_without_a_public_value_adds_nothing_and_one_without_private_ones_
         np.testing.assert_allclose(found * ROWS, wanted, atol=2e-5)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [1e300, -1e300, np.inf, np.nan])
+def test_a_private_value_too_large_to_hold_is_a_blank_one_and_nobody_is_warned(
+    value: float,
+) -> None:
+    privacy, batch = AttributeSteps(difference=steps()), records()
+    large = batch[0].astype(np.float64)
+    large[4, 1] = value
+    empty = batch[0].copy()
+    empty[4, COLUMNS.private] = COLUMNS.blank[COLUMNS.private]
+    found, wanted = (gradient((each, batch[1]), privacy) for each in (large, empty))
+    np.testing.assert_array_equal(found, wanted)
+
+
+class _OfUnitLength(TargetLoss):
+    """What it shows of a row in each place depends on all of its columns."""
+
+    def inputs(self, batch: Batch) -> Array:
+        found: Array = batch[0] / np.linalg.norm(batch[0], axis=1, keepdims=True)
+        return found
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0, 1e4])
+def test_what_a_loss_computes_of_a_row_takes_nothing_private_into_the_public_sum(
+    value: float,
+) -> None:
+    """By the norm at most: rows of unit length have private values in all of their places."""
+    privacy = AttributeSteps(difference=steps(clipping_norm=1e-3))
+    found = []
+    for private in (COLUMNS.blank[COLUMNS.private], value):
+        inputs, targets = records(rows=ROWS)
+        inputs[4, COLUMNS.private] = private
+        showing = Showing()
+        fit_attributes_privately(
+            network(),
+            (inputs, targets),
+            _OfUnitLength(Softmax()),
+            COLUMNS,
+            privacy,
+            optimiser=showing,
+            source=KnownSource(Known(0, 0.0)),
+        )
+        found.append(showing.gradients[0] * ROWS)
+    assert np.linalg.norm(found[0] - found[1]) <= 1e-3 * (1 + 1e-2)
+
+
 def test_both_sums_have_draws_of_their_own() -> None:
     """With few enough rows drawn it is seen whether the same ones are in both sums."""
     batch, same = records(), 0
@@ -239,6 +285,9 @@ REFUSED: dict[str, Callable[[], object]] = {
     "truth value": lambda: PrivateColumns(
         np.ones(2, dtype=np.int64),
         np.zeros(2, np.float32),
+    ),
+    "at least 1e-05": lambda: AttributeSteps(
+        difference=steps(), public_norm=1e-35, public_noise=1.0
     ),
     "finite number": lambda: PrivateColumns(COLUMNS.private, np.zeros(2, np.float32)),
     "shape": lambda: gradient(
