@@ -83,7 +83,10 @@ class ModuleSum:
         """The loss of one record."""
 
         def network(*inputs: Any) -> Any:
-            return self._torch.func.functional_call(self._network, parameters, inputs)
+            # With buffers of this call alone: what a network notes there of a record is forgotten,
+            # so neither the next record nor whoever gets the network sees it.
+            held = {**dict(self._network.named_buffers()), **parameters}
+            return self._torch.func.functional_call(self._network, held, inputs)
 
         return self._figure(network, record)
 

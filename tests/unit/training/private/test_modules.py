@@ -115,6 +115,36 @@ def test_layers_that_mix_records_or_draw_are_refused(layer: nn.Module, message: 
         ModuleSum(network, squared, 8)
 
 
+class _KeepsAMean(nn.Module):
+    """Notes in a buffer what it sees, and shows it to the next record."""
+
+    mean: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(3, 1)
+        self.register_buffer("mean", torch.zeros(3))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        self.mean = 0.5 * self.mean + 0.5 * rows.mean(0)
+        found: Tensor = self.last(rows - self.mean)
+        return found
+
+
+def test_what_a_network_notes_of_a_record_in_a_buffer_is_forgotten() -> None:
+    network, batch = _KeepsAMean(), (numbers(11, 3), numbers(11))
+    before = network.mean
+    sums, alone = ModuleSum(network, squared, 4), ModuleSum(network, squared, 1)
+    sums.add_up(batch, 0.1)
+    total = np.zeros_like(sums.total)
+    for place in range(11):
+        alone.add_up((batch[0][place : place + 1], batch[1][place : place + 1]), 0.1)
+        total += alone.total
+    assert network.mean is before
+    assert not before.any()
+    np.testing.assert_allclose(sums.total, total, atol=1e-6)
+
+
 def test_frozen_parameters_stay_and_the_rest_moves() -> None:
     network = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
     first = next(iter(network.parameters()))
