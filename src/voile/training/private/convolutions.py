@@ -297,8 +297,9 @@ def _of_group_norm(
     seen: LayerPass, errors: Tensor, records: int, into: Mapping[str, Tensor]
 ) -> Gradients:
     """For a scale the sum of (x − mean)·error/deviation over a channel, for a shift of errors."""
-    channels = seen.inputs.shape[1]
-    lines, errors = seen.inputs.flatten(2).flatten(0, 1), errors.flatten(2).flatten(0, 1)
+    images, channels = seen.inputs.shape[:2]
+    # A channel may be a single number: there is no place to flatten then.
+    lines, errors = (each.reshape(images * channels, -1) for each in (seen.inputs, errors))
     products = (lines[:, None] @ errors[:, :, None]).view(-1, channels)
     sums = errors.sum(1).view(-1, channels)
     width = channels // seen.layer.module.num_groups
@@ -336,7 +337,7 @@ class OuterProducts:
 
     def add(self, weights: Tensor) -> None:
         scaled = self.errors * weights[:, None]
-        self.into["weight"].addmm_(scaled.t(), self.inputs)
+        self.into["weight"].view(scaled.shape[1], -1).addmm_(scaled.t(), self.inputs)
         if "bias" in self.into:
             self.into["bias"].add_(scaled.sum(0))
 

@@ -84,6 +84,16 @@ CASES: dict[str, tuple[Callable[[], nn.Sequential], Tensor, Loss]] = {
     "convolutions": (convolution, numbers(COUNT, 2, 7, 7), cross_entropy),
     "two images a record": (of_single_images, numbers(COUNT, 2, 7, 7), two_images),
     "filters that are fixed": (frozen_first, numbers(COUNT, 2, 7, 7), cross_entropy),
+    "a kernel as large as the image": (
+        lambda: nn.Sequential(nn.Conv2d(2, 4, 7), nn.Tanh(), nn.Flatten(), nn.Linear(4, 3)),
+        numbers(COUNT, 2, 7, 7),
+        cross_entropy,
+    ),
+    "channels that are single numbers": (
+        lambda: nn.Sequential(nn.Linear(6, 4), nn.GroupNorm(2, 4), nn.ReLU(), nn.Linear(4, 3)),
+        numbers(COUNT, 6),
+        cross_entropy,
+    ),
     "linear layers": (
         lambda: nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3)),
         numbers(COUNT, 6),
