@@ -24,7 +24,7 @@ from voile.pipelines.shapley_guided_noise import (
 from voile.pipelines.tables import TableRecords
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.calibration import NoisyStage, dp_sgd_noise
-from voile.privacy.events import Composed, Gaussian, PrivacyEvent
+from voile.privacy.events import Composed, Gaussian, PrivacyEvent, PureDp
 
 SCHEMA = Schema(
     "people",
@@ -160,8 +160,12 @@ def test_a_release_has_noise_and_says_what_it_costs() -> None:
             assert charged.sensitivity(protected).value == 0.1
     with pytest.raises(Refused, match="shifts"):
         charged.sensitivity(Protected(ProtectedUnit.ROW, Relation.ADD_OR_REMOVE_ONE, "v1"))
-    with pytest.raises(InvalidInput, match="two blocks"):
-        ChargedRate(1, 1.0)
+    for unit in (ProtectedUnit.USER, ProtectedUnit.CLIENT, ProtectedUnit.EXPLAINED_ROW):
+        with pytest.raises(Refused, match="every block"):
+            charged.sensitivity(Protected(unit, Relation.REPLACE_ONE, "v1"))
+    for blocks in (1, 2.5, math.inf, True):
+        with pytest.raises(InvalidInput, match="two blocks"):
+            ChargedRate(blocks, 1.0)  # type: ignore[arg-type]
 
 
 def test_small_or_empty_blocks_never_raise() -> None:
@@ -195,6 +199,31 @@ def test_a_level_chosen_by_a_charged_rate_carries_the_weakest_with_the_rate(
     assert chosen.event == Composed((Gaussian(5.0), training(2.0)))
     weakest = PrivacyLoss().compose(training(2.0)).epsilon(1e-5)
     assert chosen.promised(1e-5) > weakest > 1.99  # never a level's own, and never without the rate
+
+
+def test_levels_that_train_in_other_ways_are_refused() -> None:
+    """The stricter one has the smaller epsilon at 1e-5, and six times the other's at 1e-8."""
+
+    def another_way(epsilon: float) -> PrivacyEvent:
+        stage = NoisyStage(1.0, 1) if epsilon == 2.0 else NoisyStage(2e-5, 1)
+        noise = dp_sgd_noise([stage], epsilon=epsilon, delta=1e-5, relation=Relation.BLANK_ONE)
+        return stage.event(noise, Relation.BLANK_ONE)
+
+    spent = [[PrivacyLoss().compose(another_way(level)).epsilon(delta) for level in (2.0, 1.0)]
+             for delta in (1e-5, 1e-8)]  # fmt: skip
+    assert spent[0][0] > spent[0][1]
+    assert spent[1][0] < spent[1][1]
+    with pytest.raises(Refused, match="same way"):
+        LEVELS.by_charged_rate(0.5, ChargedRate(20, 5.0), another_way)
+
+
+def test_levels_of_events_that_name_an_epsilon() -> None:
+    charged = ChargedRate(20, 5.0)
+    assert LEVELS.by_charged_rate(0.5, charged, PureDp).event == Composed(
+        (Gaussian(5.0), PureDp(2.0))
+    )
+    with pytest.raises(Refused, match="same way"):
+        LEVELS.by_charged_rate(0.5, charged, lambda epsilon: PureDp(1 / epsilon))
 
 
 @pytest.mark.parametrize(

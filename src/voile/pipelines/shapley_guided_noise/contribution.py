@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Protected, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Schema
 from voile.models import Model
 from voile.pipelines.tables import TableRecords
@@ -170,7 +170,7 @@ class ChargedRate:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        if isinstance(self.blocks, bool) or self.blocks < 2:
+        if type(self.blocks) is not int or self.blocks < 2:
             raise InvalidInput(f"at least two blocks are needed, found {self.blocks!r}")
         self.event()
 
@@ -178,7 +178,15 @@ class ChargedRate:
         return Gaussian(self.noise_multiplier)
 
     def sensitivity(self, protected: Protected) -> Sensitivity:
-        """Of the mean; the same for a row and for declared columns of one, blanked or replaced."""
+        """Of the mean; the same for a row and for declared columns of one, blanked or replaced.
+
+        Of a unit with more rows than one it would be more: they may lie in all blocks.
+        """
+        if protected.unit not in (ProtectedUnit.ROW, ProtectedUnit.COLUMNS):
+            raise Refused(
+                f"a rate is charged for a row or for declared columns of one, found "
+                f"{protected.unit!s}: its rows may lie in every block"
+            )
         if protected.relation is Relation.ADD_OR_REMOVE_ONE:
             raise Refused("a row that is added shifts all others to other blocks")
         return Sensitivity(

@@ -10,13 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from itertools import pairwise
+from typing import Any
 
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.pipelines.shapley_guided_noise.contribution import ChargedRate
 from voile.privacy.accounting import PrivacyLoss
-from voile.privacy.events import Composed, PrivacyEvent
+from voile.privacy.events import (
+    BoundedRange,
+    Composed,
+    Gaussian,
+    Laplace,
+    PrivacyEvent,
+    PureDp,
+    Zcdp,
+)
 
 EventOfEpsilon = Callable[[float], PrivacyEvent]
 """What training to a level costs."""
@@ -80,7 +89,30 @@ class DeclaredLevels:
         Args:
             rate: what `ChargedRate.release` gave.
             charged: how it was measured.
-            training: from a level to what training to it costs.
+            training: from a level to what training to it costs. Levels differ in noise alone: two
+                runs with other steps or samples may have the same epsilon at one delta, and each
+                the larger one at another; then neither stands for both.
         """
         weakest = training(self.weakest)
+        if not all(_covers(weakest, training(each)) for each in self.epsilons.values()):
+            raise Refused(
+                "all levels must train in the same way, with more noise the stricter they are; "
+                "otherwise the weakest one says nothing about the others at another delta"
+            )
         return ChosenLevel(self.at(rate), Composed((charged.event(), weakest)))
+
+
+def _covers(weaker: Any, stricter: Any) -> bool:
+    """Whether an event is another one with as much noise or more: never easier to tell apart."""
+    if type(weaker) is not type(stricter):
+        return False
+    if isinstance(weaker, tuple):
+        return len(weaker) == len(stricter) and all(map(_covers, weaker, stricter))
+    if isinstance(weaker, Gaussian | Laplace):
+        return bool(stricter.noise_multiplier >= weaker.noise_multiplier)
+    if isinstance(weaker, PureDp | Zcdp | BoundedRange):
+        return all(getattr(stricter, f.name) <= getattr(weaker, f.name) for f in fields(weaker))
+    if is_dataclass(weaker):
+        parts = [(getattr(weaker, f.name), getattr(stricter, f.name)) for f in fields(weaker)]
+        return all(_covers(*part) for part in parts)
+    return bool(weaker == stricter)
