@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from voile.core.errors import MissingDependency
+
+QUIET: Final[Mapping[str, Mapping[str, str]]] = {
+    "onnxruntime": {"ORT_DISABLE_TELEMETRY": "1"},
+}
+"""What is set before a package is imported, by package: else it reports to whoever made it."""
 
 
 def optional(module: str, *, extra: str) -> Any:
@@ -14,6 +21,7 @@ def optional(module: str, *, extra: str) -> Any:
     Only the absence of the package itself is translated; an error inside it is passed on as it is.
     """
     package = module.partition(".")[0]
+    os.environ.update(QUIET.get(package, {}))
     try:
         import_module(package)
     except ModuleNotFoundError as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -72,3 +74,13 @@ def test_a_part_that_an_installed_package_lacks_is_not_a_missing_package(package
     with pytest.raises(ModuleNotFoundError) as caught:
         optional("odd_package.part", extra="explain")
     assert not isinstance(caught.value, MissingDependency)
+
+
+def test_onnxruntime_reports_to_nobody(tmp_path: Path) -> None:
+    """It would keep a number of this machine and events of this process, and send them."""
+    pytest.importorskip("onnxruntime")
+    script = "from voile.core.optional import optional; optional('onnxruntime', extra='explain')"
+    loud = {**os.environ, "ORT_DISABLE_TELEMETRY": "0", "HOME": str(tmp_path)}
+    loud.pop("XDG_CACHE_HOME", None)
+    subprocess.run([sys.executable, "-c", script], env=loud, check=True)
+    assert not list(tmp_path.iterdir())
