@@ -37,6 +37,9 @@ from voile.secure_aggregation.signed import Attempt, AttemptStep, decode, encode
 
 _FORM: Final = b"voile wire 1"
 _LONGEST_HEADER: Final = 1 << 20
+_MOST_DIMENSIONS: Final = 32
+_LARGEST: Final = 1 << 40
+"""Whatever a message says, NumPy has an array of that shape."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,11 @@ class _Fields:
 
     def _array(self, name: str, shape: Any) -> Array:
         sizes: list[Any] = shape if isinstance(shape, list) else [None]
-        if not all(type(size) is int and 0 <= size < 2**40 for size in sizes):
+        if (
+            len(sizes) > _MOST_DIMENSIONS
+            or not all(type(size) is int and 0 <= size < _LARGEST for size in sizes)
+            or prod(max(size, 1) for size in sizes) >= _LARGEST
+        ):
             raise InvalidInput(f"the shape of {name!r:.60} is a list of sizes, found {shape!r:.60}")
         content = self.blob()
         if len(content) != 4 * prod(sizes):

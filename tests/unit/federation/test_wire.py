@@ -133,3 +133,15 @@ def test_no_bytes_raise_anything_else(content: bytes) -> None:
 def test_only_messages_are_sent(unsendable: Any) -> None:
     with pytest.raises(InvalidInput):
         to_bytes(unsendable)
+
+
+@pytest.mark.parametrize(
+    "shape", [[1] * 65, [0, 2**39, 2**39], [2**39] * 60_000], ids=["deep", "too big", "long"]
+)
+def test_a_shape_that_no_array_has_is_refused(shape: list[int]) -> None:
+    """Whatever else it raised would end the server that reads it."""
+    header, _ = headers(replace(MESSAGES[3], arrays={}))
+    text = json.dumps({**header, "arrays": {"w": shape}}).encode()
+    blob = bytes(4 if shape == [1] * 65 else 0)
+    with pytest.raises(InvalidInput, match="is a list of sizes"):
+        from_bytes(encode([b"voile wire 1", text, blob]))
