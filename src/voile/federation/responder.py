@@ -6,8 +6,10 @@ only if it was refused; what went wrong otherwise stays in the node's own log.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -69,10 +71,25 @@ class NodeLog:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         line = str(NodeLine(now, event, one_line(text)))
         with self._turn:
-            if self.path is not None:
-                with self.path.open("a", encoding="utf-8") as stream:
-                    stream.write(f"{line}\n")
+            self._tell(line)
+            try:
+                self._add(line)
+            except OSError as error:  # such as a full disk: what was charged is sent nevertheless
+                self._tell(f"{self.path}: cannot be written ({error.strerror}); this line is lost")
+
+    def _tell(self, line: str) -> None:
+        with suppress(OSError, ValueError):  # whoever was shown lines may be gone
             self.show(line)
+
+    def _add(self, line: str) -> None:
+        """On a line of its own, whatever was cut off before it; for its owner's eyes only."""
+        if self.path is None:
+            return
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        with os.fdopen(os.open(self.path, flags, 0o600), "r+b", buffering=0) as stream:
+            size = stream.seek(0, os.SEEK_END)
+            cut_off = size > 0 and os.pread(stream.fileno(), 1, size - 1) != b"\n"
+            stream.write(b"\n" * cut_off + f"{line}\n".encode())
 
     def lines(self) -> list[NodeLine]:
         if self.path is None or not self.path.exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +80,38 @@ def test_nobody_forges_a_line(tmp_path: Path) -> None:
     assert "\x1b" not in (tmp_path / "log").read_text()
     assert one_line("x" * 900).endswith("…")
     assert NodeLine.read("half a li") is None
+
+
+def test_a_node_answers_while_its_log_cannot_be_written(tmp_path: Path) -> None:
+    """Such as on a full disk: what was charged and stored is sent nevertheless."""
+    shown: list[str] = []
+    log, one = NodeLog(tmp_path / "missing" / "log", shown.append), server()
+    request = one.seal("ash", to_bytes(ASKED))
+    reply = Responder(Node(client("ash")), seal(), log).answer(request)
+    assert type(from_bytes(one.open("ash", request, reply))) is Update
+    assert "answered" in shown[0]
+    assert "cannot be written" in shown[1]
+
+
+def test_a_terminal_that_is_gone_stops_no_node(tmp_path: Path) -> None:
+    def gone(_: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    log = NodeLog(tmp_path / "log", gone)
+    log.write(Event.STARTED, "here")
+    assert [line.text for line in log.lines()] == ["here"]
+
+
+def test_a_line_that_was_cut_off_takes_no_other_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("2026-01-01T00:00:00Z answ")
+    log = NodeLog(path)
+    log.write(Event.STARTED, "here")
+    assert [line.text for line in log.lines()] == ["here"]
+
+
+def test_a_log_is_its_operators_alone(tmp_path: Path) -> None:
+    """What went wrong is told there in words, which may quote a row."""
+    log = NodeLog(tmp_path / "log")
+    log.write(Event.FAILED, "patient 36.6")
+    assert stat.S_IMODE((tmp_path / "log").stat().st_mode) & 0o077 == 0
