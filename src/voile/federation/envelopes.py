@@ -5,8 +5,9 @@ message with the key that stands in the agreement, for one node and with a numbe
 node signs its reply, for the very message that it answers, with the key that its log is signed
 with. Whoever relays, stores, alters, addresses anew or repeats one has nothing that anybody takes.
 
-Numbers begin with the server's clock, so a server that lost its folder is still ahead of them. A
-node keeps the highest one that it has taken before it reads the message.
+Numbers begin with the server's clock, so a server that lost its folder is still ahead of them; and
+the highest one is kept there, so a clock that was ahead and is set right locks nobody out. A node
+keeps the highest one that it has taken before it reads the message.
 """
 
 from __future__ import annotations
@@ -50,6 +51,34 @@ class ReplySeal(Protocol):
 
 
 @dataclass(eq=False)
+class TakenNumbers:
+    """The highest number that was taken so far; durable if there is a file for it."""
+
+    path: Path | None = None
+    _last: int = field(default=-1, init=False)
+
+    def take(self, number: int) -> None:
+        """`Refused` unless it is higher than all before it."""
+        if number <= self.last:
+            raise Refused(
+                "this message is not newer than the last one that was taken here: it was sent "
+                "before, or the server's clock was set back"
+            )
+        self._last = number
+        if self.path is not None:
+            replace_file(self.path, f"{number}\n".encode())
+
+    @property
+    def last(self) -> int:
+        if self._last >= 0 or self.path is None or not self.path.exists():
+            return self._last
+        text = read_file(self.path).strip()
+        if not text.isdigit() or len(text) > 20:
+            raise UnreadableFile(f"{self.path}: expected the number of the last message")
+        return int(text)
+
+
+@dataclass(eq=False)
 class SignedByServer:
     """The seal of a deployment.
 
@@ -58,20 +87,22 @@ class SignedByServer:
         sign: with the server's key of the agreement.
         identities: the public Ed25519 key of each node.
         clock: in nanoseconds.
+        sent: what it remembers of messages.
     """
 
     agreement: str
     sign: Signer = field(repr=False)
     identities: Mapping[str, bytes] = field(repr=False)
     clock: Callable[[], int] = time.time_ns
-    _last: int = field(default=0, init=False)
+    sent: TakenNumbers = field(default_factory=TakenNumbers)
 
     def seal(self, recipient: str, content: bytes) -> bytes:
-        self._last = max(self.clock(), self._last + 1)
+        number = max(self.clock(), self.sent.last + 1)
+        self.sent.take(number)
         parts = [
             self.agreement.encode(),
             recipient.encode(),
-            self._last.to_bytes(_DIGITS, "big"),
+            number.to_bytes(_DIGITS, "big"),
             content,
         ]
         return encode([_REQUEST.encode(), *parts, self.sign(_text(_REQUEST, parts))])
@@ -81,34 +112,6 @@ class SignedByServer:
         signed = [hashlib.sha256(request).digest(), sender.encode(), content]
         verify(_text(_REPLY, signed), signature, self.identities.get(sender), sender)
         return content
-
-
-@dataclass(eq=False)
-class TakenNumbers:
-    """The highest number that a node has taken; durable if there is a file for it."""
-
-    path: Path | None = None
-    _last: int = field(default=-1, init=False)
-
-    def take(self, number: int) -> None:
-        """`Refused` unless it is higher than all before it."""
-        last = self._read()
-        if number <= last:
-            raise Refused(
-                "this message is not newer than the last one that was taken here: it was sent "
-                "before, or the server's clock was set back"
-            )
-        self._last = number
-        if self.path is not None:
-            replace_file(self.path, f"{number}\n".encode())
-
-    def _read(self) -> int:
-        if self._last >= 0 or self.path is None or not self.path.exists():
-            return self._last
-        text = read_file(self.path).strip()
-        if not text.isdigit() or len(text) > 20:
-            raise UnreadableFile(f"{self.path}: expected the number of the last message")
-        return int(text)
 
 
 @dataclass(eq=False)

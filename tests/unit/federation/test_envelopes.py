@@ -56,7 +56,7 @@ def test_a_message_that_is_refused_uses_no_number_up() -> None:
             taken.open(wrong.seal("ash", b"question"))
     with pytest.raises(Refused, match="another node"):
         taken.open(one.seal("elm", b"question"))
-    assert taken.taken._read() == -1
+    assert taken.taken.last == -1
 
 
 @pytest.mark.parametrize("part", range(6))
@@ -90,3 +90,12 @@ def test_a_number_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "last").write_text("soon")
     with pytest.raises(UnreadableFile):
         TakenNumbers(tmp_path / "last").take(1)
+
+
+def test_a_clock_that_was_ahead_once_locks_nobody_out(tmp_path: Path) -> None:
+    taken, path = node(), tmp_path / "last"
+    wrong = server(clock=lambda: 9_000, sent=TakenNumbers(path))
+    assert taken.open(wrong.seal("ash", b"1")) == b"1"
+    right = server(clock=lambda: 5, sent=TakenNumbers(path))  # the process after it
+    assert taken.open(right.seal("ash", b"2")) == b"2"
+    assert taken.open(right.seal("ash", b"3")) == b"3"

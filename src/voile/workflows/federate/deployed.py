@@ -99,7 +99,8 @@ class DeployedServer:
         announce(agreement, server, say)
         sign = signer_of(server.folder, server_key(agreement))
         keys = {name: key.public for name, key in agreement.keys.items()}
-        seal = SignedByServer(agreement.digest, sign, keys)
+        sent = TakenNumbers(server.folder / LAST_MESSAGE)
+        seal = SignedByServer(agreement.digest, sign, keys, sent=sent)
         place = SuperLinkPlace(address, self.link.root_certificates)
         with SuperLinkRun(place, read_file(self.link.secret)) as run:
             return run_server(
