@@ -144,7 +144,7 @@ def test_notes_that_were_texts_are_known_again(tmp_path: Path) -> None:
     loaded = Explanation.load(path)
     known = {note for note in loaded.notes if isinstance(note, KnownNote)}
     assert known == set(KnownNote) - {KnownNote.ABSOLUTE}  # which is younger than the file
-    assert all(map(loaded.carries, KnownNote))
+    assert all(map(loaded.carries, known))
     assert loaded.notes[0] == "public reference rows"
     assert loaded.notes[3] == RowNote("tolerance not reached", (1,))
     assert loaded.save(tmp_path / "again.voile").read_bytes() == path.read_bytes()
