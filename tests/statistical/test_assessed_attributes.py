@@ -33,7 +33,7 @@ def test_noise_for_half_of_the_norm_is_refuted(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(
         PerceptronSum, "add_up", lambda self, batch, norm: add_up(self, batch, 2 * norm)
     )
-    assert runs_until_refuted(tried(), 300) is not None
+    assert runs_until_refuted(tried(), 4000) is not None
 
 
 def test_one_draw_for_both_sums_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,4 +51,4 @@ def test_one_draw_for_both_sums_is_refuted(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(loop, "poisson_samples", remembered)
     monkeypatch.setattr(attributes, "poisson_samples", repeated)
-    assert runs_until_refuted(tried(), 300) is not None
+    assert runs_until_refuted(tried(), 4000) is not None

@@ -112,7 +112,7 @@ def test_a_model_that_mixes_rows_and_gets_them_together_is_refuted(
 ) -> None:
     rehearsal = at_two(Relation.BLANK_ONE)
     monkeypatch.setattr(games.BackgroundGames, "together", property(lambda _: True))
-    assert runs_until_refuted(rehearsal, 2000) is not None
+    assert runs_until_refuted(rehearsal, MOST) is not None
 
 
 def test_an_exact_base_value_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,13 +123,13 @@ def test_an_exact_base_value_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None
 
     rehearsal = at_two(Relation.REPLACE_ONE)
     monkeypatch.setattr(GaussianMechanism, "randomise", but_the_last)
-    assert runs_until_refuted(rehearsal, 2000) is not None
+    assert runs_until_refuted(rehearsal, MOST) is not None
 
 
 def test_missing_clipping_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     rehearsal = tried("clipped")
     monkeypatch.setattr("voile.release.clipped.clipped", lambda vectors, _: vectors)
-    assert runs_until_refuted(rehearsal, 5000) is not None
+    assert runs_until_refuted(rehearsal, MOST) is not None
 
 
 def test_a_release_without_a_canary_is_refused() -> None:
