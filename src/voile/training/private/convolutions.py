@@ -101,8 +101,8 @@ def _is_plain(module: Any) -> bool:
 class LayerSum(ModuleSum):
     """A `ClippedSum` for networks of `known_layers`.
 
-    Where a loss asks the network anything but one question a record, records are taken on the
-    general way.
+    Where a loss asks the network anything but one question a record, or a layer for images is shown
+    anything but a batch of them, records are taken on the general way.
     """
 
     def __init__(self, network: nn.Module, loss: ModuleLoss, chunk: int) -> None:
@@ -153,9 +153,7 @@ class LayerSum(ModuleSum):
             raise _AsksOtherwise
 
         found: Tensor = self._torch.func.vmap(ask)(part)
-        # Layers for images take a batch of them; what has fewer dimensions they read as one image.
-        images = any(type(layer.module).__name__.endswith("2d") for layer in self._layers)
-        if found.dim() != 5 if images else found.dim() < 3:
+        if found.dim() < 3:
             raise _AsksOtherwise
         return found
 
@@ -176,6 +174,10 @@ class LayerSum(ModuleSum):
         seen: list[LayerPass] = []
         with self._torch.enable_grad():
             for layer in self._layers:
+                # Layers for images read what has three dimensions as one image, and its first axis,
+                # the records, as channels.
+                if type(layer.module).__name__.endswith("2d") and inputs.dim() != 4:
+                    raise _AsksOtherwise
                 if not layer.names:
                     inputs = layer.module(inputs)
                     continue
@@ -213,7 +215,7 @@ class _Shown(Exception):
 
 
 class _AsksOtherwise(Exception):
-    """A loss does not ask the network one question about each record."""
+    """A loss does not ask one question about each record, or a layer would mix what it asks."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,10 +80,21 @@ def frozen_first() -> nn.Sequential:
     return network
 
 
+def of_few_dimensions(records: int) -> nn.Sequential:
+    """Its last convolution is shown three dimensions, and takes the records for channels."""
+    last = nn.Conv2d(records, records, (4, 23)).requires_grad_(False)
+    return nn.Sequential(nn.Conv2d(2, 4, 3), nn.Flatten(2), last, nn.Flatten())
+
+
 CASES: dict[str, tuple[Callable[[], nn.Sequential], Tensor, Loss]] = {
     "convolutions": (convolution, numbers(COUNT, 2, 7, 7), cross_entropy),
     "two images a record": (of_single_images, numbers(COUNT, 2, 7, 7), two_images),
     "filters that are fixed": (frozen_first, numbers(COUNT, 2, 7, 7), cross_entropy),
+    "a layer that sees three dimensions": (
+        lambda: of_few_dimensions(1),
+        numbers(COUNT, 2, 7, 7),
+        cross_entropy,
+    ),
     "a kernel as large as the image": (
         lambda: nn.Sequential(nn.Conv2d(2, 4, 7), nn.Tanh(), nn.Flatten(), nn.Linear(4, 3)),
         numbers(COUNT, 2, 7, 7),
@@ -193,6 +204,13 @@ def test_a_loss_that_asks_otherwise_gets_the_general_way(case: str, loss: Loss) 
     sums, general = LayerSum(network, loss, 3), ModuleSum(network, loss, 3)
     np.testing.assert_allclose(sums.add_up(batch, 1.0), general.add_up(batch, 1.0), rtol=1e-5)
     np.testing.assert_allclose(sums.total, general.total, rtol=1e-4, atol=1e-6)
+
+
+def test_no_layer_takes_records_for_channels() -> None:
+    """A part of as many records as there are channels would be mixed, and nothing would show it."""
+    sums = LayerSum(of_few_dimensions(convolutions.AT_ONCE), cross_entropy, 3)
+    with pytest.raises(RuntimeError, match="channels"):
+        sums.add_up((numbers(4, 2, 7, 7), labels()[:4]), 1.0)
 
 
 def test_a_loss_sees_one_record_at_a_time() -> None:
