@@ -60,8 +60,8 @@ _NOTEBOOK: Final = """\
 {% endfor %}{% if more %}<p class="note">and {{ more }} more rows</p>{% endif %}</div>
 """
 KNOWN: Final = "± is a 95 % interval."
-ESTIMATED: Final = "± is an estimate: with other noise in the training of the model, 95 % of \
-contributions would lie within it."
+ESTIMATED: Final = "± is a rough estimate: twice as far as contributions typically moved when the \
+model was trained again with other noise, on invented rows."
 EXACT: Final = "No noise was added and nothing was sampled for this explanation: these are the \
 contributions in this model, exactly. How sure the model itself is, is another question."
 
@@ -92,7 +92,7 @@ def _estimated(
     """As half widths, if there is one for each feature."""
     if not set(explanation.feature_names) <= set(deviations):
         return None
-    widths = 1.96 * np.array([deviations[name] for name in explanation.feature_names])
+    widths = 2.0 * np.array([deviations[name] for name in explanation.feature_names])
     return np.broadcast_to(widths[np.newaxis, :, np.newaxis], explanation.shape)
 
 

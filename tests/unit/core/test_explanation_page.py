@@ -77,11 +77,11 @@ def test_bars_lie_inside_the_picture_and_begin_at_zero() -> None:
 
 def test_an_estimate_of_training_noise_is_called_an_estimate() -> None:
     page = row_html(patient(), CLINIC, {"age": 0.01, "ward": 0.02})
-    assert "an estimate" in page
+    assert "a rough estimate" in page
     assert "+0.25 ± 0.02" in page
     assert "lowers pale" in page
     assert "0.74</b>;" in page  # the prediction itself is what the model says
-    assert "an estimate" not in row_html(patient(half_widths=[[0.1, 0.1]]), None, {"age": 1.0})
+    assert "a rough estimate" not in row_html(patient(half_widths=[[0.1, 0.1]]), None, {"age": 1.0})
     assert "exactly" in row_html(patient(), None, {"age": 0.01})  # not for every feature
 
 

@@ -48,8 +48,8 @@ def stability_figures(
     mine = _values(box, reference)
     again = (_trained_again(plan, box, reference, seed) for seed in range(runs))
     others = [_values(each, reference) for each in again]
-    alike = np.array([cosine_similarity(each, mine) for each in others])
-    apart = np.sqrt(np.mean(np.square(np.array(others) - mine), axis=(0, 1)))
+    alike = np.array([cosine_similarity(each[:, :, -1], mine[:, :, -1]) for each in others])
+    apart = np.sqrt(np.mean(np.square(np.array(others) - mine), axis=(0, 1))).max(axis=1)
     return {
         "runs": runs,
         "rows": "invented, each feature by itself from the reference rows",
@@ -62,7 +62,7 @@ def stability_figures(
 def _values(box: NetworkModel, reference: Rows) -> NDArray[np.float64]:
     rows = reference[:_EXPLAINED]
     explained = shapley_explainer(box, reference[: 2 * _EXPLAINED], schema=box.schema)(rows)
-    return np.asarray(explained.values[:, :, -1])
+    return np.asarray(explained.values)
 
 
 def _trained_again(
