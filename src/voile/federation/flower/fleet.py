@@ -7,7 +7,6 @@ voile that is installed here. It never asks for an app's content.
 
 from __future__ import annotations
 
-import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -51,6 +50,7 @@ from flwr.supercore.inflatable.inflatable_utils import (
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
+from voile.core.errors import VoileError
 from voile.federation.flower.bundle import BUNDLE_HASH
 from voile.federation.flower.courier import packed, unpacked
 from voile.federation.flower.heartbeat import beating
@@ -60,7 +60,8 @@ from voile.federation.responder import Event, NodeLog
 
 HEARTBEAT: Final = 10
 """Seconds, the least that Flower takes: who has not been heard of for twice as long is gone."""
-_LOST: Final = (httpx.HTTPError, ssl.SSLError, ObjectPullError, ObjectPushError)
+_ON_THE_WAY: Final = (502, 503, 504)
+"""What gateways say while a SuperLink is gone for a while."""
 
 
 class Answers(Protocol):
@@ -113,7 +114,7 @@ class FleetConnection:
                 with beating(lambda: client.SendNodeHeartbeat(beat), HEARTBEAT / 2):
                     yield cls(client, node)
             finally:
-                with suppress(*_LOST):
+                with suppress(Exception):  # it is gone already, or was none
                     client.DeactivateNode(DeactivateNodeRequest(node_id=node.node_id))
 
     def step(self, answers: Answers) -> bool:
@@ -130,7 +131,9 @@ class FleetConnection:
             self._unsent = self._reply(message, pulled.message_object_trees[0], answers)
         try:
             self._push(self._unsent)
-        except (httpx.HTTPStatusError, ObjectPushError):
+        except (httpx.HTTPStatusError, ObjectPushError) as error:
+            if _may_pass(error):
+                raise
             answers.log.write(Event.FAILED, "nobody waits for a reply any more; it was not sent")
         self._unsent = None
         return True
@@ -209,7 +212,9 @@ def serve(
         try:
             with FleetConnection.open(place, key) as connection:
                 _serve_over(connection, answers, place.address, stop, pace)
-        except _LOST as error:  # such as one that does not know this node, or not yet any more
+        except VoileError:  # of this side, such as certificates that cannot be read
+            raise
+        except Exception as error:  # whatever a SuperLink, or somebody in its place, may say
             answers.log.write(Event.OFFLINE, f"{place.address}: {_told(error)}; trying again")
             stop.wait(pace.longest)
     answers.log.write(Event.STOPPED, "as its operator asked")
@@ -227,11 +232,24 @@ def _serve_over(
             if offline:
                 answers.log.write(Event.STARTED, f"connected to {address} again")
             offline = False
-        except (httpx.TransportError, ObjectPullError) as error:
+        except Exception as error:
+            if not _may_pass(error):
+                raise
             if not offline:
                 answers.log.write(Event.OFFLINE, f"{address}: {_told(error)}; trying again")
             pause, offline = pace.longest, True
         stop.wait(pause)
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether the way to the SuperLink is broken, which may be whole again.
+
+    What Flower cannot read (`ValueError`) is of somebody on the way, such as a page that asks for a
+    password.
+    """
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.status_code in _ON_THE_WAY
+    return isinstance(error, (httpx.TransportError, ObjectPullError, ValueError))
 
 
 def _told(error: Exception) -> str:

@@ -27,7 +27,7 @@ from flwr.proto.runtime_pb2 import (
 )
 from flwr.supercore.constant import TaskType
 from flwr.supercore.control import ControlHttpClient
-from flwr.supercore.error import FlowerError
+from flwr.supercore.error import ApiErrorCode, FlowerError
 from flwr.supercore.fab import Fab
 from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectPushError
 from flwr.supercore.interceptors import (
@@ -40,7 +40,7 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
-from voile.core.errors import InvalidInput, Refused
+from voile.core.errors import InvalidInput, Refused, VoileError
 from voile.core.input_file import read_file
 from voile.federation.flower.bundle import BUNDLE
 from voile.federation.flower.courier import Brought, CourierLost, pull, push
@@ -69,13 +69,15 @@ class SuperLinkPlace:
         certificates = read_file(self.root_certificates)
         version = RuntimeVersionHttpInterceptor(component_name="voile")
         try:
-            return kind.from_server_address(
+            made = kind.from_server_address(
                 self.address, False, certificates, [version, *interceptors]
             )
         except (ValueError, OSError) as error:
             raise InvalidInput(
                 f"{self.root_certificates}: expected certificates in PEM form ({error})"
             ) from error
+        made._client.follow_redirects = False  # elsewhere may be without TLS
+        return made
 
 
 @contextmanager
@@ -87,14 +89,21 @@ def told(what: str) -> Iterator[None]:
         found = FlowerError.from_json(error.response.text)
         reason = error.response.text[:200] if found is None else found.message
         raise CourierLost(f"{what}: {error.response.status_code} {reason}") from error
-    except _LOST as error:
+    except VoileError:
+        raise
+    except (*_LOST, ValueError) as error:  # the last: Flower cannot read what was said
         raise CourierLost(f"{what}: {type(error).__name__} {error}") from error
 
 
-def register_node(place: SuperLinkPlace, key: bytes, name: str) -> int:
-    """Tell a SuperLink the public key of a node; its number there."""
+def register_node(place: SuperLinkPlace, key: bytes, name: str) -> None:
+    """Tell a SuperLink the public key of a node, unless it knows it already."""
     with place.client(ControlHttpClient, []) as client, told(f"registering {name!r}"):
-        return int(client.RegisterNode(RegisterNodeRequest(public_key=key, name=name)).node_id)
+        try:
+            client.RegisterNode(RegisterNodeRequest(public_key=key, name=name))
+        except httpx.HTTPStatusError as error:
+            found = FlowerError.from_json(error.response.text)
+            if found is None or found.code != ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE:
+                raise
 
 
 @dataclass(eq=False)
@@ -202,6 +211,7 @@ class SuperLinkRun:
         grid = HttpGrid(self.place.address, False, certificates, token=token)
         grid._retry_invoker = None  # type: ignore[assignment]  # see SuperLinkPlace.client
         grid.set_run(run_from_proto(given.run))
+        grid._runtime_client._client.follow_redirects = False
         self._stack.callback(grid.close)
         self._client = client
         return grid

@@ -1,0 +1,114 @@
+"""A node's side of Flower, and what may be said to it by others than a SuperLink."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from flwr.supernode.fleet_http_client import FleetHttpClient
+
+from voile.core.errors import InvalidInput
+from voile.federation.flower.fleet import FleetConnection, Pace, _serve_over, serve
+from voile.federation.flower.heartbeat import beating
+from voile.federation.flower.keys import node_key
+from voile.federation.flower.superlink import SuperLinkPlace
+from voile.federation.responder import Event, NodeLog
+from voile.workflows.testbed.certificates import make_certificates
+
+QUICK = Pace(0.01, 0.01)
+SOON = 60.0
+
+
+class Answering:
+    """Nobody asks it anything here."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = NodeLog(folder / "log")
+
+    def answer(self, request: bytes) -> bytes:
+        raise NotImplementedError
+
+
+def status(code: int) -> httpx.HTTPStatusError:
+    request = httpx.Request("POST", "https://superlink.example")
+    return httpx.HTTPStatusError("", request=request, response=httpx.Response(code))
+
+
+def test_a_node_outlives_whatever_is_said_instead_of_a_superlink(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a page that asks for a password: Flower reads it as a message, and falls over it."""
+    stop, said = threading.Event(), iter([ValueError("no message"), IndexError(), status(302)])
+
+    @contextmanager
+    def opened(*_: Any) -> Iterator[Any]:
+        found = next(said, None)
+        if found is None:
+            stop.set()
+            found = ValueError("the last one")
+        raise found
+        yield
+
+    monkeypatch.setattr(FleetConnection, "open", opened)
+    answers = Answering(tmp_path)
+    place = SuperLinkPlace("superlink.example:1", tmp_path / "ca.crt")
+    serve(answers, place, node_key(tmp_path / "key"), stop, QUICK)
+    events = [line.event for line in answers.log.lines()]
+    assert events == [Event.OFFLINE] * 4 + [Event.STOPPED]
+
+
+def test_what_is_wrong_on_this_side_is_an_error(tmp_path: Path) -> None:
+    place = SuperLinkPlace("superlink.example:1", tmp_path / "ca.crt")
+    place.root_certificates.write_text("no certificate")
+    with pytest.raises(InvalidInput, match="certificates"):
+        serve(Answering(tmp_path), place, node_key(tmp_path / "key"), threading.Event(), QUICK)
+
+
+def test_a_heart_beats_on_whatever_is_said_to_it() -> None:
+    again, beats = threading.Event(), [0]
+
+    def beat() -> None:
+        beats[0] += 1
+        if beats[0] > 1:
+            again.set()
+        raise ValueError("no message")
+
+    with beating(beat, 0.01):
+        assert again.wait(SOON)
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [(status(502), True), (status(503), True), (ValueError("a page"), True), (status(404), False)],
+)
+def test_a_reply_is_kept_until_the_way_is_whole_again(
+    error: Exception, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client: Any = None
+    connection, pushed, answers = FleetConnection(client, client), [error], Answering(tmp_path)
+    connection._unsent = client, 0.0
+
+    def push(*_: Any) -> None:
+        if pushed:
+            raise pushed.pop()
+
+    monkeypatch.setattr(connection, "_push", push)
+    stop = threading.Event()
+    monkeypatch.setattr(stop, "wait", lambda _: stop.set())
+    _serve_over(connection, answers, "superlink.example:1", stop, QUICK)
+    assert (connection._unsent is not None) == kept
+    assert [line.event for line in answers.log.lines()][1:] == (
+        [Event.OFFLINE] if kept else [Event.FAILED]
+    )
+
+
+def test_nobody_is_followed_elsewhere(tmp_path: Path) -> None:
+    """Elsewhere may be without TLS."""
+    place = SuperLinkPlace("superlink.example:1", make_certificates(tmp_path).authority)
+    with place.client(FleetHttpClient, []) as client:
+        assert not client._client.follow_redirects
