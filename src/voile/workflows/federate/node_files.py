@@ -13,7 +13,7 @@ from voile.core.file_lock import locked
 from voile.core.storage import Reader
 from voile.federation.responder import NodeLine, NodeLog
 from voile.ledger import Ledger, remaining
-from voile.workflows.custody import open_custody
+from voile.workflows.custody import Place, open_custody_at
 from voile.workflows.federate.agreement import FederationAgreement
 from voile.workflows.federate.party import LOCK, Party
 
@@ -77,9 +77,8 @@ class NodeStatus:
 
 
 def node_status(party: Party, agreement: FederationAgreement) -> NodeStatus:
-    """From its books and its log, also while it runs."""
-    key = agreement.keys[party.name]
-    with open_custody(party.folder, key.name, signing=None) as custody:
+    """From its books and its log, also while it runs; looking makes neither books nor keys."""
+    with open_custody_at(Place.within(party.folder), signing=None) as custody:
         accounts = custody.storage.read_snapshot(partial(_accounts, custody.ledger))
     lines = NodeLog(party.folder / NODE_LOG).lines()
     counts = dict(sorted(Counter(str(line.event) for line in lines).items()))

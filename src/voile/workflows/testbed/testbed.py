@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -152,25 +153,32 @@ def invented(folder: Path, parties: int, rounds: int) -> LocalDeployment:
 
 
 def _started(made: LocalDeployment, say: Say) -> LocalDeployment:
-    """Everything, or nothing: what was started is ended if the rest cannot be."""
-    fresh = not (made.superlink.folder / "superlink.db").exists()
+    """Everything, or nothing: what was started is ended if the rest cannot be.
+
+    Each process is written down at once: nobody could end it if the start is broken off.
+    """
     say(f"starting a SuperLink at {made.address}")
     processes = {SUPERLINK: made.superlink.start()}
     try:
+        made = _with(made, processes)
         for party in made.parties:
             home = made.node_file(party).parent
             key = node_key(home / "flower.key")
-            if fresh:
-                register_node(made.superlink.place, public_bytes(key), party)
+            register_node(made.superlink.place, public_bytes(key), party)
             command = [sys.executable, installed("voile"), "node", str(made.node_file(party))]
             processes[party] = StartedProcess.start(command, home / "node-output.log", {})
+            made = _with(made, processes)
             say(f"started the node of {party}")
-        done = LocalDeployment(made.folder, made.port, made.parties, processes)
-        done.save()
     except BaseException:
         for process in processes.values():
             process.kill()
         raise
+    return made
+
+
+def _with(made: LocalDeployment, processes: Mapping[str, StartedProcess]) -> LocalDeployment:
+    done = replace(made, processes={**made.processes, **processes})
+    done.save()
     return done
 
 
