@@ -17,11 +17,14 @@ class Accepts:
 
     Args:
         agreement: the digest of the one agreement that it takes part in; any, if None.
+        columns: declared columns that it is enough to protect; whole rows, if there are none. The
+            same epsilon promises less for some columns, because it makes all others public.
     """
 
     epsilon: float
     delta: float
     agreement: str | None = None
+    columns: frozenset[str] = frozenset()
 
     def check(self, name: str, agreement: FederationAgreement) -> None:
         if self.agreement is not None and self.agreement != agreement.digest:
@@ -29,12 +32,22 @@ class Accepts:
                 f"{name!r} has accepted the agreement {self.agreement}, and this one is "
                 f"{agreement.digest}; nothing was trained or charged"
             )
+        self._check_unit(name, frozenset(agreement.protected.columns))
         epsilon = agreement.epsilon_of(name)
         if epsilon > self.epsilon or agreement.delta > self.delta:
             raise Refused(
                 f"{name!r} accepts at most (ε = {self.epsilon:g}, δ = {self.delta:g}), and "
                 f"(ε = {epsilon:g}, δ = {agreement.delta:g}) was agreed on; nothing was "
                 "trained or charged"
+            )
+
+    def _check_unit(self, name: str, protected: frozenset[str]) -> None:
+        if protected and not (self.columns and self.columns <= protected):
+            wanted = f"the columns {sorted(self.columns)}" if self.columns else "whole rows"
+            raise Refused(
+                f"{name!r} accepts an agreement that protects {wanted}, and this one protects the "
+                f"columns {sorted(protected)} alone; nothing was trained or charged. If the others "
+                "may become public, list those under columns in [accepts] of its node.toml"
             )
 
     def check_ledger(self, name: str, nodes: Iterable[AccountNode]) -> None:
@@ -48,6 +61,13 @@ class Accepts:
             nodes: all accounts, that of the federation among them.
         """
         roots = [node for node in nodes if node.account.parent is None]
+        if len({root.account.protected.columns for root in roots}) > 1:
+            raise Refused(
+                f"the ledger of {name!r} would promise different things about the same rows: what "
+                "protects some columns makes all others public, and breaks what was promised for "
+                "whole rows or other columns: " + ", ".join(map(_line, roots)) + "; nothing was "
+                "trained or charged"
+            )
         epsilon = sum(_periods(root) * _as_written(root.account.epsilon) for root in roots)
         delta = sum(_periods(root) * _as_written(root.account.delta) for root in roots)
         if epsilon > _as_written(self.epsilon) or delta > _as_written(self.delta):

@@ -266,11 +266,13 @@ class ServerFile(_ConfigSection):
 
 
 class AcceptsSection(_ConfigSection):
-    """The most that a party promises away; and, if stated, the one agreement that it accepts."""
+    """The most that a party promises away; and, if stated, the one agreement that it accepts, and
+    the columns that it is enough to protect."""
 
     epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     delta: Annotated[float, Field(gt=0, lt=1)]
     agreement: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    columns: tuple[str, ...] = ()
 
 
 class NodeFile(_ConfigSection):

@@ -186,7 +186,8 @@ def _node(folder: Path, name: str) -> tuple[Path, NodeFile]:
 
 
 def _party(schema: Schema, folder: Path, node: NodeFile) -> Party:
-    accepts = Accepts(node.accepts.epsilon, node.accepts.delta, node.accepts.agreement)
+    said = node.accepts
+    accepts = Accepts(said.epsilon, said.delta, said.agreement, frozenset(said.columns))
     return Party(node.name, _protected_rows(schema, node.data), folder, accepts)
 
 

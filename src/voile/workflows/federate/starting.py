@@ -84,6 +84,7 @@ data = {data}  # CSV or Parquet
 epsilon = {epsilon}
 delta = {delta}
 # agreement = "..."  # the digest of the one agreement that it takes part in
+# columns = ["..."]  # if it is enough to protect these columns, and all others may become public
 
 {superlink}"""
 _OWN_COPY: Final = """\

@@ -90,8 +90,9 @@ def test_a_reply_is_kept_until_the_way_is_whole_again(
     error: Exception, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client: Any = None
+    reply: Any = object()
     connection, pushed, answers = FleetConnection(client, client), [error], Answering(tmp_path)
-    connection._unsent = client, 0.0
+    connection._unsent = reply
 
     def push(*_: Any) -> None:
         if pushed:

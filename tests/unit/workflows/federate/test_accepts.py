@@ -40,11 +40,19 @@ def accepting(job: Job, accepts: Accepts) -> Job:
     return replace(job, parties=tuple(replace(each, accepts=accepts) for each in job.parties))
 
 
+def test_rows_and_columns_of_the_same_rows_are_not_promised_by_one_ledger(job: Job) -> None:
+    """What protects one column publishes the others exactly, and whole rows with them."""
+    columns = Protected(ProtectedUnit.COLUMNS, Relation.REPLACE_ONE, "study v0", ("age",))
+    open_besides(job, columns)
+    with pytest.raises(Refused, match="different things about the same rows"):
+        federate(accepting(job, LARGER))
+    assert len(accounts(job)["city"]) == 1
+
+
 @pytest.mark.parametrize(
     "protected",
     [
         Protected(ProtectedUnit.USER, Relation.BLANK_ONE, "study v1"),
-        Protected(ProtectedUnit.COLUMNS, Relation.REPLACE_ONE, "study v1", ("age",)),
         row_of("study v0"),
     ],
 )

@@ -29,6 +29,8 @@ def write_guided(folder: Path, strict: float | None = 0.5) -> Path:
     if strict is not None:
         text = text.replace(f'name = "{STRICT}"', f'name = "{STRICT}"\nepsilon = {strict}', 1)
     config.write_text(text)
+    for node in config.parent.glob("nodes/*/node.toml"):
+        node.write_text(node.read_text().replace("[accepts]", f"[accepts]\ncolumns = [{columns}]"))
     return config
 
 
@@ -84,6 +86,19 @@ def test_a_level_is_part_of_the_agreement_and_what_a_party_accepts(
     assert greedy.agreement.weakest_epsilon == 50.0
     with pytest.raises(Refused, match=r"accepts at most .* and .ε = 50"):
         federate(greedy)
+
+
+@pytest.mark.parametrize("columns", ["", f'columns = ["{CLINIC.schema.feature_names[2]}"]'])
+def test_a_party_accepts_columns_that_it_has_listed_and_no_others(
+    tmp_path: Path, columns: str
+) -> None:
+    """What it accepts for whole rows, it does not for a few columns with the rest in public."""
+    config = write_guided(tmp_path)
+    node = tmp_path / "nodes" / STRICT / "node.toml"
+    lines = [line for line in node.read_text().splitlines() if not line.startswith("columns")]
+    node.write_text("\n".join(lines).replace("[accepts]", f"[accepts]\n{columns}"))
+    with pytest.raises(Refused, match="may become public"):
+        federate(read_job(config))
 
 
 @pytest.mark.parametrize(
