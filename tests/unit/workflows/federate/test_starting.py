@@ -171,6 +171,9 @@ def test_bad_headers_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="expected a header"):
             header(other)
     other.write_bytes(b"\xff\xfe\n")
+    with pytest.raises(InvalidInput, match="UTF-16"):
+        header(other)
+    other.write_bytes(b"\xff,\n")
     with pytest.raises(UnreadableFile, match="no header"):
         header(other)
     with pytest.raises(UnreadableFile, match="cannot be read"):
