@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from voile.cli.logs import SAID
 
 if TYPE_CHECKING:
-    from voile.federation import Progress, Seen
+    from voile.federation import HistoryRow, Progress, Seen
+
+_MOST_NAMED: Final = 5
 
 
 _log = logging.getLogger(__name__)
@@ -31,15 +34,28 @@ def rounds_line(delta: float) -> Progress:
             return
         read = spent.get(seen.stage)
         budget = f"; ε = {read:.3g} at δ = {delta:g} spent in this stage" if read else ""
+        missing = _missing(seen) if seen.done else []
         text = (
             f"{seen.stage}: round {seen.round} of {seen.rounds}, "
-            f"{seen.answered} of {seen.asked} clients{budget}"
+            f"{seen.answered - len(missing)} of {seen.asked} clients{_named(missing)}{budget}"
         )
         end = "\n" if seen.done and (seen.round == seen.rounds or not terminal) else ""
         sys.stderr.write(f"\r\x1b[K{text}{end}" if terminal else f"{text}\n")
         sys.stderr.flush()
 
     return show
+
+
+def _missing(seen: Seen) -> list[HistoryRow]:
+    """Of the last round: who was heard of, or given up, and is not in what was made of it."""
+    of_round = (row for row in seen.rows if (row.stage, row.round) == (seen.stage, seen.round))
+    return [row for row in of_round if not row.outcome.counts]
+
+
+def _named(missing: Sequence[HistoryRow]) -> str:
+    told = [f"{row.client}: {row.outcome}" for row in missing[:_MOST_NAMED]]
+    more = ["…"] if len(missing) > _MOST_NAMED else []
+    return f" ({'; '.join(told + more)})" if told else ""
 
 
 def say(text: str) -> None:

@@ -1,0 +1,27 @@
+"""What a federation says of itself on a terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from voile.cli.rounds import rounds_line
+from voile.federation import HistoryRow, Outcome, Seen
+
+
+def test_who_has_not_answered_is_not_counted_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        HistoryRow("pull", 1, "elm", Outcome.VANISHED, "", 0.0),
+        HistoryRow("pull", 2, "ash", Outcome.ANSWERED, "", 0.0),
+        HistoryRow("pull", 2, "elm", Outcome.VANISHED, "", 0.0),
+        HistoryRow("pull", 2, "fir", Outcome.REFUSED, "", 0.0),
+    ]
+    rounds_line(1e-5)(Seen("pull", 2, 4, asked=3, answered=3, done=True, rows=rows))
+    assert capsys.readouterr().err == (
+        f"pull: round 2 of 4, 1 of 3 clients (elm: {Outcome.VANISHED}; fir: {Outcome.REFUSED})\n"
+    )
+
+
+def test_a_round_in_which_all_have_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [HistoryRow("pull", 1, "ash", Outcome.RESENT, "", 0.0)]
+    rounds_line(1e-5)(Seen("pull", 1, 4, asked=1, answered=1, done=True, rows=rows))
+    assert capsys.readouterr().err == "pull: round 1 of 4, 1 of 1 clients\n"
