@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from voile.core.errors import UnreadableFile
+from voile.core.errors import Refused, UnreadableFile
 
 LARGEST_FILE: Final = 2 * 2**30
 """Bytes of a table, a model, a network or a saved explanation."""
@@ -30,6 +30,18 @@ def read_file(path: Path, largest: int = LARGEST_FILE) -> bytes:
     try:
         with open_regular(path) as stream:
             return read_at_most(stream, str(path), largest)
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def read_private(path: Path) -> bytes:
+    """The same of a file with a secret; `Refused` if others than its owner can get at it."""
+    try:
+        with open_regular(path) as stream:
+            mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+            if mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise Refused(f"{path}: mode {mode:04o} lets others at a secret; chmod 600 it")
+            return read_at_most(stream, str(path), LARGEST_TEXT)
     except OSError as error:
         raise UnreadableFile(f"{path}: cannot be read: {error.strerror or error}") from error
 

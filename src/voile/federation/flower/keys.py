@@ -13,7 +13,7 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from voile.core.atomic_file import create_key_file
 from voile.core.errors import InvalidInput
-from voile.core.input_file import read_file
+from voile.core.input_file import read_private
 
 
 def node_key(path: Path) -> ec.EllipticCurvePrivateKey:
@@ -27,7 +27,7 @@ def node_key(path: Path) -> ec.EllipticCurvePrivateKey:
         )
         create_key_file(path, content)
     try:
-        key = serialization.load_ssh_private_key(read_file(path), None)
+        key = serialization.load_ssh_private_key(read_private(path), None)
     except ValueError as error:
         raise InvalidInput(f"{path}: expected a private key in OpenSSH's form") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.federation.flower.fleet import FleetConnection, Pace, _serve_over, serve
 from voile.federation.flower.heartbeat import beating
 from voile.federation.flower.keys import node_key
@@ -113,3 +113,11 @@ def test_nobody_is_followed_elsewhere(tmp_path: Path) -> None:
     place = SuperLinkPlace("superlink.example:1", make_certificates(tmp_path).authority)
     with place.client(FleetHttpClient, []) as client:
         assert not client._client.follow_redirects
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    node_key(path)
+    path.chmod(0o640)
+    with pytest.raises(Refused, match="0640"):
+        node_key(path)
