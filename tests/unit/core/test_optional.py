@@ -77,7 +77,7 @@ def test_a_part_that_an_installed_package_lacks_is_not_a_missing_package(package
 
 
 def test_onnxruntime_reports_to_nobody(tmp_path: Path) -> None:
-    """It would keep a number of this machine and events of this process, and send them."""
+    """It would keep a number of this machine and events of this process, to be sent."""
     pytest.importorskip("onnxruntime")
     script = "from voile.core.optional import optional; optional('onnxruntime', extra='explain')"
     loud = {**os.environ, "ORT_DISABLE_TELEMETRY": "0", "HOME": str(tmp_path)}
