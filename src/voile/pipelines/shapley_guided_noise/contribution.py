@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import combinations
 from typing import Any, Final, TypeAlias
 
@@ -252,11 +252,20 @@ class _Fitted:
     def __call__(self, coalition: frozenset[int]) -> float:
         if len(self.columns) < 2:
             return 0.0
+        gram, products, test, wanted = self._halves
         seen = np.isin(self.names, list(self.groups.features(coalition)))
+        places = np.flatnonzero(np.append(seen, True))  # the last one is the constant
+        weights = np.zeros_like(products)
+        own = gram[np.ix_(places, places)] + RIDGE * np.eye(len(places))
+        weights[places] = np.linalg.solve(own, products[places])
+        return float(((test @ weights).argmax(axis=1) == wanted).mean())
+
+    @cached_property
+    def _halves(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Products of all columns over one half, once for all coalitions; inputs of the other half
+        and its classes."""
         ones = np.ones((len(self.columns), 1))
-        inputs = np.hstack([self.columns[:, seen].astype(np.float64), ones])
-        learn, test = slice(0, None, 2), slice(1, None, 2)
-        gram = inputs[learn].T @ inputs[learn] + RIDGE * np.eye(inputs.shape[1])
-        weights = np.linalg.solve(gram, inputs[learn].T @ self.targets[learn])
-        found = (inputs[test] @ weights).argmax(axis=1)
-        return float((found == self.targets[test].argmax(axis=1)).mean())
+        inputs = np.hstack([self.columns.astype(np.float64), ones])
+        learn, test = inputs[::2], inputs[1::2]
+        products = learn.T @ self.targets[::2]
+        return learn.T @ learn, products, test, self.targets[1::2].argmax(axis=1)
