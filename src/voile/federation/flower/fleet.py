@@ -128,7 +128,12 @@ class FleetConnection:
             if not pulled.messages_list:
                 return False
             message = message_from_proto(pulled.messages_list[0])
-            self._unsent = self._reply(message, pulled.message_object_trees[0], answers)
+            try:
+                self._unsent = self._reply(message, pulled.message_object_trees[0], answers)
+            except httpx.HTTPStatusError:
+                # Its server was killed while it sent it; the next one may have sent others.
+                answers.log.write(Event.FAILED, "a message whose run is over; it was not read")
+                return True
         try:
             self._push(self._unsent)
         except (httpx.HTTPStatusError, ObjectPushError) as error:

@@ -6,13 +6,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
+from flwr.proto.node_pb2 import Node
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
 from voile.core.errors import InvalidInput, Refused
+from voile.federation.flower import fleet
 from voile.federation.flower.fleet import FleetConnection, Pace, _serve_over, serve
 from voile.federation.flower.heartbeat import beating
 from voile.federation.flower.keys import node_key
@@ -106,6 +109,24 @@ def test_a_reply_is_kept_until_the_way_is_whole_again(
     assert [line.event for line in answers.log.lines()][1:] == (
         [Event.OFFLINE] if kept else [Event.FAILED]
     )
+
+
+def test_a_message_whose_run_is_over_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server was killed while it sent it. Leaving would lose what the next one has sent."""
+    pulled = SimpleNamespace(messages_list=[None], message_object_trees=[None])
+    client: Any = SimpleNamespace(PullMessages=lambda _: pulled)
+
+    def over(*_: Any) -> None:
+        raise status(403)
+
+    connection, answers = FleetConnection(client, Node()), Answering(tmp_path)
+    monkeypatch.setattr(fleet, "message_from_proto", lambda _: None)
+    monkeypatch.setattr(connection, "_reply", over)
+    assert connection.step(answers)
+    assert connection._unsent is None
+    assert [line.event for line in answers.log.lines()] == [Event.FAILED]
 
 
 def test_nobody_is_followed_elsewhere(tmp_path: Path) -> None:
