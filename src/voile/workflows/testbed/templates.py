@@ -56,7 +56,7 @@ def _unit(description: str, command: list[str], environment: Mapping[str, str]) 
     return (
         f"[Unit]\nDescription={description}\nWants=network-online.target\n"
         "After=network-online.target\n\n"
-        f"[Service]\nUser=voile\nWorkingDirectory={_HOME}\n{settings}"
+        f"[Service]\nUser=voile\nUMask=0077\nWorkingDirectory={_HOME}\n{settings}"
         f"ExecStart=/opt/voile/bin/{command[0]} {' '.join(command[1:])}\n"
         f"Restart=on-failure\nRestartSec=10\n{_HARDENED}ReadWritePaths={_HOME}\n\n"
         "[Install]\nWantedBy=multi-user.target\n"
