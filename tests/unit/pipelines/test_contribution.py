@@ -21,6 +21,7 @@ from voile.pipelines.shapley_guided_noise import (
     contribution_rate,
     free_rate,
 )
+from voile.pipelines.shapley_guided_noise.contribution import RIDGE, ridge_weights
 from voile.pipelines.tables import TableRecords
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.calibration import NoisyStage, dp_sgd_noise
@@ -166,6 +167,18 @@ def test_a_release_has_noise_and_says_what_it_costs() -> None:
     for blocks in (1, 2.5, math.inf, True):
         with pytest.raises(InvalidInput, match="two blocks"):
             ChargedRate(blocks, 1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rows", [3, 6, 7, 40])
+def test_either_system_gives_the_weights_of_least_squares(rows: int) -> None:
+    """A ridge is rows of their own: one for each column, with the target 0."""
+    draw = np.random.default_rng(rows)
+    inputs, targets = draw.normal(size=(rows, 6)), draw.normal(size=(rows, 2))
+    ridge = np.sqrt(RIDGE) * np.eye(6)
+    both = np.vstack([inputs, ridge]), np.vstack([targets, np.zeros((6, 2))])
+    wanted = np.linalg.lstsq(*both, rcond=None)[0]
+    found = ridge_weights(inputs, targets.astype(np.float32))
+    assert np.allclose(found, wanted, atol=1e-6)
 
 
 def test_small_or_empty_blocks_never_raise() -> None:

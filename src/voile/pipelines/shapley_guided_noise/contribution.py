@@ -17,9 +17,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from itertools import combinations
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,18 +202,18 @@ class ChargedRate:
     ) -> NDArray[np.float64]:
         """The rate of each block, shape (blocks,): exact, and not for release."""
         groups.check(records.schema)
-        places = records.schema.column_features
-        names = np.array(records.schema.feature_names)[list(places)]
+        features = np.array(records.schema.feature_names)[list(records.schema.column_features)]
+        places = [np.flatnonzero(np.isin(features, group)) for group in groups.groups.values()]
         # Permutations are drawn once, from nothing that depends on rows.
         seed = int(draw.integers(2**63))
-        blank = blank_records((records.columns, records.targets))
+        there = ~blank_records((records.columns, records.targets))
+        inputs = np.hstack([records.columns, np.ones((len(records), 1))])
         found = []
         for block in range(self.blocks):
-            rows = np.arange(block, len(records), self.blocks)
-            rows = rows[~blank[rows]]
-            worth = _Fitted(records.columns[rows], records.targets[rows], names, groups)
+            own = slice(block, None, self.blocks)
+            worth = _Fitted(inputs[own][there[own]], records.targets[own][there[own]], places)
             order = np.random.default_rng(seed)
-            found.append(contribution_rate(worth, len(groups.groups), groups.place, order))
+            found.append(contribution_rate(worth, len(places), groups.place, order))
         return np.array(found)
 
     def release(
@@ -242,30 +242,32 @@ class _Fitted:
     """The accuracy of least squares on half of a block, fitted on the other half.
 
     Closed form, so that a rate takes milliseconds. A block that is too small is worth nothing.
+
+    Args:
+        inputs: encoded rows with a constant behind them.
+        places: for each player where its columns are.
     """
 
-    columns: Array
+    inputs: NDArray[np.float64]
     targets: Array
-    names: NDArray[Any]
-    groups: AttributeGroups
+    places: Sequence[NDArray[np.intp]]
 
     def __call__(self, coalition: frozenset[int]) -> float:
-        if len(self.columns) < 2:
+        if len(self.inputs) < 2:
             return 0.0
-        gram, products, test, wanted = self._halves
-        seen = np.isin(self.names, list(self.groups.features(coalition)))
-        places = np.flatnonzero(np.append(seen, True))  # the last one is the constant
-        weights = np.zeros_like(products)
-        own = gram[np.ix_(places, places)] + RIDGE * np.eye(len(places))
-        weights[places] = np.linalg.solve(own, products[places])
-        return float(((test @ weights).argmax(axis=1) == wanted).mean())
+        constant = np.array([self.inputs.shape[1] - 1])
+        seen = self.inputs[
+            :, np.concatenate([*(self.places[each] for each in coalition), constant])
+        ]
+        weights = ridge_weights(seen[::2], self.targets[::2])
+        found = (seen[1::2] @ weights).argmax(axis=1)
+        return float((found == self.targets[1::2].argmax(axis=1)).mean())
 
-    @cached_property
-    def _halves(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Products of all columns over one half, once for all coalitions; inputs of the other half
-        and its classes."""
-        ones = np.ones((len(self.columns), 1))
-        inputs = np.hstack([self.columns.astype(np.float64), ones])
-        learn, test = inputs[::2], inputs[1::2]
-        products = learn.T @ self.targets[::2]
-        return learn.T @ learn, products, test, self.targets[1::2].argmax(axis=1)
+
+def ridge_weights(inputs: NDArray[np.float64], targets: Array) -> NDArray[np.float64]:
+    """Of least squares with a ridge, by the smaller of two systems that have the same solution."""
+    rows, columns = inputs.shape
+    if rows < columns:
+        return inputs.T @ np.linalg.solve(inputs @ inputs.T + RIDGE * np.eye(rows), targets)
+    gram = inputs.T @ inputs + RIDGE * np.eye(columns)
+    return np.asarray(np.linalg.solve(gram, inputs.T @ targets))
