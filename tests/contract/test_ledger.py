@@ -356,7 +356,7 @@ class TestTrees:
         books.open("north", parent="wards", epsilon=budgets["north"])
         granted = fill(books, "north", Gaussian(10.0))
         assert granted == ZeroConcentratedFilter(0.5, 1e-5).how_many(Gaussian(10.0))
-        with pytest.raises(BudgetExceeded, match=f"account '{short}'"):
+        with pytest.raises(BudgetExceeded, match=f"budget of '{short}'"):
             books.charge("north", Gaussian(10.0))
         for name in budgets:
             assert books.spent(name)[0] == pytest.approx(granted / 200)
@@ -409,7 +409,7 @@ class TestPlans:
         books.charge(event=Gaussian(20.0))
         books.charge(event=Repeated(Gaussian(20.0), 2))
         for event in (Laplace(30.0), Gaussian(20.0), Gaussian(21.0)):
-            with pytest.raises(BudgetExceeded, match="is a plan"):
+            with pytest.raises(BudgetExceeded, match="plan of 'clinic'"):
                 books.charge(event=event)
         assert books.problems() == []
 
@@ -435,7 +435,7 @@ class TestPlans:
 
     def test_a_filter_that_cannot_afford_the_plan_refuses_it(self, books: Books) -> None:
         books.open("clinic", epsilon=0.1)
-        with pytest.raises(BudgetExceeded, match="account 'clinic'"):
+        with pytest.raises(BudgetExceeded, match="budget of 'clinic'"):
             books.open("study", parent="clinic", spending=Planned(self.EVENTS))
         with pytest.raises(InvalidInput, match="no account"):
             books.charge("study", Gaussian(20.0))

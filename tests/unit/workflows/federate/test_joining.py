@@ -176,7 +176,7 @@ def test_a_first_charge_that_is_refused_opens_nothing(job: Job) -> None:
         tasks = {stage.name: stage.task}
         louder = replace(node, client=replace(node.client, tasks=tasks))
         start = other.start(stage.name)
-        with pytest.raises(Refused, match="is a plan"):
+        with pytest.raises(Refused, match="plan of"):
             louder.handle(Instruction(stage.name, 1, start, agreement=job.agreement.digest))
     assert accounts(job) == NOBODYS
     with books_of(job, "city") as books:
