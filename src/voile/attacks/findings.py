@@ -101,12 +101,12 @@ class MembersFinding:
     figures: Mapping[str, float] = field(repr=False)
 
     def write(self, run: Path) -> Path:
-        """To the folder of what must not be released, inside the folder of a run."""
+        """To the folder of what must not be released, inside the folder of a run; for its owner."""
         folder = run / NOT_FOR_RELEASE
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         content = {"attack": self.attack, "dataset": self.dataset, "figures": dict(self.figures)}
         path = folder / f"{self.attack.replace(' ', '-')}.json"
-        return replace_file(path, (json.dumps(content, indent=2) + "\n").encode())
+        return replace_file(path, (json.dumps(content, indent=2) + "\n").encode(), mode=0o600)
 
     def __reduce__(self) -> Any:
         raise TypeError("a finding on members is written with `write`, and in no other way")

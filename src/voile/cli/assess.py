@@ -55,17 +55,19 @@ def assess(
 ) -> None:
     """Rehearse everything that is charged on invented records, and try to refute the claims."""
     from voile.core.one_thread import one_thread
-    from voile.workflows.assess import assess_members, assess_subject, find_subject
+    from voile.workflows.assess import MembersAttack, assess_subject, find_subject
 
     if (members is None) != (others is None):
         raise typer.BadParameter("--members and --others are given together")
-    found = find_subject(subject)
+    found, attack = find_subject(subject), None
+    if members is not None and others is not None:
+        attack = MembersAttack.read(subject, members, others)
     say(f"{len(found.rehearsals)} claims, at most {minutes:g} minutes, on invented records")
     with one_thread():
         done = assess_subject(found, seconds=60 * minutes)
     _show(done, as_json=as_json)
-    if members is not None and others is not None:
-        say(f"findings on members, not for release: {assess_members(subject, members, others)}")
+    if attack is not None:
+        say(f"findings on members, not for release: {attack.run()}")
     codes = {"refuted": ExitCode.CLAIM_REFUTED, "blind": ExitCode.ATTACK_BLIND}
     raise typer.Exit(codes.get(done.verdict.value, ExitCode.DONE))
 

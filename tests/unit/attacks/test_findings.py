@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -58,3 +59,4 @@ def test_a_finding_on_members_goes_to_one_folder(tmp_path: Path) -> None:
     path = ABOUT_MEMBERS.write(tmp_path)
     assert path.parent == tmp_path / NOT_FOR_RELEASE
     assert json.loads(path.read_text())["figures"] == {"area": 0.61803}
+    assert [stat.S_IMODE(each.stat().st_mode) & 0o077 for each in (path, path.parent)] == [0, 0]

@@ -2,11 +2,11 @@
 
 - what is charged there, as rehearsals: `find_subject`
 - try it, write down what was found, and record it in the log: `assess_subject`
-- attack members of an artefact, for the custodian alone: `assess_members`
+- attack members of an artefact, for the custodian alone: `MembersAttack`
 """
 
-from voile.workflows.assess.members import assess_members
+from voile.workflows.assess.members import MembersAttack
 from voile.workflows.assess.run import Assessment, assess_subject
 from voile.workflows.assess.subjects import Subject, find_subject
 
-__all__ = ["Assessment", "Subject", "assess_members", "assess_subject", "find_subject"]
+__all__ = ["Assessment", "MembersAttack", "Subject", "assess_subject", "find_subject"]

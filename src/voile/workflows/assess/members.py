@@ -5,34 +5,54 @@ What is found is about members: it goes to `evaluation-not-for-release/` and now
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from voile.attacks.findings import MembersFinding
 from voile.attacks.membership import advantage_of, losses
 from voile.core.errors import Refused
 from voile.datasets.tables import read_protected_table
 from voile.pipelines.tables import TableRecords
-from voile.workflows.artefact import load_artefact
+from voile.workflows.artefact import Artefact, load_artefact
 
 
-def assess_members(artefact: Path, members: Path, others: Path) -> Path:
-    """Tell rows that the model was trained on from others by its losses; says where it wrote it.
+@dataclass(frozen=True, eq=False, repr=False)
+class MembersAttack:
+    """Rows that a model was trained on and rows that it was not, to be told apart by its losses.
 
-    Nothing about what was found is returned.
-
-    Args:
-        artefact: of a federation that trained the model.
-        members: rows that it was trained on; protected.
-        others: rows that it was not trained on, of the same kind.
+    Whatever stands in a row, an attack raises nothing, warns of nothing and returns nothing.
     """
-    opened = load_artefact(artefact)
-    if members.resolve() == others.resolve():
-        raise Refused(f"{members}: rows cannot be members and others at once")
-    parts = [
-        TableRecords.read(opened.schema, read_protected_table(path)).readable()
-        for path in (members, others)
-    ]
-    inside, outside = (losses(opened.network, part) for part in parts)
-    figures = advantage_of(-inside, -outside)
-    finding = MembersFinding("membership by outputs", opened.name, figures)
-    return finding.write(opened.folder.absolute().parent)
+
+    artefact: Artefact
+    members: TableRecords
+    others: TableRecords
+
+    @classmethod
+    def read(cls, artefact: Path, members: Path, others: Path) -> Self:
+        """Read all of it; what is wrong with the files is told now, and not after the attack.
+
+        Args:
+            artefact: of a federation that trained the model.
+            members: rows that it was trained on; protected.
+            others: rows that it was not trained on, of the same kind.
+        """
+        opened = load_artefact(artefact)
+        if members.resolve() == others.resolve():
+            raise Refused(f"{members}: rows cannot be members and others at once")
+        inside, outside = (
+            TableRecords.read(opened.schema, read_protected_table(path)).readable()
+            for path in (members, others)
+        )
+        return cls(opened, inside, outside)
+
+    def run(self) -> Path:
+        """Says where it wrote what was found, and nothing about it."""
+        inside, outside = (
+            losses(self.artefact.network, part) for part in (self.members, self.others)
+        )
+        figures: dict[str, float] = {"members": len(inside), "others": len(outside)}
+        if len(inside) and len(outside):
+            figures |= advantage_of(-inside, -outside)
+        finding = MembersFinding("membership by outputs", self.artefact.name, figures)
+        return finding.write(self.artefact.folder.absolute().parent)

@@ -29,7 +29,7 @@ from voile.privacy.events import Gaussian
 from voile.training.private import loop
 from voile.workflows.artefact import Artefact
 from voile.workflows.artefact_manifest import MANIFEST
-from voile.workflows.assess import Subject, assess_members, assess_subject, find_subject
+from voile.workflows.assess import MembersAttack, Subject, assess_subject, find_subject
 from voile.workflows.assessment_file import ASSESSMENT, find_assessment
 from voile.workflows.custody import open_custody_at
 from voile.workflows.explain import ReleaseService
@@ -237,7 +237,31 @@ def test_findings_on_members_reach_one_folder_and_nothing_else(
 def test_members_are_not_their_own_comparison(artefact: Artefact, tmp_path: Path) -> None:
     same = rows_of(artefact, tmp_path / "rows.csv", 5, 0)
     with pytest.raises(Refused, match="members and others at once"):
-        assess_members(artefact.folder, same, same)
+        MembersAttack.read(artefact.folder, same, same)
+
+
+@pytest.mark.parametrize("line", ["", "?,?,?\n" * 3])
+def test_members_of_whom_nothing_can_be_read_are_not_told_of(
+    artefact: Artefact, tmp_path: Path, recwarn: pytest.WarningsRecorder, line: str
+) -> None:
+    others = rows_of(artefact, tmp_path / "others.csv", 5, 0)
+    members = tmp_path / "members.csv"
+    members.write_text(others.read_text().splitlines(keepends=True)[0] + line)
+    kept = MembersAttack.read(artefact.folder, members, others).run()
+    assert json.loads(kept.read_text())["figures"] == {"members": 0, "others": 5}
+    assert not recwarn.list
+
+
+def test_files_of_members_are_looked_for_before_anything_is_tried(
+    artefact: Artefact, config: Path, tmp_path: Path
+) -> None:
+    others = rows_of(artefact, tmp_path / "others.csv", 5, 0)
+    before = len(records(find_subject(artefact.folder)))
+    for subject, members in ((artefact.folder, tmp_path / "nobody.csv"), (config, others)):
+        done = run(subject, "--minutes", 0.01, "--members", members, "--others", others)
+        assert "claims, at most" not in done.output
+        assert isinstance(done.exception, UnreadableFile | InvalidInput)
+    assert len(records(find_subject(artefact.folder))) == before
 
 
 def test_members_without_others_are_bad_usage(artefact: Artefact, tmp_path: Path) -> None:
