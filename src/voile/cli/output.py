@@ -14,15 +14,24 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from voile.audit_log import Report
+
+
+_VISIBLE: Final = {
+    code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+    if chr(code) not in "\n\t"
+}
+"""Control characters move a terminal's cursor, or turn a line around."""
 
 
 class ExitCode(IntEnum):
@@ -97,12 +106,19 @@ def print_error(kind: str, message: str, code: ExitCode, *, as_json: bool) -> No
 
 
 def console() -> Console:
-    """A rich console that prints text as it is: data may hold what looks like markup."""
+    """A rich console that prints text as it is: data may hold what looks like markup.
+
+    Whoever is on record has chosen some of that text, so no control character of it gets through:
+    nobody wipes out a line that somebody else is to read.
+    """
     from rich.console import Console
 
     class PipeConsole(Console):
         def on_broken_pipe(self) -> NoReturn:
             raise BrokenPipeError
+
+        def render_str(self, text: str, **how: Any) -> Text:
+            return super().render_str(text.translate(_VISIBLE), **how)
 
     return PipeConsole(markup=False, emoji=False, highlight=False)
 

@@ -275,6 +275,25 @@ def test_history_tells_dates_callers_purposes_and_refusals(run: Any) -> None:
     run("budget", "history", "log.db", "nobody", code=2)
 
 
+def caller_in(history: str) -> str:
+    """Of the one act in a table, whose cells go over several lines."""
+    lines = [line for line in history.splitlines() if line.startswith("│")]
+    return "".join(line.split("│")[4].strip() for line in lines)
+
+
+def test_nobody_on_record_wipes_out_a_line_of_the_history(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN, "--by", "a\x1b[2Jb\u202ec\x9bd\re")
+    shown = run("budget", "history", "log.db", as_json=False)
+    assert not set(shown) & set("\x1b\u202e\x9b\r")
+    assert caller_in(shown) == r"a\x1b[2Jb\u202ec\x9bd\x0de"
+
+
+def test_history_tells_long_names_to_the_last_letter(run: Any) -> None:
+    name = "".join(f"{number:02}" for number in range(60))
+    run("budget", "open", "log.db", "clinic", *OPEN, "--by", name)
+    assert caller_in(run("budget", "history", "log.db", as_json=False)) == name
+
+
 def test_history_is_of_an_account_and_those_below_it(run: Any) -> None:
     run("budget", "open", "log.db", "clinic", *OPEN)
     run("budget", "open", "log.db", "wards", *OPEN, "--parent", "clinic")

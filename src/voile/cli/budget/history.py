@@ -41,7 +41,9 @@ def history(
         return
     from rich.table import Table
 
-    table = Table("when (UTC)", "what", "account", "by", "for", "share of budget")
+    table = Table()
+    for head in ("when (UTC)", "what", "account", "by", "for", "share of budget"):
+        table.add_column(head, overflow="fold")  # to the last letter, however narrow
     for act in shown:
         when = f"{datetime.fromtimestamp(act.time, UTC):%Y-%m-%d %H:%M}"
         share = "" if act.share is None else f"{act.share:.2%}"
