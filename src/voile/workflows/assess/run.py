@@ -54,6 +54,9 @@ def assess_subject(subject: Subject, *, seconds: float, seen: Seen = lambda *_: 
         reasons = "; ".join(subject.left_out) or "nothing is charged there"
         raise InvalidInput(f"{subject.name}: there is no claim to refute: {reasons}")
     check_output(subject.folder / ASSESSMENT)
+    if subject.books is not None:
+        with open_custody_at(subject.books, signing=None):
+            pass  # a log that cannot be told is noticed now, and not after the attack
     found = assess(subject.rehearsals, seconds=seconds, seen=seen)
     verdict = min((each.verdict for each in found), key=_WORST.index)
     path, digest = write_assessment(_file(subject, found, verdict), subject.folder)

@@ -10,18 +10,21 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from voile import plots
 from voile.audit_log import Report, record_lines, verify_export
 from voile.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
 from voile.core.atomic_file import replace_file
+from voile.core.errors import VerificationFailed
 from voile.core.guarantee_words import guarantee_in_words, several_records
 from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.core.page_frame import fragment, framed
+from voile.federation.history import event_as_text
+from voile.privacy.events import from_dict
 from voile.workflows.alarms import alarms
 from voile.workflows.artefact import REPORT, Artefact
-from voile.workflows.assessment_file import find_assessment
+from voile.workflows.assessment_file import ASSESSMENT, find_assessment
 from voile.workflows.checkpoints import read_policy
 from voile.workflows.custody import POLICY
 from voile.workflows.output_check import check_outputs
@@ -124,7 +127,8 @@ contributions compare people with nobody in particular. Public rows of your own
 {% if assessment %}<h2>What an attacker found</h2>
 <p class="note">voile {{ assessment.software }} rehearsed what was charged on invented records and
 tried to refute it; nobody's rows were looked at. "Not refuted" says that an attack which finds out
-half of the noise found nothing, and no more than that; "blind" that nothing follows.</p>
+half of the noise found nothing, and no more than that; "blind" that nothing follows. ε and δ are
+those of one party in one round; all rounds together make up what is promised above.</p>
 <table><tr><th>claim</th><th>ε</th><th>δ</th><th>verdict</th><th>runs</th>
 <th>ε of a refuted claim with more noise (95 %)</th></tr>
 {% for e in assessment.events %}<tr><td>{{ e.name }}</td>
@@ -133,8 +137,9 @@ half of the noise found nothing, and no more than that; "blind" that nothing fol
 <td class="number">{{ "{:,}".format(e.runs) }}</td>
 <td class="number">{{ "%.2f" | format(e.epsilon_found) }}</td></tr>{% endfor %}</table>
 {% for line in assessment.left_out %}<p class="note">not rehearsed: {{ line }}</p>{% endfor %}
-<p class="note">SHA-256 of the findings, as the server's log records it:
-<code>{{ assessment.digest }}</code></p>{% endif %}
+<p class="note">SHA-256 of the findings: <code>{{ assessment.digest }}</code>. An assessment beside
+the server's books is on record in its log, with this digest (<code>voile audit show --json</code>);
+when this page was written, they were not compared.</p>{% endif %}
 
 <h2>How to verify</h2>
 <p>Each party keeps its own ledger and its own log. The signed logs lie in this artefact; whoever
@@ -192,7 +197,7 @@ def report_html(artefact: Artefact) -> str:
         logs=[(party, *_checked(artefact, party)) for party in artefact.settings["logs"]],
         folders=[f"{artefact.folder.name}/{place}" for place in artefact.settings["logs"].values()],
         policy=POLICY,
-        assessment=find_assessment(artefact.folder),
+        assessment=_assessed(artefact),
         folder=artefact.folder.name,
         settings=artefact.settings["training"],
         up=rounded_up,
@@ -222,6 +227,20 @@ def _checked(artefact: Artefact, party: str) -> tuple[int, str]:
     size = read_file(artefact.log_folder(party) / RECORDS_FILE).count(b"\n")
     failed = check_log(artefact, party).failed
     return size, "signed and complete" if failed is None else f"{failed.name}: {failed.detail}"
+
+
+def _assessed(artefact: Artefact) -> dict[str, Any] | None:
+    """What was found, if it is about what was charged here."""
+    found = find_assessment(artefact.folder)
+    if found is None:
+        return None
+    tried = {event_as_text(from_dict(each["event"])) for each in found["events"]}
+    if not {row.event for row in artefact.history if row.outcome.counts} <= tried:
+        raise VerificationFailed(
+            f"{artefact.folder / ASSESSMENT}: about other events than those that were charged; "
+            "`voile assess` writes it anew"
+        )
+    return found
 
 
 def _calibration(artefact: Artefact) -> str | None:

@@ -27,7 +27,7 @@ from voile.core.errors import InvalidInput, Refused, UnreadableFile, Verificatio
 from voile.federation.history import event_as_text
 from voile.privacy.events import Gaussian
 from voile.training.private import loop
-from voile.workflows.artefact import Artefact
+from voile.workflows.artefact import Artefact, load_artefact
 from voile.workflows.artefact_manifest import MANIFEST
 from voile.workflows.assess import MembersAttack, Subject, assess_subject, find_subject
 from voile.workflows.assessment_file import ASSESSMENT, find_assessment
@@ -99,6 +99,37 @@ def test_what_was_found_is_on_record_and_in_the_report(artefact: Artefact) -> No
     assert record.findings.hex() in page
     assert f">{done.events[0].verdict.value}<" in page
     assert "safe" not in (artefact.folder / ASSESSMENT).read_text()
+
+
+def test_a_log_that_cannot_be_told_is_noticed_before_anything_is_tried(
+    artefact: Artefact, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(artefact.folder.parent, run)
+    subject = find_subject(run / artefact.folder.name)
+    (run / "log.db").unlink()
+    (subject.folder / ASSESSMENT).unlink(missing_ok=True)
+    with pytest.raises(InvalidInput, match="no such database"):
+        assess_subject(subject, seconds=SECONDS, seen=lambda *_: pytest.fail("tried"))
+    assert find_assessment(subject.folder) is None
+
+
+@pytest.mark.usefixtures("sees_nothing")
+def test_a_report_shows_findings_on_its_own_charges_and_claims_no_record_of_them(
+    artefact: Artefact, tmp_path: Path
+) -> None:
+    copy = tmp_path / "artefact"
+    shutil.copytree(artefact.folder, copy)
+    done = assess_subject(find_subject(copy), seconds=0.01)
+    assert done.record is None
+    page = " ".join(report_html(load_artefact(copy)).split())
+    assert "they were not compared" in page
+    assert "those of one party in one round" in page
+    found = json.loads(done.path.read_text())
+    found["events"][0]["event"]["times"] += 1
+    done.path.write_text(json.dumps(found))
+    with pytest.raises(VerificationFailed, match="about other events than those"):
+        report_html(load_artefact(copy))
 
 
 def test_settings_that_contradict_the_charges_are_noticed(
