@@ -31,12 +31,15 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's own origin of time: the bytes must not d
 
 
 def write(path: Path, labels: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Path:
-    """Write labels and arrays; the file appears whole or not at all."""
+    """Write labels and arrays; the file appears whole or not at all.
+
+    With the values of rows (`data`) it is for its owner only.
+    """
     try:
         content = pack(labels, arrays)
     except UnicodeEncodeError as error:
         raise InvalidInput(f"{path}: names must be text that UTF-8 can hold: {error}") from None
-    return replace_file(path, content)
+    return replace_file(path, content, mode=0o600 if "data" in arrays else 0o644)
 
 
 def pack(labels: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:

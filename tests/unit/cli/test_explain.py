@@ -793,6 +793,13 @@ def test_a_page_of_a_protected_row_holds_neither_its_values_nor_a_prediction(run
     assert f"<b>{said['base_values'][0][0]:.4g}</b>" not in page
 
 
+@pytest.mark.parametrize("saved", ["why.voile", "why.json", "why.parquet"])
+def test_whatever_shows_a_persons_values_is_for_its_owner_only(run: Any, saved: str) -> None:
+    places = ("--page", "why.html", "--output", saved, "--plot", "why.svg")
+    run(*asked(one_applicant(), *FREE, origin="training.json"), *places)
+    assert {Path(name).stat().st_mode & 0o077 for name in ("why.html", saved, "why.svg")} == {0}
+
+
 def test_a_page_of_several_people_or_of_a_population_is_refused_before_it_is_charged(
     run: Any,
 ) -> None:

@@ -57,7 +57,12 @@ def draw(explanation: Explanation, path: Path, schema: Schema | None = None) -> 
     figure = (plots.waterfall if leads else plots.bar)(explanation, schema=schema)
     picture = BytesIO()
     figure.savefig(picture, format=path.suffix[1:].lower(), dpi=150)
-    return replace_file(path, picture.getvalue())
+    return replace_file(path, picture.getvalue(), mode=_mode(explanation))
+
+
+def _mode(explanation: Explanation) -> int:
+    """What holds values of rows, or is drawn from an explanation that does, is its owner's."""
+    return 0o644 if explanation.data is None else _PRIVATE
 
 
 def as_plain(explanation: Explanation) -> dict[str, Any]:
@@ -151,7 +156,8 @@ def _save_voile(explanation: Explanation, path: Path) -> None:
 
 
 def _save_json(explanation: Explanation, path: Path) -> None:
-    replace_file(path, (json.dumps(as_plain(explanation), indent=2) + "\n").encode())
+    content = (json.dumps(as_plain(explanation), indent=2) + "\n").encode()
+    replace_file(path, content, mode=_mode(explanation))
 
 
 def _save_parquet(explanation: Explanation, path: Path) -> None:
@@ -175,4 +181,4 @@ def _save_parquet(explanation: Explanation, path: Path) -> None:
     table = pyarrow.table(columns).replace_schema_metadata({"voile": json.dumps(said)})
     buffer = pyarrow.BufferOutputStream()
     parquet.write_table(table, buffer)
-    replace_file(path, buffer.getvalue().to_pybytes())
+    replace_file(path, buffer.getvalue().to_pybytes(), mode=_mode(explanation))
