@@ -756,6 +756,18 @@ def test_neighbouring_files_look_alike_from_outside(
 UNPREDICTABLE = {"time", "answer", "query"}
 
 
+@pytest.mark.parametrize("line", ["ada,3,6,no", "ada,3", 'ada,"3"1",6,no', "ada,3,6,no,5"])
+def test_who_pays_does_not_depend_on_whether_a_protected_line_can_be_read(
+    run: Any, line: str
+) -> None:
+    for content in ("ada,3,6,no", line):
+        Path("one.csv").write_text(f"id,income,debt,employed\n{content}\n")
+        run(*asked("one.csv", *ROW), "--fresh")
+    acts = run("budget", "history", "log.db", "people")["acts"]
+    first, second = (act["account"] for act in acts if act["act"] == "charged")
+    assert first == second != "people"
+
+
 # --- a page for one person ------------------------------------------------------------------------
 
 

@@ -281,7 +281,8 @@ def _background(spec: ExplanationSpec, schema: Schema, artefact: Artefact | None
 
 
 def _rows(source: str, schema: Schema, id_column: str | None, *, protected: bool) -> RowsToExplain:
-    table = (read_protected_table if protected else read_table)(source)
+    # Who pays must not depend on what stands in a protected line, damaged or not.
+    table = read_protected_table(source, naming=id_column) if protected else read_table(source)
     return _of_table(table, schema, id_column, source, protected=protected)
 
 
