@@ -91,10 +91,12 @@ def _show(done: Assessment, *, as_json: bool) -> None:
 
 def _line(each: object) -> str:
     from voile.attacks.assessment import Assessed, Verdict
+    from voile.workflows.report import rounded_up
 
     assert isinstance(each, Assessed)
-    said = f"{each.verdict.value:<12} {each.name}: claim ε = {each.epsilon:.3g}, δ = {each.delta:g}"
-    said += f"; {each.runs:,} runs, e-value {each.e_value:.3g} of {each.threshold:g}"
+    claim = f"claim ε = {rounded_up(each.epsilon)}, δ = {rounded_up(each.delta)}"
+    said = f"{each.verdict.value:<12} {each.name}: {claim}; {each.runs:,} runs"
+    said += f", e-value {each.e_value:.3g} of {each.threshold:g}"
     if each.verdict is Verdict.NOT_REFUTED:
         said += (
             f"; half of the noise was found out after {each.control_runs:,} runs; a claim of "

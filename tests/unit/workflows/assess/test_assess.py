@@ -17,12 +17,13 @@ from tests.unit.workflows.federate.test_run import write_files
 from tests.unit.workflows.workspace import examples as workspaces
 
 from voile.attacks import release_canary
-from voile.attacks.assessment import Verdict
+from voile.attacks.assessment import Assessed, Verdict
 from voile.attacks.attribute_canaries import AttributeCanaries
 from voile.attacks.findings import NOT_FOR_RELEASE
 from voile.attacks.training_canaries import TrainingCanaries
 from voile.audit_log import EventsAssessmentRecord, decode_record
 from voile.cli.app import app
+from voile.cli.assess import _line
 from voile.core.errors import InvalidInput, Refused, UnreadableFile, VerificationFailed
 from voile.federation.history import event_as_text
 from voile.privacy.events import Gaussian
@@ -218,6 +219,11 @@ def test_an_attack_that_sees_nothing_is_blind_and_says_so(artefact: Artefact) ->
     done = run(artefact.folder, "--minutes", 0.01)
     assert done.exit_code == 7
     assert "verdict   blind" in done.stdout
+
+
+def test_a_claim_is_never_printed_smaller_than_it_is() -> None:
+    tried = Assessed("stage", Gaussian(5.0), 0.48301, 1e-5, Verdict.BLIND, 9, 1.0, 1e3, 0.0, None)
+    assert "claim ε = 0.4831, δ = 1e-05; 9 runs, e-value 1 of 1000" in _line(tried)
 
 
 # --- members --------------------------------------------------------------------------------------
