@@ -169,7 +169,7 @@ def gradients(trained: Trained) -> list[AttackFinding]:
         ("one row, closed form", open_network, single, 1, 1),
         ("8 rows, a malicious server", sent, several, 8, 1),
         ("64 rows, a malicious server", sent, several, 64, 1),
-        ("8 rows each of 8 clients, a malicious server, in a secure sum", sent, several, 8, 8),
+        ("8 rows each of 8 clients, a malicious server that sees their sum", sent, several, 8, 8),
     ]
     return [_read(trained, *case) for case in cases]
 
