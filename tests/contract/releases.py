@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tests.protecting import explained_row_of, row_of
 from tests.unit.recommenders import examples as shops
+from voile.attacks.members_count import OpenThreshold, PrivateMembersCount
 from voile.attribution import ExactShapley
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
-from voile.core.schema import Categories, Feature, Numbers, Schema
+from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.models import Box, wrap
+from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.recommenders import (
     Autoencoder,
@@ -34,6 +37,7 @@ from voile.release import (
     ClippedRelease,
     Level,
     NoisyValues,
+    Origin,
     OverItself,
     PostProcessed,
     PrivateBackground,
@@ -49,6 +53,7 @@ from voile.release import (
     at_level,
     trained_privately,
 )
+from voile.training import arrays_of, perceptron
 from voile.training.private import PrivateSteps
 
 SCHEMA = Schema(
@@ -317,12 +322,40 @@ def clusters(relation: Relation) -> PrivateClusters:
     return PrivateClusters(PEOPLE, SCHEMA, protected=row_of("people", relation), count=2, **ONCE)
 
 
+LABELLED = replace(SCHEMA, label=Label("ill", Categories(("no", "yes"))))
+
+
+def members_count(
+    relation: Relation, labels: Any = None, *, origin: Origin = PUBLIC
+) -> PrivateMembersCount:
+    """Of forty people, about half of whom have the label that the network expects."""
+    network = perceptron(len(LABELLED.column_names), (), 2, np.random.default_rng(0))
+    network.layers[-1].bias[:] = (0.0, 1.0)
+    model = NetworkModel.of(LABELLED, OutputHead.of_label(LABELLED), arrays_of(network))
+    labels = PEOPLE[:, 1] if labels is None else labels
+    members = TableRecords(LABELLED, LABELLED.clamp(PEOPLE), labels, np.isnan(PEOPLE[:, 0]))
+    return PrivateMembersCount(
+        protected=row_of("people", relation),
+        epsilon=1.0,
+        delta=0.0,
+        origins=[origin],
+        model=model,
+        members=members,
+        threshold=OpenThreshold(value=-0.5, above=0.05, rows=100),
+    )
+
+
 ARTEFACTS: dict[str, Case] = {
     "histograms, blank one": Case(lambda: histograms(Relation.BLANK_ONE), None, 1),
     "histograms, add or remove one": Case(lambda: histograms(Relation.ADD_OR_REMOVE_ONE), None, 1),
     "clusters, replace one": Case(lambda: clusters(Relation.REPLACE_ONE), None, 1, is_choice=True),
 }
 """What is made once from protected records: a release, though not of an explanation."""
+COUNTS: dict[str, Case] = {
+    f"count of members, {relation}": Case(partial(members_count, relation), None, 1)
+    for relation in (Relation.BLANK_ONE, Relation.REPLACE_ONE)
+}
+"""What attacks release about members: figures, of which nothing is made any more."""
 
 SHOP = shops.shop(1000)
 MOMENTS = shops.moments(SHOP)

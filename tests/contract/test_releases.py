@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.contract.releases import ABOUT_USERS, ARTEFACTS, CASES, ITEM_SIDE, Case
+from tests.contract.releases import ABOUT_USERS, ARTEFACTS, CASES, COUNTS, ITEM_SIDE, Case
 from voile.core.errors import Refused, UnreadableFile, VoileError
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
@@ -21,7 +21,7 @@ from voile.release import Release, RowsAre
 from voile.release.contract import parameters
 from voile.release.made_once import MadeOnce
 
-EXPLANATIONS, MADE = CASES | ABOUT_USERS, ARTEFACTS | ITEM_SIDE
+EXPLANATIONS, MADE = CASES | ABOUT_USERS, ARTEFACTS | COUNTS | ITEM_SIDE
 ALL = EXPLANATIONS | MADE
 each = pytest.mark.parametrize("case", ALL.values(), ids=ALL.keys())
 each_explanation = pytest.mark.parametrize("case", EXPLANATIONS.values(), ids=EXPLANATIONS.keys())

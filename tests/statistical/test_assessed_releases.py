@@ -14,6 +14,8 @@ import pytest
 from tests.contract.releases import CASES, background
 from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted
 from tests.unit.recommenders import examples as shops
+from voile.attacks import members_count
+from voile.attacks.count_rehearsal import rehearse_count
 from voile.attacks.moment_rehearsals import rehearse_moments
 from voile.attacks.rehearsal import Rehearsal
 from voile.attacks.release_rehearsals import rehearse_release
@@ -68,6 +70,22 @@ def test_correct_releases_are_kept(name: str) -> None:
 @pytest.mark.parametrize("name", MOMENTS)
 def test_correct_moments_are_kept(name: str) -> None:
     assert runs_until_refuted(moments()[name], 2000, at=KEPT_BELOW) is None
+
+
+@pytest.mark.parametrize("relation", [Relation.BLANK_ONE, Relation.REPLACE_ONE])
+def test_a_correct_count_of_members_is_kept(relation: Relation) -> None:
+    assert runs_until_refuted(rehearse_count(1.0, relation, delta=1e-6), 3000, KEPT_BELOW) is None
+
+
+def test_a_count_of_members_with_half_its_noise_is_refuted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rehearsal = rehearse_count(0.5, Relation.BLANK_ONE, delta=1e-6)
+    noise = members_count.count_noise
+    monkeypatch.setattr(
+        members_count, "count_noise", lambda epsilon, relation: noise(2 * epsilon, relation)
+    )
+    assert runs_until_refuted(rehearsal, MOST) is not None
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,9 @@ curves of events (`claims`) on rehearsals of stages (`training_canaries`), relea
 (`release_rehearsals`) and the moments of recommenders (`moment_rehearsals`). Rehearsals are
 production code on invented records.
 
+Look for members: `membership` by losses, likelihood ratios and explanations. What is found about
+real ones is a `findings.MembersFinding`, or a charged release: `members_count`.
+
 Look for pictures, with torch: `gradient_inversion` in the gradients that a server sees,
 `generative` in a global model, as a curious client.
 """

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from voile.cli.options import CallerOption
 from voile.cli.output import ExitCode, JsonOption, console, print_json
 from voile.cli.rounds import say
 
 if TYPE_CHECKING:
+    from voile.attacks.members_count import MembersCount
     from voile.workflows.assess import Assessment
 
 EPILOG = """\
@@ -21,6 +23,8 @@ Examples:
   voile assess voile.toml --minutes 10
 
   voile assess federation.toml   (before anything is charged)
+
+  voile assess output/artefact --count-members nodes/north --others held-out.csv   (charged)
 
 Verdicts: "refuted" is a proof that more is released than charged for (exit code 6); "not refuted"
 says that an attack which finds out half of the noise found nothing; "blind" that the time was too
@@ -49,37 +53,62 @@ def assess(
     ] = None,
     others: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Rows to compare members with; not trained on."),
+        typer.Option(
+            metavar="FILE",
+            help="Rows to compare members with: not trained on, and for --count-members nobody's "
+            "protected rows.",
+        ),
     ] = None,
+    count_members: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="NODE",
+            help="Also release how many rows of the party in this folder an attacker would take "
+            "for members, with noise: charged to the party's account, where the agreement reserves "
+            "it (members_count).",
+        ),
+    ] = None,
+    by: CallerOption = "custodian",
     as_json: JsonOption = False,
 ) -> None:
     """Rehearse everything that is charged on invented records, and try to refute the claims."""
     from voile.core.one_thread import one_thread
-    from voile.workflows.assess import MembersAttack, assess_subject, find_subject
+    from voile.workflows.assess import (
+        MembersAttack,
+        MembersCounting,
+        assess_subject,
+        find_subject,
+    )
 
-    if (members is None) != (others is None):
-        raise typer.BadParameter("--members and --others are given together")
-    found, attack = find_subject(subject), None
+    if (members is None and count_members is None) != (others is None):
+        raise typer.BadParameter("--members or --count-members are given together with --others")
+    found, attack, counting = find_subject(subject), None, None
     if members is not None and others is not None:
         attack = MembersAttack.read(subject, members, others)
+    if count_members is not None and others is not None:
+        counting = MembersCounting.read(subject, count_members, others)
     say(f"{len(found.rehearsals)} claims, at most {minutes:g} minutes, on invented records")
     with one_thread():
         done = assess_subject(found, seconds=60 * minutes)
-    _show(done, as_json=as_json)
+    counted = None if counting is None else counting.release(caller=by)
+    _show(done, counted, as_json=as_json)
     if attack is not None:
         say(f"findings on members, not for release: {attack.run()}")
     codes = {"refuted": ExitCode.CLAIM_REFUTED, "blind": ExitCode.ATTACK_BLIND}
     raise typer.Exit(codes.get(done.verdict.value, ExitCode.DONE))
 
 
-def _show(done: Assessment, *, as_json: bool) -> None:
+def _show(done: Assessment, counted: MembersCount | None, *, as_json: bool) -> None:
     if as_json:
         from voile.workflows.assessment_file import find_assessment
 
-        print_json({**(find_assessment(done.path.parent) or {}), "record": done.record})
+        said = {} if counted is None else {"members_count": counted.to_dict()}
+        found = find_assessment(done.path.parent) or {}
+        print_json({**found, "record": done.record, **said})
         return
     lines = [_line(each) for each in done.events]
     lines += [f"not rehearsed  {reason}" for reason in done.subject.left_out]
+    lines += [] if counted is None else ["", str(counted), f"guarantee: {counted.guarantees[0]}"]
     logged = "no log here to record it in" if done.record is None else f"record {done.record}"
     console().print(
         "\n".join([*lines, "", f"verdict   {done.verdict.value}", f"findings  {done.path}"])

@@ -3,10 +3,19 @@
 - what is charged there, as rehearsals: `find_subject`
 - try it, write down what was found, and record it in the log: `assess_subject`
 - attack members of an artefact, for the custodian alone: `MembersAttack`
+- release how many of them an attacker would name, charged to their account: `MembersCounting`
 """
 
 from voile.workflows.assess.members import MembersAttack
+from voile.workflows.assess.members_count import MembersCounting
 from voile.workflows.assess.run import Assessment, assess_subject
 from voile.workflows.assess.subjects import Subject, find_subject
 
-__all__ = ["Assessment", "MembersAttack", "Subject", "assess_subject", "find_subject"]
+__all__ = [
+    "Assessment",
+    "MembersAttack",
+    "MembersCounting",
+    "Subject",
+    "assess_subject",
+    "find_subject",
+]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from voile.attacks.attribute_canaries import rehearse_attributes
+from voile.attacks.count_rehearsal import rehearse_count
 from voile.attacks.moment_rehearsals import rehearse_moments
 from voile.attacks.rehearsal import Rehearsal
 from voile.attacks.release_rehearsals import rehearse_release
@@ -89,6 +90,7 @@ def _of_artefact(artefact: Artefact) -> Subject:
             raise _contradiction(artefact.folder, stage)
         else:
             found.append(rehearse_stage(stage, task, delta=delta))
+    found += _count(settings.get("members_count"), Relation(settings["relation"]), delta)
     books = _books_beside(artefact.folder.absolute().parent)
     return Subject(artefact.name, tuple(found), (), artefact.folder, books)
 
@@ -148,8 +150,15 @@ def _of_agreement(path: Path) -> Subject:
                 left_out.append(f"{stage.name}: no DP-SGD of a network")
             else:
                 found.append(rehearsal)
+    relation = agreement.protected.relation
+    found += _count(agreement.members_count, relation, agreement.delta)
     folder = path.absolute().parent
     return Subject(agreement.name, tuple(found), tuple(left_out), folder, None)
+
+
+def _count(epsilon: float | None, relation: Relation, delta: float) -> list[Rehearsal]:
+    """The count of members that every party may release, where one was agreed on."""
+    return [] if epsilon is None else [rehearse_count(epsilon, relation, delta=delta)]
 
 
 def _of_task(stage: str, task: Task, delta: float) -> Rehearsal | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from voile.attacks.members_count import count_event
 from voile.audit_log.notes import VerifierKey
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected
@@ -16,8 +17,9 @@ from voile.core.schema import Schema
 from voile.federation import Pipeline, PlainRound, RoundProtocol, SecureSum, Task
 from voile.federation.files import file_stem
 from voile.federation.task import FollowUp
+from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.shapley_guided_noise import GuidedPlan
-from voile.privacy.events import PrivacyEvent
+from voile.privacy.events import PrivacyEvent, PureDp
 from voile.secure_aggregation import ThreatModel
 from voile.workflows.federate.kinds import DEFAULT, KINDS
 
@@ -43,6 +45,8 @@ class FederationAgreement:
         levels: epsilon of parties that have declared one of their own, by name.
         secure: against whom single updates are hidden by a secure sum; None: the server sees them.
         server_key: that the server signs its log with, and its messages of a secure sum.
+        members_count: epsilon, within that of each row, that every party may spend once on how many
+            of its rows an attacker would take for members; None: on nothing.
     """
 
     protected: Protected
@@ -58,6 +62,7 @@ class FederationAgreement:
     levels: Mapping[str, float] = field(default_factory=dict)
     secure: ThreatModel | None = None
     server_key: VerifierKey | None = field(default=None, repr=False)
+    members_count: float | None = None
 
     def __post_init__(self) -> None:
         if SERVER in self.sizes:
@@ -68,6 +73,18 @@ class FederationAgreement:
             raise InvalidInput(f"there is no pipeline {self.pipeline!r}; there are {list(KINDS)}")
         if self.secure is not None and self.server_key is None:
             raise InvalidInput("a secure sum needs the server's key: it signs what it says")
+        self._check_members_count()
+
+    def _check_members_count(self) -> None:
+        if self.members_count is None:
+            return
+        if self.protected.unit is not CLIPPED_UNIT:
+            raise InvalidInput("members are counted where rows are protected, not some columns")
+        if not 0 < self.members_count < self.epsilon:
+            raise InvalidInput(
+                f"members_count is a part of epsilon = {self.epsilon:g}, above 0 and below it; "
+                f"found {self.members_count:g}"
+            )
 
     @property
     def name(self) -> str:
@@ -86,9 +103,17 @@ class FederationAgreement:
             participations=self.participations,
             protocol=self.protocol,
         )
+        trained = self.epsilon - sum(event.epsilon for event in self.reserved)
         return KINDS[self.pipeline].plan(
-            facts, epsilon=self.epsilon, delta=self.delta, hidden=self.hidden
+            facts, epsilon=trained, delta=self.delta, hidden=self.hidden
         )
+
+    @property
+    def reserved(self) -> tuple[PureDp, ...]:
+        """What every party may release besides, once the model is trained."""
+        if self.members_count is None:
+            return ()
+        return (count_event(self.members_count, self.protected.relation),)
 
     def epsilon_of(self, party: str) -> float:
         """What is promised to the rows of one party."""
@@ -107,7 +132,9 @@ class FederationAgreement:
     def events_of(self, party: str) -> tuple[PrivacyEvent, ...]:
         """The parts of one party's account."""
         plan = self.plan
-        return plan.events_of(party) if isinstance(plan, GuidedPlan) else plan.participation_events
+        if isinstance(plan, GuidedPlan):
+            return plan.events_of(party)
+        return (*plan.participation_events, *self.reserved)
 
     @property
     def secrecy(self) -> tuple[str, ...]:
@@ -149,6 +176,8 @@ class FederationAgreement:
         }
         if self.secure is not None:
             facts["secure sum"] = {**self.secure.stated, "key": str(self.server_key)}
+        if self.members_count is not None:
+            facts["members count"] = self.members_count
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

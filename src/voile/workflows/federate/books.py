@@ -66,8 +66,18 @@ def account_name(client: str, promise: Promise) -> str:
     return f"{promise.federation}: {client}"
 
 
+def purpose_of(stage: str, number: int) -> str:
+    """What a participation in a round is charged for."""
+    return f"{stage}, round {number}"
+
+
+def caller_of(federation: str, agreement: str | None) -> str:
+    """In whose name participations are charged."""
+    return federation if agreement is None else f"{federation}, {agreement}"
+
+
 def _where(participation: Participation) -> str:
-    return f"{participation.stage}, round {participation.round}"
+    return purpose_of(participation.stage, participation.round)
 
 
 def _hour(seconds: float) -> int:
@@ -186,6 +196,10 @@ class ClientBooks:
         known = ledger.is_open(t, account)
         return recent_charges(ledger, t, account, since=-math.inf) if known else []
 
+    def _participations(self, t: Reader) -> list[Entry]:
+        """Without what the party has released itself, once the model was trained."""
+        return [each for each in self._charges(t) if each.part == RowPart.TRAINING]
+
     def _ensure_open(self, t: Transaction) -> None:
         """The account is open for this promise and this plan, and the client accepts it.
 
@@ -205,7 +219,7 @@ class ClientBooks:
             act = ledger.open if found is None else ledger.reopen
             done = act(t, self._opening, caller=self.client)
             self.books.log.append(t, replace(opened_record(done), time=_hour(done.time)))
-        elif any(each.caller != self._caller for each in self._charges(t)):
+        elif any(each.caller != self._caller for each in self._participations(t)):
             raise Refused(
                 f"{self.client!r} has taken part in {self.promise.federation!r} under another "
                 "agreement: go on with that one (schema, sizes, keys, promise and rounds as they "
@@ -232,9 +246,7 @@ class ClientBooks:
 
     @property
     def _caller(self) -> str:
-        """In whose name a participation is charged."""
-        name = self.promise.federation
-        return name if self.agreement is None else f"{name}, {self.agreement}"
+        return caller_of(self.promise.federation, self.agreement)
 
     def _charge(
         self, t: Transaction, participation: Participation, event: PrivacyEvent, booking: Booking

@@ -64,12 +64,15 @@ class Privacy(_ConfigSection):
     Args:
         columns: private ones, where all others are public: then these columns of a row are
             protected, and not the row.
+        members_count: the part of epsilon that each party may spend on releasing how many of its
+            rows an attacker would take for members (`voile assess --count-members`).
     """
 
     epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     delta: Annotated[float, Field(gt=0, lt=1)]
     relation: Relation = Relation.BLANK_ONE
     columns: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    members_count: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="after")
     def _sizes_are_public(self) -> Self:

@@ -93,6 +93,22 @@ def read_node(path: Path) -> tuple[FederationAgreement, Party, NodeLinkSection]:
     return agreement, _party(agreement.schema, path.parent, found), found.superlink
 
 
+def read_party(schema: Schema, folder: Path, *, apart_from: Path) -> Party:
+    """One party by the `node.toml` in its folder, without what it has agreed to.
+
+    Args:
+        apart_from: a file of rows that nobody protects, which must not be that of the party.
+    """
+    node = beside(folder / NODE_FILE, NodeFile)
+    _check_apart([(f"party {node.name!r}", node.data), ("unprotected rows", apart_from)])
+    return _party(schema, folder, node)
+
+
+def open_records(schema: Schema, path: Path) -> TableRecords:
+    """Rows that nobody protects, with labels."""
+    return TableRecords.read(schema, _open_table(schema, path, labelled=True)[0])
+
+
 def read_agreement(path: Path) -> FederationAgreement:
     """What all parties have agreed on."""
     file = TomlFile.read(path)
@@ -124,6 +140,7 @@ def read_agreement(path: Path) -> FederationAgreement:
         server_key=None
         if agreed.server_key is None
         else _key(file, agreed.server_key, "server_key"),
+        members_count=agreed.privacy.members_count,
     )
 
 
@@ -206,14 +223,20 @@ def _server_side(schema: Schema, server: ServerFile) -> ServerSide:
 
 
 def _check_files(nodes: Sequence[tuple[Path, NodeFile]], server: ServerFile) -> None:
-    """No protected file may be listed as unprotected or public, nor at two parties.
-
-    By where a file lies, never by what it holds: a refusal that compared contents would tell
-    neighbouring data sets apart.
-    """
+    """No protected file may be listed as unprotected or public, nor at two parties."""
     listed = [(f"party {node.name!r}", node.data) for _, node in nodes]
     listed += [(f"held-out {each.name!r}", each.data) for each in server.held_out]
     listed += [] if server.reference is None else [("the reference", server.reference)]
+    _check_apart(listed)
+
+
+def _check_apart(listed: Sequence[tuple[str, Path]]) -> None:
+    """By where a file lies, never by what it holds: a refusal that compared contents would tell
+    neighbouring data sets apart.
+
+    Args:
+        listed: whose a file is, which for a protected one begins with "party".
+    """
     seen: dict[tuple[int, int], str] = {}
     for who, path in listed:
         try:

@@ -74,6 +74,7 @@ def _settings(agreement: FederationAgreement, results: Mapping[str, StageResult]
         "clients": dict(agreement.sizes),
         "promised": {"epsilon": agreement.weakest_epsilon, "delta": agreement.delta},
         **({"levels": dict(agreement.levels)} if agreement.levels else {}),
+        **({"members_count": agreement.members_count} if agreement.members_count else {}),
         "relation": agreement.protected.relation.value,
         "rounds": agreement.rounds,
         "participations": stages[0].participations,
@@ -81,6 +82,15 @@ def _settings(agreement: FederationAgreement, results: Mapping[str, StageResult]
         "arrays": digests_of(results),
         **_secure_settings(agreement),
     }
+
+
+def _reserved(agreement: FederationAgreement) -> tuple[str, ...]:
+    if agreement.members_count is None:
+        return ()
+    return (
+        f"a count of members, at ε = {agreement.members_count:g}, that each party may release once "
+        f"about its own rows: for both together ε = {agreement.epsilon:g} is promised",
+    )
 
 
 def _secure_settings(agreement: FederationAgreement) -> dict[str, Any]:
@@ -160,6 +170,7 @@ def _statement(
             "rows listed as held out, and reference rows, which are public",
             "whether a client took part in a round",
             *((_NO_NOISE,) if agreement.secure is not None else ()),
+            *_reserved(agreement),
             *made.promised.notes,
         ],
         "seen_by": dict(SEEN if agreement.secure is None else SEEN_IN_SECRET),

@@ -39,6 +39,7 @@ server_key = {server_key}  # that the server signs its log with, and its message
 epsilon = {epsilon}
 delta = {delta}  # well below one over the number of rows of a party
 relation = {relation}  # "blank one", or "replace one" at about twice the cost
+# members_count = 0.1  # of epsilon, for one count by each party: voile assess --count-members
 
 [training]
 rounds = {rounds}  # of each stage

@@ -1,0 +1,63 @@
+"""The count of members above a threshold, rehearsed: one invented member is above it, or not."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from voile.attacks.betting import Floats
+from voile.attacks.members_count import OpenThreshold, PrivateMembersCount, count_event
+from voile.attacks.rehearsal import Arrangement, Rehearsal
+from voile.attacks.release_canary import ReleaseCanary, Side
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.core.schema import Categories, Feature, Label, Schema
+from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
+from voile.release import PUBLIC
+from voile.training import arrays_of, perceptron
+
+_SCHEMA: Final = Schema(
+    "invented",
+    (Feature("shown", Categories(("no", "yes")), "no"),),
+    label=Label("label", Categories(("no", "yes"))),
+)
+_EVERYBODY: Final = OpenThreshold(value=-1e9, above=1.0, rows=20)
+"""Whoever can be read lies above."""
+
+
+def rehearse_count(epsilon: float, relation: Relation, *, delta: float) -> Rehearsal:
+    """The count that an agreement reserves this epsilon for."""
+
+    def arrangements(halved: bool) -> tuple[Arrangement, ...]:
+        spent = 2 * epsilon if halved else epsilon
+        return (ReleaseCanary("two members", _side(spent, relation, 1), _side(spent, relation, 0)),)
+
+    event = count_event(epsilon, relation)
+    return Rehearsal(PrivateMembersCount.name, event, arrangements, delta)
+
+
+def _side(epsilon: float, relation: Relation, above: int) -> Side:
+    """A member that is not there is a null record, or one without a label in its place."""
+    rows = np.ones((2, 1))
+    labels = np.array([1.0, 1.0 if above else np.nan])
+    null = np.array([False, not above and relation is Relation.BLANK_ONE])
+    release = PrivateMembersCount(
+        protected=Protected(ProtectedUnit.ROW, relation, "invented members"),
+        epsilon=epsilon,
+        delta=0.0,
+        origins=[PUBLIC],
+        model=_model(),
+        members=TableRecords(_SCHEMA, rows, labels, null),
+        threshold=_EVERYBODY,
+    )
+
+    def draws(count: int) -> Floats:
+        return np.array([[float(release.draw().count)] for _ in range(count)])
+
+    return draws
+
+
+def _model() -> NetworkModel:
+    columns = len(_SCHEMA.column_names)
+    network = perceptron(columns, (), 2, np.random.default_rng(0))
+    return NetworkModel.of(_SCHEMA, OutputHead.of_label(_SCHEMA), arrays_of(network))

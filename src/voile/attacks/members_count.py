@@ -1,0 +1,211 @@
+"""How many members a model gives away, as a release like any other: with noise, and charged.
+
+A record scores minus the loss of the private model at it: models know by heart what they were
+trained on. A threshold is fixed on rows that nobody protects, then members above it are counted.
+
+Guarantees
+    1. A score is computed from its record alone and from a model that was charged to the same
+       account; so one record moves the count by at most one, under every relation.
+    2. A record in which nothing, or no label, can be read is not counted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Self
+
+import numpy as np
+
+from voile.attacks.membership import Floats, losses
+from voile.core.errors import Refused
+from voile.core.guarantee import Guarantee, Relation, RowPart
+from voile.core.input_file import damaged
+from voile.pipelines.tables import NetworkModel, TableRecords
+from voile.privacy.events import PureDp
+from voile.privacy.mechanisms import DiscreteLaplace
+from voile.privacy.sensitivity import count
+from voile.privacy.sensitivity.bound import check_bounds, positive
+from voile.release.charged import Accuracy, ModelRelease
+from voile.release.contract import Codec, RowsAre
+from voile.release.made_once import STORED, MadeOnce
+from voile.release.origin import origins_digest
+from voile.release.silence import silenced
+
+SHARE_ABOVE: Final = 0.05
+"""Of rows that nobody protects. Where a model remembers nothing, as many members lie above."""
+_OPEN: Final = "the rows that the threshold was fixed on are nobody's protected rows"
+
+
+def count_noise(epsilon: float, relation: Relation) -> DiscreteLaplace:
+    """Of a count that costs at most epsilon."""
+    bound = count(relation=relation)
+    return DiscreteLaplace(scale=bound.value / epsilon * (1 + 1e-9), sensitivity=bound, shape=())
+
+
+def count_event(epsilon: float, relation: Relation) -> PureDp:
+    """What the count costs: this is what an account reserves and is charged with."""
+    return count_noise(epsilon, relation).event()
+
+
+@dataclass(frozen=True)
+class OpenThreshold:
+    """Fixed on rows that nobody protects.
+
+    Args:
+        value: a score above it speaks for a member.
+        above: the share of these rows that lie above.
+        rows: how many there were.
+    """
+
+    value: float
+    above: float
+    rows: int
+
+    @classmethod
+    def on(cls, model: NetworkModel, others: TableRecords, share: float = SHARE_ABOVE) -> Self:
+        """So that at most this share of unprotected rows lies above."""
+        scores = -losses(model, others.readable())
+        if len(scores) < 1 / share:
+            raise Refused(
+                f"a threshold that {share:.0%} of unprotected rows exceed needs at least "
+                f"{math.ceil(1 / share)} of them with labels, found {len(scores)}"
+            )
+        value = float(np.quantile(scores, 1 - share, method="higher"))
+        return cls(value, float(np.mean(scores > value)), len(scores))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MembersCount(MadeOnce):
+    """How many members lie above the threshold, with noise.
+
+    Args: besides those of `MadeOnce`:
+        count: with noise, so it may lie below zero or above the number of members.
+        members: how many there are; public.
+        within: 95 % of the noise.
+        guarantees: of the count and the model together first, then what else the model promises.
+    """
+
+    count: int
+    members: int
+    within: float
+    threshold: OpenThreshold
+    guarantees: tuple[Guarantee, ...]
+    what: ClassVar = "figures"
+    paid_with: ClassVar = "workflows.assess.MembersCounting"
+
+    def __str__(self) -> str:
+        share, within = self.count / self.members, self.within / self.members
+        return (
+            f"members above the threshold: {self.count:,} ± {self.within:g} of {self.members:,} "
+            f"({share:.1%} ± {within:.1%}, 95 % of the noise); of {self.threshold.rows:,} rows "
+            f"that nobody protects: {self.threshold.above:.1%}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for programs."""
+        return {
+            "count": self.count,
+            "members": self.members,
+            "within": self.within,
+            "threshold": vars(self.threshold),
+            "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
+            "charge": self.charge,
+        }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PrivateMembersCount(ModelRelease):
+    """The release; `draw` takes no rows, and gives a `MembersCount`.
+
+    Args: besides those of `ModelRelease`:
+        model: what is attacked, which `origins` are of.
+        members: rows that it was trained on; protected, and public in number.
+        threshold: fixed on other rows.
+    """
+
+    model: NetworkModel
+    members: TableRecords = field(repr=False)
+    threshold: OpenThreshold
+    part: ClassVar = RowPart.POPULATION
+    name: ClassVar = "count of members above a threshold"
+    _noise: DiscreteLaplace = field(init=False, repr=False)
+
+    def prepare(self) -> None:
+        if self.protected.relation is Relation.ADD_OR_REMOVE_ONE:
+            raise Refused("the number of members is private here, and a share of them is released")
+        object.__setattr__(self, "_noise", count_noise(self.epsilon, self.protected.relation))
+        check_bounds(self._noise.sensitivity, self.protected)
+        positive("members", len(self.members))
+
+    @property
+    def rows_are(self) -> RowsAre:
+        return RowsAre.NOTHING
+
+    @property
+    def asked(self) -> tuple[str, str, str]:
+        return self.model.digest, self.name, self.level
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {
+            "epsilon": self.epsilon,
+            "members": len(self.members),
+            "origins": origins_digest(self.origins),
+            **vars(self.threshold),
+        }
+
+    def cost(self, rows: int) -> PureDp:
+        positive("rows", rows)
+        return self._noise.event()
+
+    def own_guarantee(self, rows: int) -> Guarantee:
+        return self.promise(
+            epsilon=self.cost(rows).epsilon,
+            mechanism=f"discrete Laplace noise of scale {self._noise.scale:.6g} on a count",
+            composition="one release",
+            public_facts=("schema", f"number of members: {len(self.members)}", "the threshold"),
+            assumptions=(
+                *self._noise.sensitivity.conditions,
+                _OPEN,
+                "running time is not observed",
+            ),
+        )
+
+    def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
+        return Accuracy.of(self._noise.preview(), "the value is a number of members")
+
+    def draw(self, rows: Any = None) -> MembersCount:  # noqa: ARG002
+        above = int(np.count_nonzero(self._scores() > self.threshold.value))
+        return self._made(int(self._noise.randomise(np.array(above))))
+
+    def _scores(self) -> Floats:
+        """Each record by itself: in a batch, its place would decide how a score is rounded."""
+        alone = (self.members.only(np.array([place])) for place in range(len(self.members)))
+        with silenced():
+            return np.array([_score(self.model, record) for record in alone])
+
+    def _made(self, noisy: int) -> MembersCount:
+        return MembersCount(
+            count=noisy,
+            members=len(self.members),
+            within=self._noise.preview().half_width,
+            threshold=self.threshold,
+            guarantees=self.guarantees(1),
+            event=self.cost(1),
+        )
+
+    @property
+    def codec(self) -> Codec[MembersCount]:
+        return Codec(lambda made: json.dumps({"count": made.count}).encode(), self._unpack)
+
+    def _unpack(self, content: bytes) -> MembersCount:
+        with damaged(STORED):
+            return self._made(int(json.loads(content)["count"]))
+
+
+def _score(model: NetworkModel, record: TableRecords) -> float:
+    """Of one record; where nothing can be read, one that lies above no threshold."""
+    found = losses(model, record.readable())
+    return -float(found[0]) if len(found) else -math.inf

@@ -1,0 +1,137 @@
+"""How many members an attacker would name, released by the party whose rows they are.
+
+The agreement reserves a part of every party's epsilon for it, so the very account that paid for the
+training pays for the count, and what was promised to the rows covers both.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from voile.attacks.members_count import (
+    MembersCount,
+    OpenThreshold,
+    PrivateMembersCount,
+    count_event,
+)
+from voile.core.errors import Refused
+from voile.core.storage import Reader
+from voile.ledger import recent_charges
+from voile.ledger.event_text import event_text
+from voile.privacy.events import from_dict
+from voile.workflows.artefact import Artefact, load_artefact
+from voile.workflows.custody import Custody, Place, open_custody_at
+from voile.workflows.explain import ReleaseService
+from voile.workflows.federate.books import caller_of, purpose_of
+from voile.workflows.federate.files import open_records, read_party
+from voile.workflows.federate.party import Party
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MembersCounting:
+    """All that is needed to count; nothing about members is in what it raises.
+
+    Args:
+        artefact: whose model is attacked.
+        party: whose rows are counted; its books lie in its folder.
+        threshold: fixed on rows that nobody protects.
+    """
+
+    artefact: Artefact
+    party: Party
+    threshold: OpenThreshold
+
+    @classmethod
+    def read(cls, artefact: Path, node: Path, others: Path) -> Self:
+        """Read all of it, and see that it can be paid for; nothing is charged.
+
+        Args:
+            artefact: of a federation that reserved a count of members.
+            node: folder of the party, with its `node.toml` and its books.
+            others: rows that nobody protects, with labels, on which the threshold is fixed.
+        """
+        opened = load_artefact(artefact)
+        if opened.settings.get("members_count") is None:
+            raise Refused(
+                f"{artefact}: its agreement reserves nothing for a count of members; say "
+                "`members_count = 0.1` in [privacy] of federation.toml before a federation is run"
+            )
+        party = read_party(opened.schema, node, apart_from=others)
+        threshold = OpenThreshold.on(opened.network, open_records(opened.schema, others))
+        found = cls(opened, party, threshold)
+        with found._books() as custody:
+            ReleaseService(custody).preview(found._release(custody), payer=found.account)
+        return found
+
+    @property
+    def account(self) -> str:
+        """Which the party charged with its part in the training."""
+        rows = self.artefact.history
+        names = {row.account for row in rows if row.client == self.party.name and row.account}
+        if len(names) != 1:
+            raise Refused(f"{self.artefact.folder}: {self.party.name!r} took no part in it")
+        return names.pop()
+
+    def release(self, *, caller: str) -> MembersCount:
+        """Count, charge and write down; asked again, it gives the same again at no cost."""
+        with self._books() as custody:
+            release = self._release(custody)
+            service = ReleaseService(custody)
+            return service.obtain(release, payer=self.account, caller=caller, subject=release.name)
+
+    @contextmanager
+    def _books(self) -> Iterator[Custody]:
+        with open_custody_at(Place.within(self.party.folder)) as custody:
+            custody.storage.read_snapshot(lambda t: self._check_paid(custody, t))
+            yield custody
+
+    def _release(self, custody: Custody) -> PrivateMembersCount:
+        declared, found = self.artefact.settings["clients"][self.party.name], self.party.records
+        if declared != len(found):
+            raise Refused(
+                f"{self.party.name!r} has trained on {declared} rows and has {len(found)}: these "
+                "are not the members"
+            )
+        return PrivateMembersCount(
+            protected=custody.account(self.account).protected,
+            epsilon=self.artefact.settings["members_count"],
+            delta=0.0,
+            origins=[self.artefact.origin],
+            model=self.artefact.network,
+            members=found,
+            threshold=self.threshold,
+        )
+
+    def _check_paid(self, custody: Custody, t: Reader) -> None:
+        """The model was charged to this very account, round by round, and by this agreement.
+
+        What an artefact says is not believed: its rounds are looked up in the party's own journal.
+        """
+        mine = [row for row in self.artefact.history if row.client == self.party.name]
+        said = Counter(
+            (purpose_of(row.stage, row.round), event_text(from_dict(json.loads(row.event))))
+            for row in mine
+            if row.outcome.counts
+        )
+        caller = caller_of(self.artefact.name, self.artefact.settings["agreement"])
+        charges = recent_charges(custody.ledger, t, self.account, since=-math.inf)
+        paid = Counter((each.purpose, each.event) for each in charges if each.caller == caller)
+        if not said <= paid:
+            raise Refused(
+                f"{self.party.folder}: the account {self.account!r} was not charged with what "
+                f"{self.artefact.folder} says it was: the model may tell what nobody paid for"
+            )
+        relation = custody.ledger.account(t, self.account).protected.relation
+        wanted = count_event(self.artefact.settings["members_count"], relation)
+        if wanted not in custody.ledger.account(t, self.account).plan:
+            raise Refused(
+                f"{self.party.folder}: the plan of {self.account!r} has no count of members at "
+                f"ε = {wanted.epsilon:g}: other terms were agreed on"
+            )
