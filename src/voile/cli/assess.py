@@ -104,7 +104,7 @@ def _show(done: Assessment, counted: MembersCount | None, *, as_json: bool) -> N
 
         said = {} if counted is None else {"members_count": counted.to_dict()}
         found = find_assessment(done.path.parent) or {}
-        print_json({**found, "record": done.record, **said})
+        print_json({**found, **said})
         return
     lines = [_line(each) for each in done.events]
     lines += [f"not rehearsed  {reason}" for reason in done.subject.left_out]

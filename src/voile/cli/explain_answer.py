@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from voile.cli.explain_output import leave, print_explained, print_preview, speed
@@ -56,6 +56,7 @@ def answer(
     """
     from voile.workflows.custody import open_custody_at
     from voile.workflows.explain import ReleaseService, build_release, load_inputs
+    from voile.workflows.explain.assessed import claims_behind
     from voile.workflows.explain.inputs import find_artefact
     from voile.workflows.output_check import files_of
 
@@ -84,11 +85,12 @@ def answer(
             found = service.preview(release, given, payer=payer, caller=call.by)
             print_preview(found, given.count, as_json=call.as_json)
             return
+        claims = claims_behind(custody, release, made, modules) if outputs.page else None
         with interruptible(_KEPT), _signed_if_refused(custody):
             explained = service.answer(
                 release, given, payer=payer, caller=call.by, purpose=call.purpose, fresh=call.fresh
             )
-        explained = inputs.told(explained)
+        explained = replace(inputs.told(explained), assessed=claims)
         _log.info("answered, with %d charge(s)", len(explained.charges))
         kept = custody.keep()
         written = outputs.write(service, explained, signed=custody.covers(max(explained.records)))

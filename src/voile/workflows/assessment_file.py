@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from voile.audit_log import EventsAssessmentRecord, decode_record
 from voile.core.atomic_file import replace_file
 from voile.core.input_file import read_file
+from voile.core.storage import Reader
 from voile.workflows.artefact_manifest import read_form
+from voile.workflows.custody import Custody
 
 ASSESSMENT: Final = "assessment.json"
 _Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -47,6 +51,8 @@ class AssessmentFile(_AssessmentForm):
         software: version of voile that was tried, and tried it.
         verdict: the worst of all events.
         left_out: what is charged and was not rehearsed, and why.
+        record: number of the record in the log that holds the digest of this file; None where there
+            was no log to tell, and in files of earlier versions.
     """
 
     format: Literal["voile assessment"] = "voile assessment"
@@ -56,12 +62,35 @@ class AssessmentFile(_AssessmentForm):
     verdict: Literal["refuted", "not refuted", "blind"]
     events: Annotated[list[AssessedEvent], Field(min_length=1)]
     left_out: list[str]
+    record: _Count | None = None
+
+    def to_bytes(self) -> bytes:
+        return (json.dumps(self.model_dump(), indent=2, allow_nan=False) + "\n").encode()
 
 
-def write_assessment(found: AssessmentFile, folder: Path) -> tuple[Path, bytes]:
-    """The file, and the digest of its content."""
-    content = (json.dumps(found.model_dump(), indent=2, allow_nan=False) + "\n").encode()
-    return replace_file(folder / ASSESSMENT, content), hashlib.sha256(content).digest()
+def write_assessment(content: bytes, folder: Path) -> Path:
+    """Whole or not at all."""
+    return replace_file(folder / ASSESSMENT, content)
+
+
+def is_on_record(custody: Custody, found: Mapping[str, Any]) -> bool:
+    """Whether the log holds the digest of these findings, where they say that it does.
+
+    Args:
+        found: by `find_assessment`.
+    """
+    number = found["record"]
+    if number is None:
+        return False
+
+    def record_of(t: Reader) -> bytes | None:
+        return custody.log.record(t, number) if number < custody.log.head(t).size else None
+
+    stored = custody.storage.read_snapshot(record_of)
+    record = None if stored is None else decode_record(stored)
+    if not isinstance(record, EventsAssessmentRecord):
+        return False
+    return (record.findings.hex(), record.verdict) == (found["digest"], found["verdict"])
 
 
 def find_assessment(folder: Path) -> dict[str, Any] | None:

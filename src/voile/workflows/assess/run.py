@@ -13,6 +13,7 @@ from voile.attacks.assessment import Assessed, Seen, Verdict, assess
 from voile.audit_log import EventsAssessmentRecord
 from voile.core.atomic_file import check_output
 from voile.core.errors import InvalidInput
+from voile.core.storage import Transaction
 from voile.privacy.events import to_dict
 from voile.workflows.assess.subjects import Subject, events_of
 from voile.workflows.assessment_file import (
@@ -59,11 +60,31 @@ def assess_subject(subject: Subject, *, seconds: float, seen: Seen = lambda *_: 
             pass  # a log that cannot be told is noticed now, and not after the attack
     found = assess(subject.rehearsals, seconds=seconds, seen=seen)
     verdict = min((each.verdict for each in found), key=_WORST.index)
-    path, digest = write_assessment(_file(subject, found, verdict), subject.folder)
-    return Assessment(subject, verdict, found, path, _record(subject, found, verdict, digest))
+    content, record = _recorded(subject, found, verdict)
+    path = write_assessment(content, subject.folder)
+    return Assessment(subject, verdict, found, path, record)
 
 
-def _file(subject: Subject, found: tuple[Assessed, ...], verdict: Verdict) -> AssessmentFile:
+def _recorded(
+    subject: Subject, found: tuple[Assessed, ...], verdict: Verdict
+) -> tuple[bytes, int | None]:
+    """What the file holds, and the record that holds its digest: the file says which that is."""
+    if subject.books is None:
+        return _file(subject, found, verdict, None).to_bytes(), None
+
+    def append(t: Transaction) -> tuple[bytes, int]:
+        number = custody.log.head(t).size
+        content = _file(subject, found, verdict, number).to_bytes()
+        custody.log.append(t, _record(subject, found, verdict, content))
+        return content, number
+
+    with open_custody_at(subject.books) as custody:
+        return custody.storage.submit(append)
+
+
+def _file(
+    subject: Subject, found: tuple[Assessed, ...], verdict: Verdict, record: int | None
+) -> AssessmentFile:
     events = [
         AssessedEvent(
             **{
@@ -81,16 +102,15 @@ def _file(subject: Subject, found: tuple[Assessed, ...], verdict: Verdict) -> As
         verdict=verdict.value,
         events=events,
         left_out=list(subject.left_out),
+        record=record,
     )
 
 
 def _record(
-    subject: Subject, found: tuple[Assessed, ...], verdict: Verdict, digest: bytes
-) -> int | None:
-    if subject.books is None:
-        return None
+    subject: Subject, found: tuple[Assessed, ...], verdict: Verdict, content: bytes
+) -> EventsAssessmentRecord:
     largest = max(each.e_value / each.threshold for each in found)
-    record = EventsAssessmentRecord(
+    return EventsAssessmentRecord(
         time=int(time.time()),
         subject=subject.name,
         events=hashlib.sha256(events_of(subject)).digest(),
@@ -98,7 +118,5 @@ def _record(
         runs=sum(each.runs for each in found),
         e_value=min(largest, _LARGEST),
         verdict=verdict.value,
-        findings=digest,
+        findings=hashlib.sha256(content).digest(),
     )
-    with open_custody_at(subject.books) as custody:
-        return custody.storage.submit(lambda t: custody.log.append(t, record)).number

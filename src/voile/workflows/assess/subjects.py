@@ -31,7 +31,7 @@ from voile.workflows.federate.files import FEDERATION_FILE
 from voile.workflows.recommend.artefact import MANIFEST as RECOMMENDER
 from voile.workflows.recommend.artefact import load_recommender
 from voile.workflows.workspace import Workspace, open_workspace
-from voile.workflows.workspace.file import WorkspaceFile
+from voile.workflows.workspace.file import books_beside
 
 GUIDED: Final = "shapley-guided noise"
 """The pipeline in which declared columns are protected, each party at a level of its own."""
@@ -91,7 +91,7 @@ def _of_artefact(artefact: Artefact) -> Subject:
         else:
             found.append(rehearse_stage(stage, task, delta=delta))
     found += _count(settings.get("members_count"), Relation(settings["relation"]), delta)
-    books = _books_beside(artefact.folder.absolute().parent)
+    books = books_beside(artefact.folder.absolute().parent)
     return Subject(artefact.name, tuple(found), (), artefact.folder, books)
 
 
@@ -176,7 +176,7 @@ def _of_recommender(folder: Path) -> Subject:
     moments = load_recommender(folder).moments
     found = rehearse_moments(moments.budget, delta=moments.guarantee.delta)
     name = moments.guarantee.protected.dataset
-    return Subject(name, found, (), folder, _books_beside(folder.absolute().parent))
+    return Subject(name, found, (), folder, books_beside(folder.absolute().parent))
 
 
 def _of_workspace(path: Path) -> Subject:
@@ -201,11 +201,6 @@ def _charged(workspace: Workspace, name: str) -> ChargedRelease | None:
     release = workspace.release(name, POPULATION)
     assert isinstance(release, ChargedRelease)
     return release
-
-
-def _books_beside(folder: Path) -> Place | None:
-    """The books of whoever keeps this folder."""
-    return WorkspaceFile.read(folder).place if (folder / WORKSPACE).is_file() else None
 
 
 def events_of(subject: Subject) -> bytes:

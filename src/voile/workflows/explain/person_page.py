@@ -26,7 +26,12 @@ _BODY: Final = """\
 {{ row }}
 <h2>What is promised</h2>
 {{ promises }}
-<h2>How to check it</h2>
+{% if assessed %}<h2>What an attacker found</h2>
+<p>voile {{ assessed.software }} tried to refute what is promised, on invented records; nobody's
+were looked at. <b{% if assessed.verdict == "refuted" %} class="bad"{% endif
+%}>{{ assessed.verdict | capitalize }}</b>: {{ meaning }} (Record {{ assessed.record }} of the
+operator's log.)</p>
+{% endif %}<h2>How to check it</h2>
 <p>{{ payment | capitalize }} of the operator's log{% if command %}. The receipt
 <code>{{ receipt }}</code> proves it, without trust in whoever made this page. In the folder of this
 page:</p>
@@ -39,6 +44,12 @@ as you keep this page.</p>
 <h2>What this does not say</h2>
 <ul>{% for line in limits %}<li>{{ line }}</li>{% endfor %}</ul>
 """
+_MEANING: Final = {
+    "refuted": "more is released than is promised. Do not rely on the promise above.",
+    "not refuted": "an attack that finds out half of the noise found nothing. That is no proof "
+    "that there is nothing to be found.",
+    "blind": "the attack was too short to find out even half of the noise, so nothing follows.",
+}
 _LIMITS: Final = (
     "It says how the model came to its result, not what causes what: changing a value need not "
     "change anything for the person.",
@@ -96,6 +107,8 @@ def person_html(explained: Explained, checked: Checked, folder: Path) -> str:
         title=TITLE,
         row=row_html(explanation, schema, explained.deviations),
         promises=promises_html(explanation),
+        assessed=explained.assessed,
+        meaning="" if explained.assessed is None else _MEANING[explained.assessed.verdict],
         payment=explained.payment,
         command=checked.command(folder),
         receipt="" if checked.receipt is None else checked.receipt.name,

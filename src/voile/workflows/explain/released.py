@@ -14,6 +14,7 @@ from voile.core.explanation_page import notebook_html
 from voile.core.page_frame import fragment
 from voile.core.row_note import KnownNote, Note
 from voile.core.schema import Schema
+from voile.workflows.explain.assessed import AssessedClaims
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Explained:
         schema: of the rows, for whoever reads it out.
         deviations: by feature, how far contributions may be off for the noise in training; an
             estimate, where there is one.
+        assessed: what attacks on the claims behind it have found, where there were any.
     """
 
     explanation: Explanation
@@ -60,6 +62,7 @@ class Explained:
     rows_tree: RowTree | None = field(default=None, repr=False)
     schema: Schema | None = field(default=None, repr=False)
     deviations: Mapping[str, float] | None = field(default=None, repr=False)
+    assessed: AssessedClaims | None = None
 
     @property
     def replayed(self) -> bool:

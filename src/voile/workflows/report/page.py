@@ -20,13 +20,12 @@ from voile.core.errors import VerificationFailed
 from voile.core.guarantee_words import guarantee_in_words, several_records
 from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.core.page_frame import fragment, framed
-from voile.federation.history import event_as_text
-from voile.privacy.events import from_dict
 from voile.workflows.alarms import alarms
 from voile.workflows.artefact import REPORT, Artefact
-from voile.workflows.assessment_file import ASSESSMENT, find_assessment
+from voile.workflows.assessment_file import ASSESSMENT, find_assessment, is_on_record
 from voile.workflows.checkpoints import read_policy
-from voile.workflows.custody import POLICY
+from voile.workflows.custody import POLICY, open_custody_at
+from voile.workflows.explain.assessed import charged_events, tried_events
 from voile.workflows.output_check import check_outputs
 from voile.workflows.report.figures import (
     SHOWN_ROWS,
@@ -42,6 +41,7 @@ from voile.workflows.report.figures import (
 )
 from voile.workflows.report.parts import image
 from voile.workflows.report.trust import trust_section
+from voile.workflows.workspace.file import books_beside
 
 _BODY: Final = """\
 <h1>{{ name }}</h1>
@@ -137,9 +137,8 @@ those of one party in one round; all rounds together make up what is promised ab
 <td class="number">{{ "{:,}".format(e.runs) }}</td>
 <td class="number">{{ "%.2f" | format(e.epsilon_found) }}</td></tr>{% endfor %}</table>
 {% for line in assessment.left_out %}<p class="note">not rehearsed: {{ line }}</p>{% endfor %}
-<p class="note">SHA-256 of the findings: <code>{{ assessment.digest }}</code>. An assessment beside
-the server's books is on record in its log, with this digest (<code>voile audit show --json</code>);
-when this page was written, they were not compared.</p>{% endif %}
+<p class="note">SHA-256 of the findings: <code>{{ assessment.digest }}</code>; {{
+assessment.compared }}.</p>{% endif %}
 
 <h2>How to verify</h2>
 <p>Each party keeps its own ledger and its own log. The signed logs lie in this artefact; whoever
@@ -234,13 +233,29 @@ def _assessed(artefact: Artefact) -> dict[str, Any] | None:
     found = find_assessment(artefact.folder)
     if found is None:
         return None
-    tried = {event_as_text(from_dict(each["event"])) for each in found["events"]}
-    if not {row.event for row in artefact.history if row.outcome.counts} <= tried:
+    if not charged_events(artefact) <= set(tried_events(found)):
         raise VerificationFailed(
             f"{artefact.folder / ASSESSMENT}: about other events than those that were charged; "
             "`voile assess` writes it anew"
         )
-    return found
+    return {**found, "compared": _compared_with_log(artefact, found)}
+
+
+def _compared_with_log(artefact: Artefact, found: dict[str, Any]) -> str:
+    """Whether the server's log holds the digest of the findings, in words."""
+    books = books_beside(artefact.folder.absolute().parent)
+    if books is None:
+        return "there is no log beside this artefact that they could be compared with"
+    with open_custody_at(books, signing=None) as custody:
+        if is_on_record(custody, found):
+            return f"record {found['record']} of the server's log holds the same"
+    if found["record"] is None:
+        return "no log was told of them"
+    raise VerificationFailed(
+        f"{artefact.folder / ASSESSMENT}: record {found['record']} of the log beside it says "
+        "otherwise: the findings were changed, or are of another place; `voile assess` writes them "
+        "anew"
+    )
 
 
 def _calibration(artefact: Artefact) -> str | None:

@@ -197,3 +197,8 @@ def place_of(storage: str, keys: KeyFiles, folder: Path) -> Place:
         folder / keys.policy if keys.policy else usual.policy,
         folder / keys.replay if keys.replay else usual.replay_key,
     )
+
+
+def books_beside(folder: Path) -> Place | None:
+    """The books of whoever keeps this folder; None if there are none."""
+    return WorkspaceFile.read(folder).place if (folder / WORKSPACE).is_file() else None

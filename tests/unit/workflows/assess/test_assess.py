@@ -124,7 +124,7 @@ def test_a_report_shows_findings_on_its_own_charges_and_claims_no_record_of_them
     done = assess_subject(find_subject(copy), seconds=0.01)
     assert done.record is None
     page = " ".join(report_html(load_artefact(copy)).split())
-    assert "they were not compared" in page
+    assert "there is no log beside this artefact" in page
     assert "those of one party in one round" in page
     found = json.loads(done.path.read_text())
     found["events"][0]["event"]["times"] += 1
@@ -328,3 +328,91 @@ def test_every_level_of_a_guided_federation_is_rehearsed(tmp_path: Path) -> None
     assert {each.event for each in subject.rehearsals} == charged
     kinds = {type(a) for each in subject.rehearsals for a in each.arrangements(False)}
     assert kinds == {AttributeCanaries}
+
+
+# --- what pages say about it ----------------------------------------------------------------------
+
+
+def explained_page(folder: Path, *arguments: object) -> str:
+    from typer.testing import CliRunner
+
+    page = folder / "why.html"
+    words = ("explain", *arguments, "--page", page, "--yes")
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == 0, done.output + str(done.exception)
+    return " ".join(page.read_text().split())
+
+
+@pytest.fixture
+def own(artefact: Artefact, tmp_path: Path) -> Path:
+    """A finished run of one's own, with a patient to explain."""
+    run = Path(shutil.copytree(artefact.folder.parent, tmp_path / "run"))
+    (run / "artefact" / ASSESSMENT).unlink(missing_ok=True)
+    lines = (run / "example.csv").read_text().splitlines(keepends=True)
+    (run / "one.csv").write_text("".join(lines[:2]))
+    return run
+
+
+def test_one_persons_page_says_what_an_attacker_found(own: Path, tmp_path: Path) -> None:
+    words = (own / "artefact", own / "one.csv")
+    assert "What an attacker found" not in explained_page(tmp_path, *words)
+    done = assess_subject(find_subject(own / "artefact"), seconds=SECONDS)
+    page = explained_page(tmp_path, *words)
+    assert "What an attacker found" in page
+    assert f">{done.verdict.value.capitalize()}</b>" in page
+    assert f"(Record {done.record} of the" in page
+    assert " safe" not in page
+
+
+@pytest.mark.usefixtures("sees_nothing")
+def test_findings_that_the_log_does_not_confirm_are_on_no_page(own: Path, tmp_path: Path) -> None:
+    done = assess_subject(find_subject(own / "artefact"), seconds=0.01)
+    text = done.path.read_text()
+    for changed in (
+        text.replace('"verdict": "blind"', '"verdict": "not refuted"'),
+        text.replace(f'"record": {done.record}', '"record": 0'),
+        text.replace(f'"record": {done.record}', '"record": 1000000'),
+        text.replace(f'"record": {done.record}', '"record": null'),
+        text.replace('"software": "', '"software": "9'),
+    ):
+        assert changed != text
+        done.path.write_text(changed)
+        page = explained_page(tmp_path, own / "artefact", own / "one.csv")
+        assert "What an attacker found" not in page
+
+
+def test_a_report_compares_findings_with_the_log_beside_it(own: Path) -> None:
+    done = assess_subject(find_subject(own / "artefact"), seconds=0.01)
+    artefact = load_artefact(own / "artefact")
+    assert f"record {done.record} of the server" in report_html(artefact)
+    text = done.path.read_text()
+    done.path.write_text(text.replace('"runs": ', '"runs": 9'))
+    with pytest.raises(VerificationFailed, match="says otherwise"):
+        report_html(artefact)
+    done.path.write_text(text.replace(f'"record": {done.record}', '"record": null'))
+    assert "no log was told of them" in report_html(artefact)
+
+
+def test_a_charged_release_is_said_to_be_assessed_where_it_was(tmp_path: Path) -> None:
+    workspaces.started(tmp_path / "house")
+    home = tmp_path / "house"
+    done = assess_subject(find_subject(home), seconds=SECONDS)
+    one = home / "one.csv"
+    one.write_text("".join((home / "applicants.csv").read_text().splitlines(keepends=True)[:2]))
+    words = ("approval", one, "--workspace", home / "voile.toml")
+    assert f"(Record {done.record} of the" in explained_page(tmp_path, *words)
+
+
+def test_damaged_findings_are_told_before_anything_is_charged(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    workspaces.started(tmp_path / "house")
+    home = tmp_path / "house"
+    (home / ASSESSMENT).write_text("{")
+    one = home / "one.csv"
+    one.write_text("".join((home / "applicants.csv").read_text().splitlines(keepends=True)[:2]))
+    words = ["explain", "approval", str(one), "--workspace", str(home / "voile.toml")]
+    before = (home / "log.db").read_bytes()
+    done = CliRunner().invoke(app, [*words, "--page", str(tmp_path / "why.html")])
+    assert isinstance(done.exception, UnreadableFile)
+    assert (home / "log.db").read_bytes() == before
