@@ -82,7 +82,15 @@ class MissingRecord(InvalidInput):
 
 
 class Refused(VoileError):
-    """The request is well formed, but answering it would break a promise."""
+    """The request is well formed, but answering it would break a promise.
+
+    `to_others` is what somebody elsewhere who asked is told, where the message itself speaks of
+    more than concerns them; the same if it is empty.
+    """
+
+    def __init__(self, message: str, *, to_others: str = "") -> None:
+        self.to_others = to_others
+        super().__init__(message)
 
 
 class BudgetExceeded(Refused):

@@ -140,7 +140,7 @@ class Responder:
 
 
 def _declined(refusal: Refused) -> Declined:
-    reason = one_line(str(refusal), LONGEST_STATEMENT) or "refused"
+    reason = one_line(refusal.to_others or str(refusal), LONGEST_STATEMENT) or "refused"
     return Declined(reason, isinstance(refusal, BegunBefore))
 
 

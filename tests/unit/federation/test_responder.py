@@ -46,6 +46,7 @@ def test_an_answer_and_its_line(tmp_path: Path) -> None:
     ("error", "declined", "event"),
     [
         (Refused("its cap"), Declined("its cap"), Event.REFUSED),
+        (Refused("'loans' has ε = 3", to_others="no"), Declined("no"), Event.REFUSED),
         (BegunBefore("lost"), Declined("lost", begun_before=True), Event.REFUSED),
         (ValueError("patient 36.6"), Declined(), Event.FAILED),
         (SystemExit(3), Declined(), Event.FAILED),

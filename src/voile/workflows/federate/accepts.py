@@ -66,7 +66,8 @@ class Accepts:
                 f"the ledger of {name!r} would promise different things about the same rows: what "
                 "protects some columns makes all others public, and breaks what was promised for "
                 "whole rows or other columns: " + ", ".join(map(_line, roots)) + "; nothing was "
-                "trained or charged"
+                "trained or charged",
+                to_others=_elsewhere(name),
             )
         epsilon = sum(_periods(root) * _as_written(root.account.epsilon) for root in roots)
         delta = sum(_periods(root) * _as_written(root.account.delta) for root in roots)
@@ -78,8 +79,17 @@ class Accepts:
                 + ", ".join(map(_line, roots))
                 + "; nothing was trained or charged. Accept more in its node.toml, on purpose, or "
                 "give an account that was never charged a smaller promise (voile budget open "
-                "--again)"
+                "--again)",
+                to_others=_elsewhere(name),
             )
+
+
+def _elsewhere(name: str) -> str:
+    """What a server is told: other accounts of a party are no business of a federation's."""
+    return (
+        f"{name!r} takes no part: with what its ledger has promised elsewhere, this is more than it "
+        "accepts; its own log says what; nothing was trained or charged"
+    )
 
 
 def _periods(root: AccountNode) -> int:

@@ -16,7 +16,7 @@ from typing import Final
 
 from voile.audit_log.notes import VerifierKey
 from voile.core.errors import Refused
-from voile.core.input_file import read_file
+from voile.core.input_file import read_private
 from voile.federation import Progress
 from voile.federation.envelopes import NodeSeal, SignedByServer, TakenNumbers
 from voile.federation.flower import (
@@ -102,7 +102,7 @@ class DeployedServer:
         sent = TakenNumbers(server.folder / LAST_MESSAGE)
         seal = SignedByServer(agreement.digest, sign, keys, sent=sent)
         place = SuperLinkPlace(address, self.link.root_certificates)
-        with SuperLinkRun(place, read_file(self.link.secret)) as run:
+        with SuperLinkRun(place, read_private(self.link.secret)) as run:
             return run_server(
                 agreement, server, FlowerTransport(run, seal, PATIENCE, say),
                 deadline=self.link.deadline, rounds_seen=rounds_seen, steps_seen=steps_seen,

@@ -49,6 +49,19 @@ def test_rows_and_columns_of_the_same_rows_are_not_promised_by_one_ledger(job: J
     assert len(accounts(job)["city"]) == 1
 
 
+@pytest.mark.parametrize("columns", [(), ("age",)])
+def test_a_server_is_not_told_of_other_accounts(job: Job, columns: tuple[str, ...]) -> None:
+    """Names and budgets of a party's other accounts concern its operator alone."""
+    unit = ProtectedUnit.COLUMNS if columns else ProtectedUnit.ROW
+    open_besides(job, Protected(unit, Relation.BLANK_ONE, "study v0", columns))
+    with open_node(party(job, "city"), job.agreement) as node, pytest.raises(Refused) as refused:
+        node.client.guard.before_joining()
+    assert "'besides' (ε = 3, δ = 1e-05)" in str(refused.value)
+    told = refused.value.to_others
+    assert "'city' takes no part" in told
+    assert not any(word in told for word in ("besides", "study v0", "3"))
+
+
 @pytest.mark.parametrize(
     "protected",
     [

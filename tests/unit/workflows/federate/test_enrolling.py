@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.unit.workflows.federate.test_run import CHOSEN, CLINIC, write_csv
 
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.workflows.federate.deployed import DeployedNode, DeployedServer, server_key
 from voile.workflows.federate.enrolling import enrol, server_key_line
 from voile.workflows.federate.node_files import node_status
@@ -102,3 +102,12 @@ def test_what_is_missing_is_said(machines: dict[str, Path]) -> None:
     file.write_text(file.read_text().partition("[superlink]")[0])
     with pytest.raises(InvalidInput, match="superlink"):
         DeployedServer.read(machines["server"] / "federation.toml")
+
+
+def test_a_secret_that_others_can_read_is_refused(machines: dict[str, Path]) -> None:
+    secret = machines["server"] / "secret"
+    secret.write_bytes(b"s" * 32)
+    secret.chmod(0o640)
+    deployed = DeployedServer.read(machines["server"] / "federation.toml")
+    with pytest.raises(Refused, match="mode 0640 lets others at a secret"):
+        deployed.federate("localhost:1")
