@@ -122,11 +122,14 @@ def draw(measured: dict[bool, list[dict[str, list[int]]]], path: Path) -> None:
     for axis, replay in zip(axes, (False, True), strict=True):
         for name, label in names.items():
             runs = [run[name] for run in measured[replay]]
-            middle = [max(0.5, statistics.median(each)) for each in zip(*runs, strict=True)]
+            middle = [statistics.median(each) for each in zip(*runs, strict=True)]
             axis.plot(GRID, middle, marker="o", label=label)
-        axis.set(xscale="log", yscale="log", title=f"replay {'on' if replay else 'off'}")
+        axis.set(xscale="log", title=f"replay {'on' if replay else 'off'}")
+        # Straight from 0 to 1, so that "none at all" has a place.
+        axis.set_yscale("symlog", linthresh=1, linscale=0.4)
         axis.set_xlabel("τ, as the ε of one answer (less noise to the right)")
         axis.grid(alpha=0.3)
+    axes[0].set_ylim(bottom=-0.15)
     axes[0].set_ylabel("answers with noise ≤ τ")
     axes[0].legend(frameon=False)
     figure.savefig(path, dpi=110)

@@ -18,7 +18,7 @@ from experiments.fedxchain.stable import write_stable
 from experiments.fedxchain.tables import draw, write_tables
 
 SEEDS = (11, 12, 13, 14, 15)
-PARTS = ("tables", "robustness", "stable", "price", "growth")
+PARTS = ("tables", "picture", "robustness", "stable", "price", "growth")
 
 
 def main() -> int:
@@ -35,6 +35,7 @@ def main() -> int:
     kept = Kept(said.kept)
     if "tables" in parts:
         write_tables(kept, seeds, "fedxchain")
+    if "picture" in parts:
         print(draw(kept, seeds, picture))
     if "robustness" in parts:
         write_robustness(kept, seeds, "fedxchain_robustness")

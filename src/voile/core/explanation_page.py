@@ -7,6 +7,7 @@ neither its values nor a prediction are in it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,6 +22,8 @@ from voile.core.row_note import KnownNote
 from voile.core.schema import Schema
 
 _MOST_ROWS: Final = 5
+_MOST_PLACES: Final = 6
+"""After the point; beyond that, powers of ten are easier to read."""
 _ROW: Final = """\
 {% for part in parts %}
 {% if part.prediction is not none %}
@@ -29,7 +32,8 @@ _ROW: Final = """\
 <b>{{ "%.4g" | format(part.base) }}</b>. The difference is made up of:</p>
 {% else %}<p>{{ part.output }}</p>{% endif %}
 <table class="bars">
-<tr><th>feature</th>{% if values %}<th>value</th>{% endif %}<th>contribution</th><th></th></tr>
+<tr><th>feature</th>{% if values %}<th>value</th>{% endif %}<th class="number">contribution</th>
+<th></th></tr>
 {% for line in part.lines %}<tr><td>{{ line.name }}</td>
 {% if values %}<td>{{ line.value }}</td>{% endif %}
 <td class="number">{{ line.said }}</td>
@@ -137,6 +141,16 @@ class _Line:
     high: float | None
 
 
+def _said(value: float, near: float | None) -> str:
+    """With as many digits as the uncertainty leaves: two of its own."""
+    if near is None:
+        return f"{value:+.3g}"
+    places = 1 - math.floor(math.log10(near)) if near > 0 else _MOST_PLACES + 1
+    if places > _MOST_PLACES:
+        return f"{value:+.3g} ± {near:.2g}"
+    return f"{value:+.{max(places, 0)}f} ± {near:.{max(places, 0)}f}"
+
+
 def _noise_of_sum(explanation: ReadableExplanation, output: int) -> float | None:
     """Of privacy noise, which is independent and as strong on the base value as on the others.
 
@@ -168,7 +182,7 @@ def _part(
         return _Line(
             name=explanation.feature_names[place],
             value=words.value(0, place),
-            said=f"{value:+.3g}" + ("" if near is None else f" ± {near:.2g}"),
+            said=_said(value, near),
             kind=kind if near is None or abs(value) > near else f"{kind} pale",
             left=min(at(0), at(value)),
             width=round(abs(value) * scale, 3),

@@ -11,38 +11,52 @@ from typing import Any, Final
 
 _COLOURS: Final = """\
 --ink: #1c2430; --quiet: #4a5568; --paper: #fff; --line: #d8dde6; --soft: #eef2fb; --mark: #3949ab;
---raises: #c8553d; --lowers: #3b6fb6; --bad: #a8201a; --code: #f3f4f6;"""
+--raises: #c8553d; --lowers: #3b6fb6; --bad: #a8201a; --warn: #8a5a00; --good: #1f6f43;
+--code: #f3f4f6;"""
 _DARK: Final = """\
 --ink: #e4e8ef; --quiet: #aab4c3; --paper: #161b22; --line: #38414f; --soft: #1f2838;
---mark: #8c9eff; --raises: #e58a73; --lowers: #7fa8e0; --bad: #ff8a80; --code: #222a35;"""
+--mark: #8c9eff; --raises: #e58a73; --lowers: #7fa8e0; --bad: #ff8a80; --warn: #e3b341;
+--good: #6fce98; --code: #222a35;"""
 STYLE: Final = f"""\
 .voile {{ {_COLOURS}
   font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper) }}
-@media (prefers-color-scheme: dark) {{ .voile {{ {_DARK} }} .voile img {{ background: #fff }} }}
+@media (prefers-color-scheme: dark) {{ .voile {{ {_DARK} }} }}
 .voile h1 {{ line-height: 1.2 }} .voile h2 {{ margin-top: 2.2rem }}
 .voile table {{ border-collapse: collapse; width: 100% }}
 .voile th, .voile td {{ text-align: left; padding: .3rem .5rem; vertical-align: top;
   border-bottom: 1px solid var(--line) }}
 .voile th {{ font-weight: 600 }}
-.voile td.number {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }}
+.voile th.number, .voile td.number {{ text-align: right; font-variant-numeric: tabular-nums }}
+.voile td.number {{ white-space: nowrap }}
 .voile .promise {{ background: var(--soft); border-left: 4px solid var(--mark);
   padding: .8rem 1rem }}
 .voile .promise b {{ font-size: 1.2rem }}
 .voile .alarm {{ border: 2px solid var(--bad); padding: .8rem 1rem }}
 .voile .alarm b, .voile .bad {{ color: var(--bad) }}
 .voile .note, .voile .formal {{ color: var(--quiet) }} .voile .formal {{ font-size: .85rem }}
-.voile img, .voile svg.curve {{ width: 100%; height: auto }}
-.voile code, .voile pre {{ background: var(--code); padding: .1rem .3rem }}
-.voile pre {{ padding: .8rem; white-space: pre-wrap; overflow-wrap: anywhere }}
+.voile .wide {{ overflow-x: auto; margin: 1rem 0 }}
+.voile svg.picture {{ width: 100%; min-width: 34rem; height: auto; fill: var(--ink) }}
+.voile figure {{ margin: 1rem 0 }} .voile svg.curve {{ width: 100%; height: auto }}
+.voile code, .voile pre {{ background: var(--code); padding: .1rem .3rem;
+  overflow-wrap: anywhere }}
+.voile pre {{ padding: .8rem; white-space: pre-wrap }}
 .voile .bars td.bar {{ width: 45%; padding: .3rem 0 }}
 .voile .bars svg {{ width: 100%; height: 1.4rem; display: block }}
 .voile .raises {{ fill: var(--raises) }} .voile .lowers {{ fill: var(--lowers) }}
 .voile .pale {{ opacity: .35 }}
 .voile .zero, .voile .whisker {{ stroke: var(--ink); stroke-width: 1;
   vector-effect: non-scaling-stroke }}
+@media screen and (max-width: 34rem) {{ .voile .bars {{ display: block; font-size: .9rem }}
+  .voile .bars tbody {{ display: grid; grid-template-columns: 1fr auto auto }}
+  .voile .bars tr {{ display: grid; grid-template-columns: subgrid; grid-column: 1 / -1;
+  border-bottom: 1px solid var(--line) }}
+  .voile .bars th, .voile .bars td {{ border: 0; padding: .3rem; overflow-wrap: anywhere }}
+  .voile .bars th:last-child {{ display: none }}
+  .voile .bars td.bar {{ grid-column: 1 / -1; width: auto }} }}
 @media print {{ .voile {{ {_COLOURS} font-size: 11pt }} body.voile {{ margin: 0; max-width: none }}
-  .voile h2 {{ break-after: avoid }} .voile .promise, .voile .alarm, .voile tr, .voile img
-  {{ break-inside: avoid }} @page {{ size: A4; margin: 18mm }} }}
+  .voile h2 {{ break-after: avoid }} .voile .promise, .voile .alarm, .voile tr, .voile svg
+  {{ break-inside: avoid }} .voile .wide {{ overflow: visible }}
+  .voile svg.picture {{ min-width: 0 }} @page {{ size: A4; margin: 18mm }} }}
 """
 _FRAME: Final = """\
 <!doctype html>

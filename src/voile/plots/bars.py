@@ -15,7 +15,6 @@ from voile.plots.style import (
     LOWERS,
     PALE,
     PALETTE,
-    QUIET,
     RAISES,
     new_figure,
     outputs_legend,
@@ -47,7 +46,8 @@ def bar(explanation: Explanation, *, most: int = 12, schema: Schema | None = Non
     axes.set_yticks(range(count), bars.names, parse_math=False)
     axes.set_ylim(count - 0.4, -0.6)
     axes.axvline(0, color=INK, linewidth=0.8)
-    axes.set_xlabel(bars.meaning, color=INK, parse_math=False)
+    certain = "" if bars.low is None else "\n(whiskers: 95 %; pale: cannot be told from zero)"
+    axes.set_xlabel(bars.meaning + certain, color=INK, parse_math=False)
     axes.margins(x=0.14)
     outputs_legend(axes, drawn, explanation.output_names)
     write_promise(figure, explanation)
@@ -71,7 +71,7 @@ def _draw_output(axes: Axes, bars: Measured, output: int) -> BarContainer:
         height=thickness,
         color=colours,
         xerr=errors,
-        error_kw={"ecolor": QUIET, "elinewidth": 1.0, "capsize": 2},
+        error_kw={"ecolor": INK, "elinewidth": 1.0, "capsize": 2},
     )
     for patch, settled in zip(drawn.patches, bars.settled[:, output], strict=True):
         patch.set_alpha(1.0 if settled else PALE)

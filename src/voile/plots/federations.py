@@ -79,7 +79,7 @@ def budgets(spent: Mapping[str, float], *, promised: float, delta: float) -> Fig
 
 
 def learning(figures: Mapping[str, Sequence[float]], *, measured_on: str) -> Figure:
-    """How figures between 0 and 1 changed from round to round.
+    """How figures between 0 and 1 changed from round to round; the last one stands by its name.
 
     Args:
         figures: by name, one value after each round.
@@ -90,19 +90,11 @@ def learning(figures: Mapping[str, Sequence[float]], *, measured_on: str) -> Fig
     figure, axes = new_figure(7.5, 3.2)
     for number, (name, values) in enumerate(figures.items()):
         colour = PALETTE[number % len(PALETTE)]
-        axes.plot(range(1, len(values) + 1), values, "o-", color=colour, label=name, markersize=4)
-        axes.annotate(
-            f"{values[-1]:.3f}",
-            (len(values), values[-1]),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-            color=colour,
-        )
+        said = f"{name}: {values[-1]:.3f}"
+        axes.plot(range(1, len(values) + 1), values, "o-", color=colour, label=said, markersize=4)
     axes.grid(axis="y", color=QUIET, alpha=0.2)
-    axes.margins(x=0.08)
+    axes.margins(x=0.04)
     axes.locator_params(axis="x", integer=True)
     axes.set_xlabel(f"round (measured on {measured_on})", color=INK, parse_math=False)
-    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=min(len(figures), 4))
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=min(len(figures), 3))
     return figure

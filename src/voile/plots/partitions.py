@@ -46,11 +46,13 @@ def partition(counts: Mapping[str, Mapping[str, int]], *, title: str = "") -> Fi
     axes.set_xticks(
         range(len(clients)) if few else range(0, len(clients), 5),
         clients if few else clients[::5],
-        rotation=45 if few else 0,
-        ha="right" if few else "center",
+        rotation=45,
+        ha="right",
+        rotation_mode="anchor",
+        parse_math=False,
     )
     axes.set_ylabel("rows", color=INK)
-    axes.set_xlabel("" if few else "client", color=INK)
+    axes.set_xlabel("" if few else "client (every fifth is named)", color=INK)
     axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=min(len(labels), 6))
     if title:
         axes.set_title(title, loc="right", fontsize=9, color=INK)

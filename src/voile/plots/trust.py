@@ -37,9 +37,9 @@ def trust(parties: Mapping[str, Scores], *, measure: str, odd: Sequence[str] = (
     if not shown:
         raise InvalidInput("a picture of trust needs at least one party with one round")
     module = optional("matplotlib.figure", extra="explain")
-    figure: Figure = module.Figure(figsize=(10.0, 3.4), layout="constrained")
+    figure: Figure = module.Figure(figsize=(7.5, 6.0), layout="constrained")
     named = sorted(shown, key=lambda name: shown[name][-1]["trust"])[:NAMED]
-    first, second, third = figure.subplots(1, 3)
+    (first, second), (third, fourth) = figure.subplots(2, 2)
     _lines(first, shown, named, odd, "trust")
     first.set_ylim(0, 1.02)
     first.set_title("trust", fontsize=10, color=INK)
@@ -49,10 +49,9 @@ def trust(parties: Mapping[str, Scores], *, measure: str, odd: Sequence[str] = (
     _lines(third, _relative(shown), named, odd, "reward")
     third.set_title("rewards so far, equal shares = 1", fontsize=10, color=INK)
     handles, labels = first.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=min(len(labels), 7), frameon=False,
-        fontsize=8,
-    )  # fmt: skip
+    others = "thin lines: all others" if len(shown) > NAMED else None
+    fourth.legend(handles, labels, title=others, loc="center", frameon=False, fontsize=9)
+    fourth.set_axis_off()
     return figure
 
 

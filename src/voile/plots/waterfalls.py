@@ -83,7 +83,7 @@ def _draw_steps(axes: Axes, steps: Measured, ends: NDArray[np.float64]) -> None:
         axes.plot([end, end], [place - 0.31, down], color=QUIET, linewidth=0.6)
         if steps.low is not None and steps.high is not None:
             reach = [[length - steps.low[place, 0]], [steps.high[place, 0] - length]]
-            axes.errorbar(end, place, xerr=reach, fmt="none", ecolor=QUIET, capsize=2)
+            axes.errorbar(end, place, xerr=reach, fmt="none", ecolor=INK, capsize=2)
 
 
 def _write_lengths(axes: Axes, steps: Measured, ends: NDArray[np.float64], base: float) -> None:

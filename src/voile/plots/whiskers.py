@@ -21,7 +21,9 @@ from voile.plots.style import (
 )
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 
 def whiskers(
@@ -46,13 +48,12 @@ def whiskers(
         )
     count, outputs = points.lengths.shape
     figure, axes = new_figure(7.5, 1.5 + 0.34 * count * max(1.0, 0.5 * outputs))
-    drawn = []
     for output in range(outputs):
         places = np.arange(count) + (output - (outputs - 1) / 2) * 0.6 / outputs
         for entry, place in enumerate(places):
             value = points.lengths[entry, output]
             reach = [[value - points.low[entry, output]], [points.high[entry, output] - value]]
-            point = axes.errorbar(
+            axes.errorbar(
                 value,
                 place,
                 xerr=reach,
@@ -63,13 +64,20 @@ def whiskers(
                 linewidth=1.4,
                 alpha=1.0 if points.settled[entry, output] else PALE,
             )
-            drawn += [point] if entry == 0 else []
     axes.set_yticks(range(count), points.names, parse_math=False)
     axes.set_ylim(count - 0.4, -0.6)
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.grid(axis="y", color=QUIET, alpha=0.15)
     said = f"{points.meaning}, with 95% interval\n(pale: cannot be told from zero)"
     axes.set_xlabel(said, color=INK, parse_math=False)
-    outputs_legend(axes, drawn, chosen.output_names)
+    outputs_legend(axes, _samples(axes, outputs), chosen.output_names)
     write_promise(figure, chosen)
     return figure
+
+
+def _samples(axes: Axes, outputs: int) -> list[Line2D]:
+    """One point of each colour for the legend, never pale: that is about one interval only."""
+    return [
+        axes.plot([], [], "o", color=PALETTE[output % len(PALETTE)], markersize=5)[0]
+        for output in range(outputs)
+    ]

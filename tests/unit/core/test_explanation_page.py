@@ -75,10 +75,27 @@ def test_bars_lie_inside_the_picture_and_begin_at_zero() -> None:
     assert all(0 <= float(x) <= 100 for x in re.findall(r'x[12]="([\d.]+)"', page))
 
 
+@pytest.mark.parametrize(
+    ("value", "near", "said"),
+    [
+        (4.19e-05, 0.022, "+0.000 ± 0.022"),
+        (-10.49, 9.17, "-10.5 ± 9.2"),
+        (1234.5, 310.4, "+1234 ± 310"),
+        (0.25, 0.0, "+0.25 ± 0"),
+        (2e-9, 1e-9, "+2e-09 ± 1e-09"),
+    ],
+)
+def test_a_contribution_has_the_digits_that_its_uncertainty_leaves(
+    value: float, near: float, said: str
+) -> None:
+    page = row_html(patient(values=[[value, 0.0]], half_widths=[[near, near]]))
+    assert f">{said}</td>" in page
+
+
 def test_an_estimate_of_training_noise_is_called_an_estimate() -> None:
     page = row_html(patient(), CLINIC, {"age": 0.01, "ward": 0.02})
     assert "a rough estimate" in page
-    assert "+0.25 ± 0.02" in page
+    assert "+0.250 ± 0.020" in page
     assert "lowers pale" in page
     assert "0.74</b>;" in page  # the prediction itself is what the model says
     assert "a rough estimate" not in row_html(patient(half_widths=[[0.1, 0.1]]), None, {"age": 1.0})

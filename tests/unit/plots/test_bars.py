@@ -200,7 +200,7 @@ def test_a_mean_of_sizes_is_never_below_zero() -> None:
     figure = bar(noisy)
     assert lengths(figure) == [[0.4, 0]]
     assert np.allclose(whiskers(figure), [[(0.3, 0.5), (0, 0.15)]])
-    assert axes_of(figure).get_xlabel() == "mean |attribution| to yes"
+    assert axes_of(figure).get_xlabel().splitlines()[0] == "mean |attribution| to yes"
 
 
 def test_without_standard_errors_there_are_no_whiskers() -> None:

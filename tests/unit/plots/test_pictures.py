@@ -114,6 +114,27 @@ def test_whiskers_span_the_intervals_and_fade_where_the_sign_is_open() -> None:
         plots.whiskers(shown, most=0)
 
 
+def test_the_legend_is_never_pale() -> None:
+    shown = Explanation(
+        values=np.array([[[0.9, 0.01], [0.1, 0.5]]]),
+        base_values=np.zeros((1, 2)),
+        feature_names=("first", "second"),
+        output_names=("low", "high"),
+        standard_errors=np.full((1, 2, 2), 0.1),
+    )
+    legend: Any = plots.whiskers(shown).axes[0].get_legend()
+    assert [handle.get_alpha() for handle in legend.legend_handles] == [None, None]
+    assert [text.get_text() for text in legend.get_texts()] == ["low", "high"]
+
+
+def test_names_of_many_clients_do_not_overlap() -> None:
+    figure = plots.partition({f"hospital number {n}": {"yes": 1 + n} for n in range(50)})
+    figure.canvas.draw()
+    corners = [label.get_position()[0] for label in figure.axes[0].get_xticklabels()]
+    assert len(corners) == 10
+    assert {label.get_rotation() for label in figure.axes[0].get_xticklabels()} == {45.0}
+
+
 def test_whiskers_leave_nothing_out() -> None:
     figure = plots.whiskers(explanation(), most=2)
     assert "3 others" in texts(figure)

@@ -26,7 +26,12 @@ def test_it_shows_three_panels_and_changes_nothing() -> None:
         "trust",
         "divergence (Jensen-Shannon)",
         "rewards so far, equal shares = 1",
+        "",
     ]
+    legend = figure.axes[3].get_legend()
+    assert legend is not None
+    assert len(legend.get_texts()) == 7, "six parties and the median"
+    assert legend.get_title().get_text() == "thin lines: all others"
     assert len(figure.axes[0].lines) == 10, "nine parties and the median"
     assert parties == before
     figure.canvas.draw()

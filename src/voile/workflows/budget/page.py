@@ -17,7 +17,7 @@ _MARGIN: Final = 40
 
 _BODY: Final = """\
 <style>
-.LOW { color: #2e8b57 } .MEDIUM { color: #b7791f } .HIGH { color: var(--bad) }
+.LOW { color: var(--good) } .MEDIUM { color: var(--warn) } .HIGH { color: var(--bad) }
 .risk { font-weight: 700 }
 </style>
 <h1>Privacy budget of {{ report.account }}</h1>
@@ -31,17 +31,19 @@ _BODY: Final = """\
 <figure>
 <svg class="curve" viewBox="0 0 {{ width }} {{ height }}" role="img"
  aria-label="Consumed share over time">
-<line x1="{{ margin }}" y1="{{ bottom }}" x2="{{ width - margin }}" y2="{{ bottom }}"
- stroke="currentColor"/>
 {% for threshold, y in levels %}
 <line x1="{{ margin }}" y1="{{ y }}" x2="{{ width - margin }}" y2="{{ y }}" stroke="currentColor"
  opacity="0.4" stroke-dasharray="4 4"/>
 <text x="4" y="{{ y + 4 }}" font-size="12" fill="currentColor">{{ threshold }} %</text>
 {% endfor %}
+<text x="{{ margin }}" y="{{ bottom + 18 }}" font-size="12" fill="currentColor">{{
+at(report.curve[0].time) }}</text>
+<text x="{{ width - margin }}" y="{{ bottom + 18 }}" font-size="12" fill="currentColor"
+ text-anchor="end">{{ at(report.time) }}</text>
 <polyline points="{{ curve }}" fill="none" stroke="var(--mark)" stroke-width="2"/>
 </svg>
-<figcaption class="note">Consumed share from {{ at(report.curve[0].time) }} to {{ at(report.time) }}
-(period {{ report.period }}).</figcaption>
+<figcaption class="note">Share of the budget that is used, from the beginning of period
+{{ report.period }} until now.</figcaption>
 </figure>
 <table>
 {% for name, value in rows %}<tr><th>{{ name }}</th><td>{{ value }}</td></tr>
@@ -72,7 +74,7 @@ def budget_html(report: BudgetReport) -> str:
         several=several_records(protected, report.epsilon, report.delta),
         rows=summary(report),
         curve=_polyline(report.curve, report.time),
-        levels=[(each, _y(each / 100)) for each in (*THRESHOLDS, 100)],
+        levels=[(each, _y(each / 100)) for each in (0, *THRESHOLDS, 100)],
         width=_WIDTH,
         height=_HEIGHT,
         margin=_MARGIN,

@@ -39,7 +39,7 @@ from voile.workflows.report.figures import (
     rounded_up,
     why_not_surrogate,
 )
-from voile.workflows.report.parts import image
+from voile.workflows.report.parts import picture
 from voile.workflows.report.trust import trust_section
 from voile.workflows.workspace.file import books_beside
 
@@ -66,7 +66,7 @@ covered by the promise below, at no further cost.</p>
 </table>
 {% else %}<p class="bad">No privacy guarantee.</p>{% endfor %}
 <h3>The same noise, read in other ways</h3>
-<table><tr><th>reading</th><th>ε</th><th>δ</th></tr>
+<table><tr><th>reading</th><th class="number">ε</th><th class="number">δ</th></tr>
 {% for what, spent in readings %}<tr><td>{{ what }}</td>
 <td class="number">{{ up(spent.epsilon) }}</td><td class="number">{{ up(spent.delta) }}</td></tr>
 {% endfor %}</table>
@@ -85,14 +85,14 @@ being rounded. {{ histories }}</p>{% endif %}
 <h2>How good it is</h2>
 <p class="note">Exact figures, measured on {{ measured_on }}. The interval is 95 %, by bootstrap
 over these rows; beside it stands the figure of somebody who ignores all features.</p>
-{% if compared %}<table>
-<tr><th>figure</th><th></th><th>95 % interval</th><th>compared with</th></tr>
+{% if compared %}<div class="wide"><table>
+<tr><th>figure</th><th></th><th class="number">95 % interval</th><th>compared with</th></tr>
 {% for line in compared %}<tr><td>{{ line.what }}</td>
 <td class="number">{{ "%.3f" | format(line.figure) }}</td>
 <td class="number">{{ "%.3f" | format(line.low) }} to {{ "%.3f" | format(line.high) }}</td>
 <td>{{ "%.3f" | format(line.baseline) }}: {{ line.meaning }}</td></tr>
-{% endfor %}</table>{% endif %}
-{% if calibration %}<img alt="how often predictions come true" src="{{ calibration }}">{% endif %}
+{% endfor %}</table></div>{% endif %}
+{{ calibration }}
 <h3>How stable single explanations are</h3>
 {% if stability %}<p>An estimate: had other noise been drawn, an explanation would have had a cosine
 of <b>{{ "%.2f" | format(stability.cosine) }}</b> to this one on average
@@ -106,7 +106,7 @@ the real ones.</p>{% else %}<p class="note">Not estimated for this run.</p>{% en
 <h3>Stage by stage</h3>
 <table>{% for what, value in quality %}
 <tr><th>{{ what }}</th><td class="number">{{ "%.3f" | format(value) }}</td></tr>{% endfor %}</table>
-{% if learning %}<img alt="figures by round" src="{{ learning }}">{% endif %}
+{{ learning }}
 
 <h2>What the model looks at</h2>
 <p class="note">Mean absolute Shapley values over {{ explained }} public reference rows, exact for
@@ -115,27 +115,28 @@ the private model{% if of_box %} (absent features are taken from reference rows)
 contributions compare people with nobody in particular. Public rows of your own
 (<code>reference</code> in server.toml) would say more.{% endif %}</p>
 {% if why_not_surrogate %}<p class="note">{{ why_not_surrogate }}</p>{% endif %}
-<img alt="importance of features" src="{{ importance }}">
+{{ importance }}
 
 {{ trust }}
 <h2>Budget of each client</h2>
-<img alt="spent by client" src="{{ budgets }}">
+{{ budgets }}
 
 <h2>Rounds</h2>
-<img alt="who took part in which round" src="{{ rounds }}">
+{{ rounds }}
 
 {% if assessment %}<h2>What an attacker found</h2>
 <p class="note">voile {{ assessment.software }} rehearsed what was charged on invented records and
 tried to refute it; nobody's rows were looked at. "Not refuted" says that an attack which finds out
 half of the noise found nothing, and no more than that; "blind" that nothing follows. ε and δ are
 those of one party in one round; all rounds together make up what is promised above.</p>
-<table><tr><th>claim</th><th>ε</th><th>δ</th><th>verdict</th><th>runs</th>
-<th>ε of a refuted claim with more noise (95 %)</th></tr>
+<div class="wide"><table><tr><th>claim</th><th class="number">ε</th><th class="number">δ</th>
+<th>verdict</th><th class="number">runs</th>
+<th class="number">ε of a refuted claim with more noise (95 %)</th></tr>
 {% for e in assessment.events %}<tr><td>{{ e.name }}</td>
 <td class="number">{{ up(e.epsilon) }}</td><td class="number">{{ up(e.delta) }}</td>
 <td{% if e.verdict == "refuted" %} class="bad"{% endif %}>{{ e.verdict }}</td>
 <td class="number">{{ "{:,}".format(e.runs) }}</td>
-<td class="number">{{ "%.2f" | format(e.epsilon_found) }}</td></tr>{% endfor %}</table>
+<td class="number">{{ "%.2f" | format(e.epsilon_found) }}</td></tr>{% endfor %}</table></div>
 {% for line in assessment.left_out %}<p class="note">not rehearsed: {{ line }}</p>{% endfor %}
 <p class="note">SHA-256 of the findings: <code>{{ assessment.digest }}</code>; {{
 assessment.compared }}.</p>{% endif %}
@@ -143,7 +144,8 @@ assessment.compared }}.</p>{% endif %}
 <h2>How to verify</h2>
 <p>Each party keeps its own ledger and its own log. The signed logs lie in this artefact; whoever
 has the key in a policy from somewhere else can check that nothing was changed since.</p>
-<table><tr><th>log</th><th>records</th><th>result when this page was written</th></tr>
+<table><tr><th>log</th><th class="number">records</th>
+<th>result when this page was written</th></tr>
 {% for party, size, result in logs %}<tr><td>{{ party }}</td><td class="number">{{ size }}</td>
 <td>{{ result }}</td></tr>{% endfor %}</table>
 <pre>{% for folder in folders %}voile audit verify {{ folder }} --policy {{ folder }}/{{ policy }}
@@ -186,13 +188,20 @@ def report_html(artefact: Artefact) -> str:
         histories=histories(artefact),
         measured_on=artefact.figures["measured_on"],
         quality=quality(artefact),
-        learning=image(plots.learning(curves(artefact), measured_on="unprotected rows")),
-        importance=image(plots.bar(importance(artefact), schema=artefact.schema)),
+        learning=picture(
+            plots.learning(curves(artefact), measured_on="unprotected rows"), "figures by round"
+        ),
+        importance=picture(
+            plots.bar(importance(artefact), schema=artefact.schema), "importance of features"
+        ),
         explained=min(SHOWN_ROWS, len(artefact.reference)),
         of_box=artefact.has_model,
         trust=trust_section(artefact.figures.get("trust")),
-        budgets=image(plots.budgets(spent, promised=promised["epsilon"], delta=promised["delta"])),
-        rounds=image(plots.rounds(outcomes(artefact))),
+        budgets=picture(
+            plots.budgets(spent, promised=promised["epsilon"], delta=promised["delta"]),
+            "spent by client",
+        ),
+        rounds=picture(plots.rounds(outcomes(artefact)), "who took part in which round"),
         logs=[(party, *_checked(artefact, party)) for party in artefact.settings["logs"]],
         folders=[f"{artefact.folder.name}/{place}" for place in artefact.settings["logs"].values()],
         policy=POLICY,
@@ -258,6 +267,6 @@ def _compared_with_log(artefact: Artefact, found: dict[str, Any]) -> str:
     )
 
 
-def _calibration(artefact: Artefact) -> str | None:
+def _calibration(artefact: Artefact) -> str:
     found = artefact.figures.get("quality", {}).get("black box", {}).get("calibration")
-    return image(plots.calibration(found)) if found else None
+    return picture(plots.calibration(found), "how often predictions come true") if found else ""

@@ -11,7 +11,7 @@ from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
 from voile.core.page_frame import fragment, framed
 from voile.pipelines.trusted_averaging import TrustedModel, trust_figures
-from voile.workflows.report.parts import image
+from voile.workflows.report.parts import picture
 
 _SECTION: Final = """\
 <h2>Whom the federation trusts</h2>
@@ -26,13 +26,12 @@ reported both, and each computes all weights itself; a party that lies is not fo
 promise above; each has a record in the server's log.{% endif %}
 {% if not trust.verified %}Whatever is added up in secret, the server sees of each party its
 accuracy and its divergence.{% endif %}</p>
-<img alt="trust, divergence and rewards of each party over rounds"
- src="{{ trust_picture }}">
-<table><tr><th>party</th><th>rounds</th><th>accuracy</th><th>divergence</th><th>trust</th>
-<th>weight</th><th>rewards</th></tr>
+{{ trust_picture }}
+<div class="wide"><table><tr><th>party</th>
+{% for head in heads %}<th class="number">{{ head }}</th>{% endfor %}</tr>
 {% for row in parties %}<tr><td>{{ row.name }}</td>
 {% for value in row["values"] %}<td class="number">{{ value }}</td>{% endfor %}</tr>
-{% endfor %}</table>
+{% endfor %}</table></div>
 <p class="note">Of the last round that each counted in; rewards are those of all rounds.</p>
 <h3>Who stands out</h3>
 <p class="note">Named for people to look at; nothing is done to anybody because of it.</p>
@@ -42,6 +41,7 @@ accuracy and its divergence.{% endif %}</p>
 {% for number in trust.equal_weights_in_rounds %}<li>round {{ number }}: trust left nobody, or one
 party nearly all of the weight, so everybody counted alike</li>{% endfor %}</ul>
 """
+_SHOWN: Final = ("accuracy", "divergence", "trust", "weight")
 _PAGE: Final = """\
 <h1>{{ title }}</h1>
 <p class="promise"><b class="bad">No privacy guarantee</b><br>This federation was trained without
@@ -64,6 +64,7 @@ def trust_section(figures: Mapping[str, Any] | None, *, exact: bool = False) -> 
         trust=figures,
         exact=exact,
         trust_picture=_picture(figures),
+        heads=("rounds", *_SHOWN, "rewards"),
         parties=_table(figures),
     )
 
@@ -89,13 +90,12 @@ def write_exact_trust(trained: TrustedModel, name: str, path: Path) -> Path:
 def _table(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One row for each party of a trusted federation, the most trusted first."""
     rows = {name: scores for name, scores in figures["parties"].items() if scores}
-    shown = ("accuracy", "divergence", "trust", "weight")
     return [
         {
             "name": name,
             "values": [
                 str(len(scores)),
-                *(f"{scores[-1][key]:.3f}" for key in shown),
+                *(f"{scores[-1][key]:.3f}" for key in _SHOWN),
                 f"{sum(score['reward'] for score in scores):.3f}",
             ],
         }
@@ -103,10 +103,11 @@ def _table(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _picture(figures: Mapping[str, Any]) -> str | None:
+def _picture(figures: Mapping[str, Any]) -> str:
     if not any(figures["parties"].values()):
-        return None
+        return ""
     odd = {name for name in figures["parties"] for line in figures["outliers"] + figures["drifts"]
            if line.startswith(f"{name} in round ")}  # fmt: skip
     measure = str(figures["rule"]["divergence"])
-    return image(plots.trust(figures["parties"], measure=measure, odd=sorted(odd)))
+    drawn = plots.trust(figures["parties"], measure=measure, odd=sorted(odd))
+    return picture(drawn, "trust, divergence and rewards of each party over rounds")
