@@ -63,6 +63,8 @@ _NOTEBOOK: Final = """\
 {% for row in rows %}{% if rows | length > 1 %}<h4>Row {{ loop.index }}</h4>{% endif %}{{ row }}
 {% endfor %}{% if more %}<p class="note">and {{ more }} more rows</p>{% endif %}</div>
 """
+WIDTH: Final = 2.0
+"""Of an estimated ±, in typical deviations."""
 KNOWN: Final = "± is a 95 % interval."
 ESTIMATED: Final = "± is a rough estimate: twice as far as contributions typically moved when the \
 model was trained again with other noise, on invented rows."
@@ -96,7 +98,7 @@ def _estimated(
     """As half widths, if there is one for each feature."""
     if not set(explanation.feature_names) <= set(deviations):
         return None
-    widths = 2.0 * np.array([deviations[name] for name in explanation.feature_names])
+    widths = WIDTH * np.array([deviations[name] for name in explanation.feature_names])
     return np.broadcast_to(widths[np.newaxis, :, np.newaxis], explanation.shape)
 
 
