@@ -114,7 +114,7 @@ def record(found: list[Covered], runs: int, seconds: float) -> None:
             for what, share in zip(("the mean over noise", "the twin"), overall, strict=True)
         ],
         command=f"python -m experiments.stability_coverage {runs}",
-        seed={"data": SEEDS, "noise": f"1000 to {999 + runs}"},
+        seed=f"data {SEEDS}, noise 1000 to {999 + runs}",
         data_checksum="generated: voile.datasets.clinic_federation",
         seconds=round(seconds),
         setting={

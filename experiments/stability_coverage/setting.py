@@ -98,9 +98,7 @@ def _plan(federation: Federation) -> Any:
 def _box(federation: Federation, plan: Any, seed: int) -> NetworkModel:
     """The first stage, which trains what is explained, from the same parameters each time."""
     clients = [
-        Client(
-            name, len(data), TableRecords.of(data), plan.tasks, NoGuard(), SeededSources(seed)
-        )
+        Client(name, len(data), TableRecords.of(data), plan.tasks, NoGuard(), SeededSources(seed))
         for name, data in federation.parties.items()
     ]
     transport = Threads([Node(client) for client in clients], at_once=1)
