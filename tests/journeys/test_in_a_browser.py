@@ -50,6 +50,10 @@ $ voile audit init log.db --origin example.org/north
 $ voile budget open log.db north --dataset "north 2026" --epsilon 2 --delta 1e-6
 $ voile budget report log.db north --html budget.html
 """
+NOTEBOOK: Final = """<meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<style>table {{ color: #000 }} tbody tr:nth-child(odd) {{ background: #f5f5f5 }}</style>
+<body style="margin: 0">{}"""
+"""Somebody else's page, light in both schemes, with a style of its own for tables."""
 CONTRAST: Final = """() => {
   const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
   const light = (colour) => {
@@ -82,6 +86,7 @@ CONTRAST: Final = """() => {
       return [ratio(ink, behind(element)), said.trim().slice(0, 60)];
     });
 }"""
+PAPER: Final = 'getComputedStyle(document.querySelector(".voile")).backgroundColor'
 BARS: Final = """() => [...document.querySelectorAll(".bars tr")].slice(1).map((row) => {
   const bar = row.querySelector("rect");
   return {
@@ -111,6 +116,7 @@ class Written:
             "person": self.folder / "person.html",
             "report": self.folder / "output" / "artefact" / "report.html",
             "budget": self.folder / "budget.html",
+            "notebook": self.folder / "notebook.html",
         }
 
 
@@ -144,7 +150,10 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         patched.chdir(folder)
         for typed in commands(COMMANDS):
             run(Typed(typed.line, ()))
-    return Written(folder)
+    made = Written(folder)
+    inside = Explanation.load(folder / "person.voile")._repr_html_()
+    made.pages["notebook"].write_text(NOTEBOOK.format(inside), encoding="utf-8")
+    return made
 
 
 @contextmanager
@@ -215,7 +224,7 @@ def test_bars_that_cannot_be_told_from_zero_are_pale(browser: Any, tmp_path: Pat
     assert parts == pytest.approx([1.0, 0.5, 0.125, 0.0], abs=0.01)
 
 
-@pytest.mark.parametrize("name", ["person", "report", "budget"])
+@pytest.mark.parametrize("name", ["person", "report", "budget", "notebook"])
 def test_text_can_be_read_in_light_and_in_the_dark(
     browser: Any, written: Written, name: str
 ) -> None:
@@ -223,13 +232,13 @@ def test_text_can_be_read_in_light_and_in_the_dark(
     for scheme in SCHEMES:
         with shown(browser, written.pages[name], scheme) as page:
             found = page.evaluate(CONTRAST)
-            papers.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+            papers.add(page.evaluate(PAPER))
         assert len(found) > 20
         assert [(round(ratio, 2), said) for ratio, said in found if ratio < 4.5] == []
     assert len(papers) == 2, "the scheme changes the colours"
 
 
-@pytest.mark.parametrize("name", ["person", "report", "budget"])
+@pytest.mark.parametrize("name", ["person", "report", "budget", "notebook"])
 def test_nothing_scrolls_sideways_on_a_phone(browser: Any, written: Written, name: str) -> None:
     with shown(browser, written.pages[name], width=PHONE) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE
@@ -240,7 +249,7 @@ def test_it_prints_on_white_paper(browser: Any, written: Written, name: str) -> 
     with shown(browser, written.pages[name], "dark") as page:
         printed = page.pdf(prefer_css_page_size=True)
         page.emulate_media(media="print", color_scheme="dark")
-        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        paper = page.evaluate(PAPER)
     pages = len(re.findall(rb"/Type\s*/Page\b", printed))
     assert printed.startswith(b"%PDF")
     assert 1 <= pages <= (12 if name == "report" else 4)

@@ -22,7 +22,9 @@ STYLE: Final = f"""\
   font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper) }}
 @media (prefers-color-scheme: dark) {{ .voile {{ {_DARK} }} }}
 .voile h1 {{ line-height: 1.2 }} .voile h2 {{ margin-top: 2.2rem }}
-.voile table {{ border-collapse: collapse; width: 100% }}
+/* A notebook has colours of its own for tables, which may be those of the other scheme. */
+.voile table {{ border-collapse: collapse; width: 100%; color: inherit; font-size: inherit }}
+.voile tr {{ background: none !important }} div.voile {{ padding: .5rem 1rem }}
 .voile th, .voile td {{ text-align: left; padding: .3rem .5rem; vertical-align: top;
   border-bottom: 1px solid var(--line) }}
 .voile th {{ font-weight: 600 }}
@@ -36,7 +38,7 @@ STYLE: Final = f"""\
 .voile .note, .voile .formal {{ color: var(--quiet) }} .voile .formal {{ font-size: .85rem }}
 .voile .wide {{ overflow-x: auto; margin: 1rem 0 }}
 .voile svg.picture {{ width: 100%; min-width: 34rem; height: auto; fill: var(--ink) }}
-.voile figure {{ margin: 1rem 0 }} .voile svg.curve {{ width: 100%; height: auto }}
+.voile figure {{ margin: 1rem 0 }}
 .voile code, .voile pre {{ background: var(--code); padding: .1rem .3rem;
   overflow-wrap: anywhere }}
 .voile pre {{ padding: .8rem; white-space: pre-wrap }}

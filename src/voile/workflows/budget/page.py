@@ -29,21 +29,22 @@ _BODY: Final = """\
 {% endfor %}<p>Risk: <span class="risk {{ report.risk.value }}">{{ report.risk.value }}</span>,
 {{ percent(report.consumed) }} of the budget is used.</p>
 <figure>
-<svg class="curve" viewBox="0 0 {{ width }} {{ height }}" role="img"
+<div class="wide"><svg class="picture" viewBox="0 0 {{ width }} {{ height }}" role="img"
  aria-label="Consumed share over time">
 {% for threshold, y in levels %}
 <line x1="{{ margin }}" y1="{{ y }}" x2="{{ width - margin }}" y2="{{ y }}" stroke="currentColor"
  opacity="0.4" stroke-dasharray="4 4"/>
-<text x="4" y="{{ y + 4 }}" font-size="12" fill="currentColor">{{ threshold }} %</text>
+<text x="{{ margin - 5 }}" y="{{ y + 4 }}" font-size="11" fill="currentColor"
+ text-anchor="end">{{ threshold }} %</text>
 {% endfor %}
 <text x="{{ margin }}" y="{{ bottom + 18 }}" font-size="12" fill="currentColor">{{
 at(report.curve[0].time) }}</text>
 <text x="{{ width - margin }}" y="{{ bottom + 18 }}" font-size="12" fill="currentColor"
  text-anchor="end">{{ at(report.time) }}</text>
 <polyline points="{{ curve }}" fill="none" stroke="var(--mark)" stroke-width="2"/>
-</svg>
-<figcaption class="note">Share of the budget that is used, from the beginning of period
-{{ report.period }} until now.</figcaption>
+</svg></div>
+<figcaption class="note">Share of the budget that is used, in period
+{{ report.period }}.</figcaption>
 </figure>
 <table>
 {% for name, value in rows %}<tr><th>{{ name }}</th><td>{{ value }}</td></tr>

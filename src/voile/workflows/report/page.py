@@ -114,7 +114,9 @@ the private model{% if of_box %} (absent features are taken from reference rows)
 {% if invented %}<b>The reference rows are invented from the schema</b>, each feature by itself:
 contributions compare people with nobody in particular. Public rows of your own
 (<code>reference</code> in server.toml) would say more.{% endif %}</p>
-{% if why_not_surrogate %}<p class="note">{{ why_not_surrogate }}</p>{% endif %}
+{% if why_not_surrogate %}<p class="note">{% for part in why_not_surrogate.split("`") %}{%
+if loop.index is even %}<code>{{ part }}</code>{% else %}{{ part }}{% endif %}{% endfor %}</p>{%
+endif %}
 {{ importance }}
 
 {{ trust }}
