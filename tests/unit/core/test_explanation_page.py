@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from voile.core.explanation import Explanation
-from voile.core.explanation_page import notebook_html, promises_html, row_html
+from voile.core.explanation_page import STUDIED, notebook_html, promises_html, row_html
 from voile.core.explanation_words import Wording
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.page_frame import framed
@@ -98,8 +100,16 @@ def test_an_estimate_of_training_noise_is_called_an_estimate() -> None:
     assert "+0.250 ± 0.020" in page
     assert "lowers pale" in page
     assert "0.74</b>;" in page  # the prediction itself is what the model says
+    assert STUDIED in page
     assert "a rough estimate" not in row_html(patient(half_widths=[[0.1, 0.1]]), None, {"age": 1.0})
     assert "exactly" in row_html(patient(), None, {"age": 0.01})  # not for every feature
+
+
+def test_what_a_study_found_is_what_the_page_says() -> None:
+    path = Path(__file__).parents[3] / "results" / "stability_coverage.json"
+    mean, twin = json.loads(path.read_text(encoding="utf-8"))["figures"]
+    assert f"on average in {round(100 * mean['ours'])} of 100" in STUDIED
+    assert f"without noise would have given in {round(100 * twin['ours'])} only" in STUDIED
 
 
 def test_where_the_row_is_protected_neither_values_nor_a_prediction_are_shown() -> None:

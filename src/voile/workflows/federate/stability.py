@@ -3,8 +3,9 @@
 The private model takes the place of the truth. Rows are invented, each feature by itself from the
 public reference rows; the private model labels them; and a model is trained again on these, with as
 many rows at every party, the same plan and the same noise. How far its explanations are from those
-of the private model estimates how far those are from what they would be without noise. No protected
-row is touched: all of it is post-processing.
+of the private model estimates how far those are from what other noise would have given. Training
+without noise is further off, because it does not clip either: experiments/stability_coverage. No
+protected row is touched: all of it is post-processing.
 """
 
 from __future__ import annotations

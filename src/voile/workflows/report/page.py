@@ -17,6 +17,7 @@ from voile.audit_log import Report, record_lines, verify_export
 from voile.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
 from voile.core.atomic_file import replace_file
 from voile.core.errors import VerificationFailed
+from voile.core.explanation_page import STUDIED
 from voile.core.guarantee_words import guarantee_in_words, several_records
 from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.core.page_frame import fragment, framed
@@ -98,7 +99,8 @@ over these rows; beside it stands the figure of somebody who ignores all feature
 of <b>{{ "%.2f" | format(stability.cosine) }}</b> to this one on average
 ({{ "%.2f" | format(stability.lowest_cosine) }} for the row that moves most).
 A contribution would typically be off by {{ "%.2g" | format(smallest) }} to
-{{ "%.2g" | format(largest) }}, depending on the feature.</p>
+{{ "%.2g" | format(largest) }}, depending on the feature; twice that is the ± on one person's page.
+{{ studied }}</p>
 <p class="note">By parametric bootstrap, which costs no privacy: the model was trained
 {{ stability.runs }} more times with the same plan and the same noise, on rows that are
 {{ stability.rows }} and that the private model has labelled. It is as good as these rows are like
@@ -217,6 +219,7 @@ def report_html(artefact: Artefact) -> str:
         compared=compared(artefact),
         calibration=_calibration(artefact),
         stability=stability,
+        studied=STUDIED,
         smallest=min(deviations, default=0.0),
         largest=max(deviations, default=0.0),
         invented=artefact.settings.get("reference_invented", False),
