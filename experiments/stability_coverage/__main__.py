@@ -1,6 +1,6 @@
 """Coverage of the ± on one person's page: `python -m experiments.stability_coverage [runs]`.
 
-About eight minutes of one core. The generated clinic federation at three sizes, of two draws each,
+About ten minutes of one core. The generated clinic federation at three sizes, of two draws each,
 is trained again and again with other noise on the same rows. Each run makes its own estimate, as
 `voile federate` does, and has its own pages. A case is one contribution on one of them. It is asked
 how often the page's ± reaches
