@@ -79,7 +79,7 @@ def is_on_record(custody: Custody, found: Mapping[str, Any]) -> bool:
     Args:
         found: by `find_assessment`.
     """
-    number = found["record"]
+    number = found.get("record")  # of an earlier version, which did not say
     if number is None:
         return False
 

@@ -263,7 +263,7 @@ def _compared_with_log(artefact: Artefact, found: dict[str, Any]) -> str:
     with open_custody_at(books, signing=None) as custody:
         if is_on_record(custody, found):
             return f"record {found['record']} of the server's log holds the same"
-    if found["record"] is None:
+    if found.get("record") is None:
         return "no log was told of them"
     raise VerificationFailed(
         f"{artefact.folder / ASSESSMENT}: record {found['record']} of the log beside it says "

@@ -391,6 +391,10 @@ def test_a_report_compares_findings_with_the_log_beside_it(own: Path) -> None:
         report_html(artefact)
     done.path.write_text(text.replace(f'"record": {done.record}', '"record": null'))
     assert "no log was told of them" in report_html(artefact)
+    earlier = json.loads(text)
+    del earlier["record"]
+    done.path.write_text(json.dumps(earlier))
+    assert "no log was told of them" in report_html(artefact)
 
 
 def test_a_charged_release_is_said_to_be_assessed_where_it_was(tmp_path: Path) -> None:
