@@ -159,8 +159,13 @@ your own or with a witness.</p>
 
 <h2>Use it</h2>
 <pre>voile explain {{ folder }} rows.csv --output explanation.voile</pre>
-<p class="note">Settings: {{ settings }}</p>
-"""
+
+<h2>How it was trained</h2>
+{% for stage, facts in settings.items() %}<p>{{ stage }}</p>
+<table>{% for name, value in facts.items() %}<tr><td>{{ name | replace("_", " ") }}</td>
+<td class="number">{{ value | join(", ") if value is sequence and value is not string else value
+}}</td></tr>{% endfor %}</table>
+{% endfor %}"""
 
 
 def write_report(artefact: Artefact, path: Path | None = None) -> Path:
