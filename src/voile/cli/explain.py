@@ -9,7 +9,7 @@ import typer
 
 from voile.cli.explain_answer import Call, answer
 from voile.cli.named_release import named_release
-from voile.cli.options import CallerOption, WorkspaceOption
+from voile.cli.options import CallerOption, WorkspaceOption, YesOption
 from voile.cli.output import JsonOption
 
 EPILOG = """\
@@ -130,9 +130,7 @@ def explain(
     preview: Annotated[
         bool, typer.Option("--preview", help="Say what it would cost and be like; charge nothing.")
     ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Overwrite files of this name without asking.")
-    ] = False,
+    yes: YesOption = False,
     database: Annotated[
         str | None,
         typer.Option(

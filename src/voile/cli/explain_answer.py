@@ -63,7 +63,7 @@ def answer(
     kept_files = [*files_of(place), *([] if workspace is None else [workspace.path])]
     outputs.check([*spec.files, *kept_files])
     if not call.preview:
-        ask_before_overwriting(outputs.existing, yes=call.yes)
+        ask_before_overwriting(outputs.files, yes=call.yes)
     modules = None if workspace is None else workspace.folder
     made = artefact or find_artefact(spec.model)
     inputs = load_inputs(spec, made, speed(), modules=modules)

@@ -12,6 +12,7 @@ import typer
 
 from voile.cli.federate_preview import as_plain, checked_first
 from voile.cli.interrupts import interruptible
+from voile.cli.options import YesOption
 from voile.cli.output import (
     JsonOption,
     ask_before_overwriting,
@@ -186,16 +187,14 @@ def report(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to; inside ARTEFACT if not given.")
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Overwrite a file of this name without asking.")
-    ] = False,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write one self-contained HTML page: what is promised, how good it is, how to verify it."""
     from voile.workflows.artefact import load_artefact
     from voile.workflows.report import write_report
 
-    if output is not None and output.exists():
+    if output is not None:
         ask_before_overwriting([output], yes=yes)
     path = write_report(load_artefact(artefact), output)
     if as_json:

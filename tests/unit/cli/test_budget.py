@@ -89,6 +89,16 @@ def test_a_page_overwrites_nothing_that_is_kept(run: Any, name: str) -> None:
     assert run("budget", "verify", "log.db")["verified"]
 
 
+def test_an_earlier_page_is_not_overwritten_unasked(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    page = ("budget", "report", "log.db", "clinic", "--html", "budget.html")
+    Path("budget.html").write_text("mine")
+    assert "add --yes to overwrite" in run(*page, code=2)["error"]["message"]
+    assert Path("budget.html").read_text() == "mine"
+    run(*page, "--yes")
+    assert "mine" not in Path("budget.html").read_text()
+
+
 @pytest.mark.parametrize("option", ["--key", "--policy"])
 def test_an_empty_name_is_no_file(run: Any, option: str) -> None:
     said = run("budget", "verify", "log.db", option, "", code=2)["error"]

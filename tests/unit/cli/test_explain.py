@@ -122,6 +122,9 @@ def test_each_row_of_a_free_call_gets_a_proof(run: Any) -> None:
     own = ("audit", "verify", "proofs/0.row-proof", "--answer")
     assert run(*own, "proofs/0.voile")["verified"]
     assert not run(*own, "proofs/1.voile", code=4)["verified"]
+    told = run(*asked("applicants.csv", *FREE), "--row-receipts", "proofs", code=2)
+    assert "proofs: exists already" in told["error"]["message"]
+    run(*asked("applicants.csv", *FREE), "--row-receipts", "proofs", "--yes")
 
 
 def test_a_receipt_is_written_again_later(run: Any) -> None:
@@ -130,6 +133,7 @@ def test_a_receipt_is_written_again_later(run: Any) -> None:
     run(*again)
     assert Path("again.tlog-proof").stat().st_mode & 0o777 == 0o600
     assert run("audit", "verify", "again.tlog-proof", "--answer", "e.voile")["verified"]
+    assert "add --yes to overwrite" in run(*again, code=2)["error"]["message"]
     assert "no charge 'x#1'" in run(*again[:3], "x#1", code=2)["error"]["message"]
     run(*again[:-1], "log.db", code=2)
 

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from voile.cli.budget.opening import AccountArgument, checked_place, open_database
-from voile.cli.options import DatabaseArgument
-from voile.cli.output import JsonOption, as_date, console, print_facts, print_json
+from voile.cli.options import DatabaseArgument, YesOption
+from voile.cli.output import (
+    JsonOption,
+    as_date,
+    ask_before_overwriting,
+    console,
+    print_facts,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from voile.ledger import Forecast
@@ -25,6 +32,7 @@ def report(
     custodian: Annotated[
         bool, typer.Option("--custodian", help="Add the reconstruction watch; not for analysts.")
     ] = False,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say what is used, what is left, how risky that is, and what would lower the risk."""
@@ -35,6 +43,7 @@ def report(
 
     if html is not None:
         check_outputs([html], files_of(checked_place(database)))
+        ask_before_overwriting([html], yes=yes)
     with open_database(database) as storage:
         found = storage.read_snapshot(
             lambda t: budget_report(Ledger(), t, account, custodian=custodian)

@@ -30,6 +30,10 @@ class Written:
     unproved: str = ""
 
 
+def _is_numbered(path: Path) -> bool:
+    return path.stem.isdigit()
+
+
 @dataclass(frozen=True)
 class Outputs:
     """The files that somebody asked for.
@@ -76,9 +80,10 @@ class Outputs:
         check_outputs(self._named, needed, self._folders)
 
     @property
-    def existing(self) -> tuple[Path, ...]:
-        """Files that would be overwritten."""
-        return tuple(path for path in self._named if path.exists())
+    def files(self) -> tuple[Path, ...]:
+        """What is written; of folders for numbered files, those that hold some from before."""
+        numbered = [path for path in self._folders if any(map(_is_numbered, path.glob("*")))]
+        return (*self._named, *numbered)
 
     @property
     def _named(self) -> list[Path]:
