@@ -46,6 +46,7 @@ Examples:
 
   voile federate federation.toml --transport simulation
 """
+_KEPT = "rounds that are done and what was charged for them are kept"
 REPORT_EPILOG = "Example: voile report output/artefact --output report.html"
 
 
@@ -104,7 +105,7 @@ def federate(
     if only_preview:
         _print_preview(config, superlink, as_json=as_json)
         return
-    with one_thread(), interruptible("rounds that are done and what was charged for them are kept"):
+    with one_thread(), interruptible(_KEPT):
         agreement, server, done = _run(config, superlink, transport, yes=yes)
     report = done.artefact.folder / REPORT
     if not (done.was_complete and report.exists()):

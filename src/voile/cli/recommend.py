@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from voile.cli.explain_output import leave, print_explained, print_preview
+from voile.cli.interrupts import PAID, interruptible
 from voile.cli.options import CallerOption, YesOption
 from voile.cli.output import JsonOption, ask_before_overwriting, print_facts
 from voile.cli.rounds import steps_line
@@ -143,8 +144,9 @@ def train(
         if preview:
             print_preview(preview_training(service, found, terms), 1, as_json=as_json)
             return
-        trained = save_recommender(learn(service, found, terms, progress=steps_line), output)
-        kept = custody.keep()
+        with interruptible(PAID):
+            trained = save_recommender(learn(service, found, terms, progress=steps_line), output)
+            kept = custody.keep()
     facts = {
         "recommender": str(output),
         "users": len(found),
@@ -269,12 +271,21 @@ class _Call:
         from voile.workflows.recommend import check_not_inside
 
         interactions = [] if self.interactions == "-" else [Path(self.interactions)]
-        needed, pages = [*files_of(self.place), *interactions], [self.page] if self.page else []
+        needed = [*files_of(self.place), *interactions]
         self.outputs.check(needed)
-        check_outputs(pages, [*needed, *self.outputs.files])
-        check_not_inside(self.model, [*self.outputs.files, *pages])
+        check_outputs(self._pages, [*needed, *self.outputs.files])
+        check_not_inside(self.model, self.files)
         if not self.preview:
-            ask_before_overwriting([*self.outputs.files, *pages], yes=self.yes)
+            ask_before_overwriting(self.files, yes=self.yes)
+
+    @property
+    def files(self) -> list[Path]:
+        """What is written."""
+        return [*self.outputs.files, *self._pages]
+
+    @property
+    def _pages(self) -> list[Path]:
+        return [] if self.page is None else [self.page]
 
 
 def _answer(spec: RecommendationSpec, call: _Call) -> None:
@@ -294,11 +305,13 @@ def _answer(spec: RecommendationSpec, call: _Call) -> None:
         if call.preview:
             print_preview(preview(service, trained, found, spec), 1, as_json=as_json)
             return
-        explained = answer(service, trained, found, spec)
-        kept = custody.keep()
-        written = outputs.write(service, explained, signed=custody.covers(max(explained.records)))
-    if call.page is not None:
-        write_page(explained.explanation, call.page)
+        with interruptible(PAID, call.files):
+            explained = answer(service, trained, found, spec)
+            kept = custody.keep()
+            signed = custody.covers(max(explained.records))
+            written = outputs.write(service, explained, signed=signed)
+            if call.page is not None:
+                write_page(explained.explanation, call.page)
     table = _lines(explained.explanation) if spec.toward is Toward.HERSELF else None
     policy = call.place.policy
     print_explained(explained, spec.top, written, kept, policy, as_json=as_json, table=table)
