@@ -183,6 +183,20 @@ def test_an_explanation_that_was_paid_for_is_given_again(
     done(["audit", "verify", "e.tlog-proof", "--answer", "e.voile"], folder)
 
 
+def test_pages_that_were_written_in_part_are_written_again(loans: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "loans"
+    shutil.copytree(loans, folder)
+    lines = [f"{number % 10},{number % 7},yes" for number in range(5)]
+    (folder / "five.csv").write_text("\n".join(["income,debt,employed", *lines]) + "\n")
+    typed = asked("five.csv", *FREE, "--page", "why/")
+    hint = interrupted(typed, folder, Point(outputs, "write_page", 3))
+    assert hint == [*typed, "--yes"]
+    done(hint, folder)
+    assert len(list((folder / "why").glob("*.html"))) == 5
+    done(["audit", "verify", "why/4.row-proof", "--answer", "why/4.voile"], folder)
+    verified(folder)
+
+
 def test_a_hint_names_no_option_that_is_not_needed(loans: Path, tmp_path: Path) -> None:
     folder = tmp_path / "loans"
     shutil.copytree(loans, folder)

@@ -89,8 +89,9 @@ def answer(
             found = service.preview(release, given, payer=payer, caller=call.by)
             print_preview(found, given.count, as_json=call.as_json)
             return
-        claims = claims_behind(custody, release, made, modules) if outputs.page else None
-        with interruptible(PAID, outputs.files):
+        shown = outputs.page or outputs.pages
+        claims = claims_behind(custody, release, made, modules) if shown else None
+        with interruptible(PAID, lambda: outputs.files):
             with _signed_if_refused(custody):
                 explained = service.answer(release, given, payer=payer, **call.told)
             explained = replace(inputs.told(explained), assessed=claims)

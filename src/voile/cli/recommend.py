@@ -305,7 +305,7 @@ def _answer(spec: RecommendationSpec, call: _Call) -> None:
         if call.preview:
             print_preview(preview(service, trained, found, spec), 1, as_json=as_json)
             return
-        with interruptible(PAID, call.files):
+        with interruptible(PAID, lambda: call.files):
             explained = answer(service, trained, found, spec)
             kept = custody.keep()
             signed = custody.covers(max(explained.records))

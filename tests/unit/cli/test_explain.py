@@ -24,6 +24,7 @@ from voile.cli import explain_output
 from voile.core.storage import open_storage
 from voile.ledger import ReplayKey
 from voile.workflows.custody import PARTS
+from voile.workflows.explain import outputs
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -827,6 +828,52 @@ def test_a_page_of_several_people_or_of_a_population_is_refused_before_it_is_cha
     run(*asked(one_applicant(), *BACKGROUND), "--page", "one.csv", code=2)
     assert all(a["consumed"] == 0 for a in run("budget", "show", "log.db")["accounts"])
     assert not Path("why.html").exists()
+
+
+@pytest.mark.parametrize("named", ["why/", "there"])
+def test_a_folder_of_pages_has_one_for_each_row_and_a_proof_beside_it(run: Any, named: str) -> None:
+    Path("there").mkdir()
+    typed = (*asked("applicants.csv", *FREE, origin="training.json"), "--page", named)
+    said = run(*typed)
+    folder = Path(named)
+    assert said["written"]["pages"] == [f"{folder}/0.html", f"{folder}/1.html"]
+    names = {f"{n}{end}" for n in (0, 1) for end in (".html", ".voile", ".row-proof")}
+    assert {path.name for path in folder.iterdir()} == names
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in folder.iterdir())
+    first, second = ((folder / f"{n}.html").read_text() for n in (0, 1))
+    assert (">3<" in first, ">9<" in first) == (True, False)
+    assert (">3<" in second, ">9<" in second) == (False, True)
+    for page in (first, second):
+        (command,) = re.findall(r"<pre>(.*)</pre>", page)
+        with contextlib.chdir(folder):
+            assert run(*shlex.split(html.unescape(command))[1:])["verified"]
+    assert f"{folder}: exists already" in run(*typed, code=2)["error"]["message"]
+    run(*typed, "--yes")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (BACKGROUND, "costs nothing (--protect training)"),
+        (ROW, "costs nothing (--protect training)"),
+        (POPULATION, "importance is about many"),
+    ],
+)
+def test_a_folder_of_pages_that_could_not_be_proved_is_refused_before_it_is_charged(
+    run: Any, more: tuple[str, ...], said: str
+) -> None:
+    records = run("audit", "show", "log.db")["size"]
+    refused = run(*asked("applicants.csv", *more), "--page", "why/", code=2)
+    assert said in refused["error"]["message"]
+    assert run("audit", "show", "log.db")["size"] == records
+    assert not Path("why").exists()
+
+
+def test_a_folder_holds_so_many_pages(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outputs, "MOST_PAGES", 1)
+    typed = (*asked("applicants.csv", *FREE), "--page", "why/")
+    assert "at most 1 pages, found 2 rows" in run(*typed, code=2)["error"]["message"]
+    assert "name of a page" in run(*typed[:-1], "", code=2)["error"]["message"]
 
 
 def test_a_page_without_a_signature_says_so(run: Any) -> None:
