@@ -293,6 +293,8 @@ def test_where_nobody_signs_no_receipt_is_promised(
     nobody = ("--database", "alone/unsigned.db")
     said = run(*asked("applicants.csv", *FREE), *nobody, "--receipt", "e.tlog-proof", code=2)
     assert "nothing says who signs this log" in said["error"]["message"]
+    said = run(*asked("applicants.csv", *FREE), *nobody, "--page", "why/", code=2)
+    assert "nothing says who signs this log" in said["error"]["message"]
     said = run(*asked("applicants.csv", *FREE), *nobody, "--output", "e.voile")
     assert said["unproved"].startswith("none written, because no checkpoint was signed")
     with pytest.raises(SystemExit):
