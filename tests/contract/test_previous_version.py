@@ -142,7 +142,7 @@ class TestDatabase:
         people = [f"people.receipts/{row}.voile" for row in range(3)]
         answers = ["background.voile", "population.voile", *people, "free.voile"]
         for charge, answer in zip([*named, call], answers, strict=True):
-            run("audit", "receipt", "log.db", charge, "--out", "again.tlog-proof")
+            run("audit", "receipt", "log.db", charge, "--out", "again.tlog-proof", "--yes")
             assert run("audit", "verify", "again.tlog-proof", "--answer", answer)["verified"]
 
     def test_what_was_refused_is_refused_still(self, run: Run) -> None:

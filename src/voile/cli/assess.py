@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from voile.cli.interrupts import PAID, interruptible
 from voile.cli.options import CallerOption
 from voile.cli.output import ExitCode, JsonOption, console, print_json
 from voile.cli.rounds import say
@@ -88,9 +89,10 @@ def assess(
     if count_members is not None and others is not None:
         counting = MembersCounting.read(subject, count_members, others)
     say(f"{len(found.rehearsals)} claims, at most {minutes:g} minutes, on invented records")
-    with one_thread():
+    with one_thread(), interruptible("nothing is kept of an assessment that is not finished"):
         done = assess_subject(found, seconds=60 * minutes)
-    counted = None if counting is None else counting.release(caller=by)
+    with interruptible(PAID):
+        counted = None if counting is None else counting.release(caller=by)
     _show(done, counted, as_json=as_json)
     if attack is not None:
         say(f"findings on members, not for release: {attack.run()}")

@@ -9,7 +9,7 @@ import typer
 
 from voile.cli.explain_answer import Call, answer
 from voile.cli.named_release import named_release
-from voile.cli.options import CallerOption, WorkspaceOption
+from voile.cli.options import CallerOption, WorkspaceOption, YesOption
 from voile.cli.output import JsonOption
 
 EPILOG = """\
@@ -20,6 +20,8 @@ Examples:
   voile explain artefact patients.csv --output why.voile --plot why.png
 
   voile explain artefact one-patient.csv --page why.html
+
+  voile explain artefact patients.csv --page why/   (a page for each of them)
 
   voile explain model.onnx applicant.csv --schema loans.toml --model-origin training.json
   --background public.csv --background-origin public
@@ -130,9 +132,7 @@ def explain(
     preview: Annotated[
         bool, typer.Option("--preview", help="Say what it would cost and be like; charge nothing.")
     ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Overwrite files of this name without asking.")
-    ] = False,
+    yes: YesOption = False,
     database: Annotated[
         str | None,
         typer.Option(
@@ -160,11 +160,11 @@ def explain(
         Path | None, typer.Option(metavar="FILE", help="Draw it (.png, .svg, .pdf).")
     ] = None,
     page: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="FILE",
-            help="A page for the person whom the one row is about (.html); what checks it is saved "
-            "beside it.",
+            metavar="FILE|DIR/",
+            help="A page for the person whom the one row is about (.html), or a folder with one "
+            "for each row of an explanation that is free; what checks it is saved beside it.",
         ),
     ] = None,
     receipt: Annotated[
@@ -187,9 +187,9 @@ def explain(
     from voile.workflows.custody import check_named, usual_place
     from voile.workflows.explain import ExplanationSpec
     from voile.workflows.explain.inputs import find_artefact
-    from voile.workflows.explain.outputs import Outputs
+    from voile.workflows.explain.outputs import Outputs, page_place
 
-    outputs = Outputs(output, receipt, row_receipts, plot, page)
+    outputs = Outputs(output, receipt, row_receipts, plot, **page_place(page))
     call = Call(data, by, purpose, fresh, preview, yes, as_json)
     found = named_release(context, workspace, model)
     if found is not None:

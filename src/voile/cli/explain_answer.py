@@ -6,10 +6,10 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from voile.cli.explain_output import leave, print_explained, print_preview, speed
-from voile.cli.interrupts import interruptible
+from voile.cli.interrupts import PAID, interruptible
 from voile.cli.output import ask_before_overwriting
 from voile.cli.rounds import say
 from voile.core.errors import VoileError
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
-_KEPT = "nothing was released, and an answer that was paid for already is given at no further cost"
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,11 @@ class Call:
     preview: bool
     yes: bool
     as_json: bool
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What goes on record, and whether new noise is paid for."""
+        return {"caller": self.by, "purpose": self.purpose, "fresh": self.fresh}
 
 
 def answer(
@@ -63,7 +67,7 @@ def answer(
     kept_files = [*files_of(place), *([] if workspace is None else [workspace.path])]
     outputs.check([*spec.files, *kept_files])
     if not call.preview:
-        ask_before_overwriting(outputs.existing, yes=call.yes)
+        ask_before_overwriting(outputs.files, yes=call.yes)
     modules = None if workspace is None else workspace.folder
     made = artefact or find_artefact(spec.model)
     inputs = load_inputs(spec, made, speed(), modules=modules)
@@ -85,15 +89,16 @@ def answer(
             found = service.preview(release, given, payer=payer, caller=call.by)
             print_preview(found, given.count, as_json=call.as_json)
             return
-        claims = claims_behind(custody, release, made, modules) if outputs.page else None
-        with interruptible(_KEPT), _signed_if_refused(custody):
-            explained = service.answer(
-                release, given, payer=payer, caller=call.by, purpose=call.purpose, fresh=call.fresh
-            )
-        explained = replace(inputs.told(explained), assessed=claims)
-        _log.info("answered, with %d charge(s)", len(explained.charges))
-        kept = custody.keep()
-        written = outputs.write(service, explained, signed=custody.covers(max(explained.records)))
+        shown = outputs.page or outputs.pages
+        claims = claims_behind(custody, release, made, modules) if shown else None
+        with interruptible(PAID, lambda: outputs.files):
+            with _signed_if_refused(custody):
+                explained = service.answer(release, given, payer=payer, **call.told)
+            explained = replace(inputs.told(explained), assessed=claims)
+            _log.info("answered, with %d charge(s)", len(explained.charges))
+            kept = custody.keep()
+            signed = custody.covers(max(explained.records))
+            written = outputs.write(service, explained, signed=signed)
     print_explained(explained, spec.top, written, kept, place.policy, as_json=call.as_json)
     leave(written, kept, as_json=call.as_json)
 

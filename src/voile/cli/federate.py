@@ -12,6 +12,7 @@ import typer
 
 from voile.cli.federate_preview import as_plain, checked_first
 from voile.cli.interrupts import interruptible
+from voile.cli.options import YesOption
 from voile.cli.output import (
     JsonOption,
     ask_before_overwriting,
@@ -45,6 +46,7 @@ Examples:
 
   voile federate federation.toml --transport simulation
 """
+_KEPT = "rounds that are done and what was charged for them are kept"
 REPORT_EPILOG = "Example: voile report output/artefact --output report.html"
 
 
@@ -103,7 +105,7 @@ def federate(
     if only_preview:
         _print_preview(config, superlink, as_json=as_json)
         return
-    with one_thread(), interruptible("rounds that are done and what was charged for them are kept"):
+    with one_thread(), interruptible(_KEPT):
         agreement, server, done = _run(config, superlink, transport, yes=yes)
     report = done.artefact.folder / REPORT
     if not (done.was_complete and report.exists()):
@@ -186,16 +188,14 @@ def report(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to; inside ARTEFACT if not given.")
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Overwrite a file of this name without asking.")
-    ] = False,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write one self-contained HTML page: what is promised, how good it is, how to verify it."""
     from voile.workflows.artefact import load_artefact
     from voile.workflows.report import write_report
 
-    if output is not None and output.exists():
+    if output is not None:
         ask_before_overwriting([output], yes=yes)
     path = write_report(load_artefact(artefact), output)
     if as_json:

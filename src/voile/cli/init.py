@@ -83,6 +83,12 @@ def init(
     relation: Annotated[
         str | None, typer.Option(help="'blank one', 'replace one' or 'add or remove one'.")
     ] = None,
+    records_per_person: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K", help="You declare that at most K of its records belong to one person."
+        ),
+    ] = None,
     account: Annotated[
         str | None, typer.Option(help="Name of that account; the label if not given.")
     ] = None,
@@ -131,7 +137,13 @@ def init(
             "account": account,
         }
     )
-    figures = {"dataset": dataset, "epsilon": epsilon, "delta": delta, "relation": relation}
+    figures = {
+        "dataset": dataset,
+        "epsilon": epsilon,
+        "delta": delta,
+        "relation": relation,
+        "records_per_person": records_per_person,
+    }
     promise = {key: value for key, value in figures.items() if value is not None}
     place = {"name": name, "folder": output, "origin": origin, "storage": storage}
     _start_workspace(spec, promise or None, place, as_json=as_json)

@@ -28,6 +28,9 @@ PolicyOption = Annotated[
     ),
 ]
 OutOption = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")]
+YesOption = Annotated[
+    bool, typer.Option("--yes", help="Overwrite files of this name without asking.")
+]
 CallerOption = Annotated[str, typer.Option("--by", help="Who does this; written down.")]
 WorkspaceOption = Annotated[
     Path | None,

@@ -7,6 +7,7 @@ results are printed for people on standard output, errors on standard error (`vo
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from collections import Counter
@@ -123,8 +124,14 @@ def console() -> Console:
     return PipeConsole(markup=False, emoji=False, highlight=False)
 
 
-def ask_before_overwriting(existing: Sequence[Path], *, yes: bool) -> None:
-    """Before anything is computed or charged: on a terminal ask, elsewhere refuse."""
+def ask_before_overwriting(outputs: Sequence[Path], *, yes: bool) -> None:
+    """Before anything is computed or charged: on a terminal ask, elsewhere refuse.
+
+    Args:
+        outputs: what will be written; those that are there already are asked about.
+        yes: what `--yes` says; nothing is asked then.
+    """
+    existing = [path for path in outputs if os.path.lexists(path)]
     if yes or not existing:
         return
     from voile.core.errors import InvalidInput

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from voile.cli.explain_output import leave, print_explained, print_preview
-from voile.cli.options import CallerOption
-from voile.cli.output import JsonOption, print_facts
+from voile.cli.interrupts import PAID, interruptible
+from voile.cli.options import CallerOption, YesOption
+from voile.cli.output import JsonOption, ask_before_overwriting, print_facts
 from voile.cli.rounds import steps_line
 
 if TYPE_CHECKING:
@@ -142,8 +144,9 @@ def train(
         if preview:
             print_preview(preview_training(service, found, terms), 1, as_json=as_json)
             return
-        trained = save_recommender(learn(service, found, terms, progress=steps_line), output)
-        kept = custody.keep()
+        with interruptible(PAID):
+            trained = save_recommender(learn(service, found, terms, progress=steps_line), output)
+            kept = custody.keep()
     facts = {
         "recommender": str(output),
         "users": len(found),
@@ -169,6 +172,7 @@ def recommend(
     replay_key: ReplayKeyOption = None,
     key: KeyOption = None,
     policy: PolicyOption = None,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Recommend items to a user from her own history: free, on record, for her alone."""
@@ -177,7 +181,7 @@ def recommend(
 
     spec = RecommendationSpec(caller=by, user=user, by=SCORES, count=count)
     place = _place(database, replay_key, key, policy)
-    _answer(model, interactions, spec, place, Outputs(output, receipt), as_json=as_json)
+    _answer(spec, _Call(model, interactions, place, Outputs(output, receipt), yes, as_json))
 
 
 @app.command("explain", epilog=EXPLAIN_EPILOG)
@@ -217,6 +221,7 @@ def explain(
     replay_key: ReplayKeyOption = None,
     key: KeyOption = None,
     policy: PolicyOption = None,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say why: to the user herself at no cost, to others charged to her account.
@@ -243,63 +248,73 @@ def explain(
     if page is not None and (spec.toward is Toward.OTHERS or page.suffix != ".html"):
         raise InvalidInput("--page writes an .html file for the user herself, and for nobody else")
     place = _place(database, replay_key, key, policy)
-    _answer(
-        model,
-        interactions,
-        spec,
-        place,
-        Outputs(output, receipt),
-        as_json=as_json,
-        only_preview=preview,
-        page=page,
-    )
+    outputs = Outputs(output, receipt)
+    _answer(spec, _Call(model, interactions, place, outputs, yes, as_json, preview, page))
 
 
-def _answer(
-    model: Path,
-    interactions: str,
-    spec: RecommendationSpec,
-    place: Place,
-    outputs: Outputs,
-    *,
-    as_json: bool,
-    only_preview: bool = False,
-    page: Path | None = None,
-) -> None:
+@dataclass(frozen=True)
+class _Call:
+    """What is said about this one call, whatever is asked."""
+
+    model: Path
+    interactions: str
+    place: Place
+    outputs: Outputs
+    yes: bool
+    as_json: bool
+    preview: bool = False
+    page: Path | None = None
+
+    def check_outputs(self) -> None:
+        """Refuse what cannot or must not be written, and ask about what is there already."""
+        from voile.workflows.output_check import check_outputs, files_of
+        from voile.workflows.recommend import check_not_inside
+
+        interactions = [] if self.interactions == "-" else [Path(self.interactions)]
+        needed = [*files_of(self.place), *interactions]
+        self.outputs.check(needed)
+        check_outputs(self._pages, [*needed, *self.outputs.files])
+        check_not_inside(self.model, self.files)
+        if not self.preview:
+            ask_before_overwriting(self.files, yes=self.yes)
+
+    @property
+    def files(self) -> list[Path]:
+        """What is written."""
+        return [*self.outputs.files, *self._pages]
+
+    @property
+    def _pages(self) -> list[Path]:
+        return [] if self.page is None else [self.page]
+
+
+def _answer(spec: RecommendationSpec, call: _Call) -> None:
     """Check, compute, charge and record; then write and print."""
     from voile.recommenders import read_interactions
     from voile.workflows.custody import open_custody_at
     from voile.workflows.explain import ReleaseService
-    from voile.workflows.output_check import check_outputs, files_of
-    from voile.workflows.recommend import (
-        Toward,
-        answer,
-        check_not_inside,
-        load_recommender,
-        preview,
-        write_page,
-    )
+    from voile.workflows.recommend import Toward, answer, load_recommender, preview, write_page
 
-    needed = [*files_of(place), *([] if interactions == "-" else [Path(interactions)])]
-    outputs.check(needed)
-    written_to = [path for path in (outputs.saved, outputs.proof) if path is not None]
-    check_outputs([] if page is None else [page], [*needed, *written_to])
-    check_not_inside(model, [*written_to, *([] if page is None else [page])])
-    trained = load_recommender(model)
-    found = read_interactions(interactions, trained.catalogue)
-    with open_custody_at(place, signing=None) as custody:
+    call.check_outputs()
+    outputs, as_json = call.outputs, call.as_json
+    trained = load_recommender(call.model)
+    found = read_interactions(call.interactions, trained.catalogue)
+    with open_custody_at(call.place, signing=None) as custody:
         outputs.check_signing(custody.keeper)
         service = ReleaseService(custody)
-        if only_preview:
+        if call.preview:
             print_preview(preview(service, trained, found, spec), 1, as_json=as_json)
             return
-        explained = answer(service, trained, found, spec)
-        kept = custody.keep()
-        written = outputs.write(service, explained, signed=custody.covers(max(explained.records)))
-    if page is not None:
-        write_page(explained.explanation, page)
+        with interruptible(PAID, lambda: call.files):
+            explained = answer(service, trained, found, spec)
+            kept = custody.keep()
+            signed = custody.covers(max(explained.records))
+            written = outputs.write(service, explained, signed=signed)
+            if call.page is not None:
+                write_page(explained.explanation, call.page)
     table = _lines(explained.explanation) if spec.toward is Toward.HERSELF else None
-    print_explained(explained, spec.top, written, kept, place.policy, as_json=as_json, table=table)
+    policy = call.place.policy
+    print_explained(explained, spec.top, written, kept, policy, as_json=as_json, table=table)
     leave(written, kept, as_json=as_json)
 
 

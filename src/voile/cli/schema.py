@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from voile.cli.options import YesOption
 from voile.cli.output import (
     ExitCode,
     JsonOption,
@@ -78,9 +79,7 @@ def from_(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write it there instead of printing it.")
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Overwrite a file of this name without asking.")
-    ] = False,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Propose a schema from the rows of DATA, which have to be public.
@@ -101,7 +100,7 @@ def from_(
         )
     if output is not None:
         check_output(output)
-        ask_before_overwriting([output] if output.exists() else [], yes=yes)
+        ask_before_overwriting([output], yes=yes)
     name = "proposed" if data == "-" else Path(data).stem
     proposal = propose(name, read_table(data), label)
     if output is not None:

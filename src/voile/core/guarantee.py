@@ -23,6 +23,8 @@ from voile.core.errors import InvalidInput, Refused
 
 _Enumeration = TypeVar("_Enumeration", bound=StrEnum)
 _FLAT: Final = ("unit", "relation", "dataset")
+_IF_STATED: Final = frozenset({"parts", "records_per_person"})
+"""Fields that are stored only where they say something: older guarantees are without them."""
 
 
 class ProtectedUnit(StrEnum):
@@ -166,6 +168,8 @@ class Guarantee:
         public_facts: what is treated as public (sizes, schedule, schema).
         assumptions: what must be true besides (silos disjoint, running time not observed).
         parts: labels of the data sets that `dataset` is put together from, where it is.
+        records_per_person: how many records of it belong to one person at most, where somebody has
+            declared that; nobody can check it, so it is among the assumptions as well.
     """
 
     epsilon: float
@@ -178,6 +182,7 @@ class Guarantee:
     public_facts: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    records_per_person: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _figure("epsilon", self.epsilon))
@@ -197,6 +202,10 @@ class Guarantee:
             _stated(name, getattr(self, name))
         for name in ("public_facts", "assumptions", "parts"):
             object.__setattr__(self, name, _texts(name, getattr(self, name)))
+        if self.records_per_person is not None:
+            declared = declared_maximum(self.protected, self.records_per_person)
+            assumed = dict.fromkeys((*self.assumptions, declared))
+            object.__setattr__(self, "assumptions", tuple(assumed))
 
     def __str__(self) -> str:
         strength = ", computational" if self.computational else ""
@@ -212,13 +221,13 @@ class Guarantee:
         return frozenset({self.protected.dataset, *self.parts})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; floats keep every bit. Without parts there is no such field."""
+        """Plain values for JSON; floats keep every bit. What is not stated has no field."""
         plain: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, Protected):
                 plain |= value.texts
-            elif field.name != "parts" or value:
+            elif field.name not in _IF_STATED or value:
                 plain[field.name] = list(map(str, value)) if isinstance(value, tuple) else value
         return plain
 
@@ -228,7 +237,7 @@ class Guarantee:
         if not isinstance(stored, Mapping):
             raise InvalidInput(f"a guarantee is stored as an object, found {type(stored).__name__}")
         known = {field.name for field in fields(cls)} - {"protected"} | set(_FLAT)
-        known -= {"parts"} - set(stored)
+        known -= _IF_STATED - set(stored)
         if set(stored) != known:
             missing, unknown = sorted(known - set(stored)), sorted(set(stored) - known)
             raise InvalidInput(
@@ -237,6 +246,27 @@ class Guarantee:
             )
         rest = {name: value for name, value in stored.items() if name not in _FLAT}
         return cls(protected=Protected.from_texts(**{n: stored[n] for n in _FLAT}), **rest)
+
+
+def declared_maximum(protected: Protected, records: int) -> str:
+    """What somebody promises who declares how many records a person has at most, in words.
+
+    Refuses what is no number of records, and units that cover all records of a person anyway.
+    """
+    if isinstance(records, bool) or not isinstance(records, int) or records < 1:
+        raise InvalidInput(
+            f"records_per_person must be a whole number, at least 1, found {records!r}"
+        )
+    if protected.unit not in (ProtectedUnit.ROW, ProtectedUnit.COLUMNS):
+        raise InvalidInput(
+            "records_per_person says how many rows of a person there are at most, and the unit "
+            f"{str(protected.unit)!r} does not count rows; leave it out"
+        )
+    belong = "record belongs" if records == 1 else "records belong"
+    return (
+        f"at most {records} {belong} to one person in {protected.dataset!r}: declared, and checked "
+        "by nobody"
+    )
 
 
 def check_neighbours(unit: ProtectedUnit, relation: Relation) -> None:

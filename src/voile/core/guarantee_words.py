@@ -7,11 +7,17 @@ it never promises more than the formal one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
 from typing import Final
 
-from voile.core.guarantee import Guarantee, Protected, ProtectedUnit, Relation
+from voile.core.guarantee import (
+    Guarantee,
+    Protected,
+    ProtectedUnit,
+    Relation,
+    declared_maximum,
+)
 
 SHOWN_RECORDS: Final = (2, 5)
 """How many records of one person are spelled out, where a record is what is protected."""
@@ -30,14 +36,21 @@ class PersonWithRecords:
     Args:
         records: how many the person has.
         epsilon, delta: what then holds for all of them together; None if nothing does.
+        declared: whether somebody has declared that nobody has more.
     """
 
     records: int
     epsilon: float | None
     delta: float | None
+    declared: bool = False
 
     def __str__(self) -> str:
-        who = f"A person with {self.records} records"
+        count = f"{self.records} record{'' if self.records == 1 else 's'}"
+        who = f"A person with {count}"
+        if self.declared:
+            who = f"A person, with at most {count} (declared, and checked by nobody)"
+        if self.records == 1:
+            return f"{who}: what is promised for a record is promised for the person."
         if self.epsilon is None or self.delta is None:
             return f"{who}: nothing is promised about all of them together."
         return (
@@ -60,16 +73,20 @@ def in_words(protected: Protected, epsilon: float, delta: float) -> str:
 
 
 def several_records(
-    protected: Protected, epsilon: float, delta: float
+    protected: Protected, epsilon: float, delta: float, records_per_person: int | None = None
 ) -> tuple[PersonWithRecords, ...]:
-    """For the numbers in `SHOWN_RECORDS`; nothing where a person's records are protected as one.
+    """For the number that somebody has declared to be the most, else for those in `SHOWN_RECORDS`;
+    nothing where a person's records are protected as one.
 
     Data sets that differ in k records are k steps apart. Each step costs a factor of e^epsilon, and
     the delta of a later step is multiplied by the factors of those before it.
     """
     if protected.unit not in (ProtectedUnit.ROW, ProtectedUnit.COLUMNS):
         return ()
-    return tuple(_together(epsilon, delta, records) for records in SHOWN_RECORDS)
+    if records_per_person is None:
+        return tuple(_together(epsilon, delta, records) for records in SHOWN_RECORDS)
+    declared_maximum(protected, records_per_person)
+    return (replace(_together(epsilon, delta, records_per_person), declared=True),)
 
 
 def _together(epsilon: float, delta: float, records: int) -> PersonWithRecords:

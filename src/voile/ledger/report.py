@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from voile.core.guarantee import Protected
 from voile.core.storage import Reader
 from voile.ledger.alerts import Risk
 from voile.ledger.history import History, Point
@@ -83,6 +84,11 @@ class BudgetReport:
     curve: tuple[Point, ...]
     findings: tuple[Finding, ...] | None
     """Of the reconstruction watch; None in a report that is not for the custodian."""
+
+    @property
+    def protected(self) -> Protected:
+        """What the account is for."""
+        return Protected.from_texts(self.unit, self.relation, self.dataset)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, as `SCHEMA` says."""

@@ -187,7 +187,14 @@ def added_up(parts: Sequence[Guarantee]) -> Guarantee:
         public_facts=_all(part.public_facts for part in parts),
         assumptions=_all(part.assumptions for part in parts),
         parts=_all(part.parts for part in parts if part.protected.dataset == dataset),
+        records_per_person=_agreed_maximum(parts),
     )
+
+
+def _agreed_maximum(parts: Sequence[Guarantee]) -> int | None:
+    """Of one data set, as all declare it; of several, a person may have records in each."""
+    stated = {(part.protected.dataset, part.records_per_person) for part in parts}
+    return parts[0].records_per_person if len(stated) == 1 else None
 
 
 def _all(texts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

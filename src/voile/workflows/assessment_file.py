@@ -14,7 +14,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from voile.audit_log import EventsAssessmentRecord, decode_record
-from voile.core.atomic_file import replace_file
+from voile.core.atomic_file import check_output, replace_file
+from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.input_file import read_file
 from voile.core.storage import Reader
 from voile.workflows.artefact_manifest import read_form
@@ -66,6 +67,18 @@ class AssessmentFile(_AssessmentForm):
 
     def to_bytes(self) -> bytes:
         return (json.dumps(self.model_dump(), indent=2, allow_nan=False) + "\n").encode()
+
+
+def check_place(folder: Path) -> None:
+    """Refuse to overwrite a file of that name that holds anything but earlier findings."""
+    path = folder / ASSESSMENT
+    check_output(path)
+    try:
+        find_assessment(folder)
+    except UnreadableFile as error:
+        raise InvalidInput(
+            f"{path}: holds something else than findings, and is not overwritten; move it away"
+        ) from error
 
 
 def write_assessment(content: bytes, folder: Path) -> Path:

@@ -76,7 +76,7 @@ def test_a_log_grows_and_is_anchored_again(url: str) -> None:
     assert verified(url, "receipt.tlog-proof")["anchor"] == "checked"
     append(1)
     audit_json("checkpoint", "log.db")
-    audit("prove", "log.db", "9")
+    audit("prove", "log.db", "9", "--yes")
     assert verified(url, "receipt.tlog-proof", code=4)["anchor"] == "failed"
     audit("prove", "log.db", "--from", "9", "--to", "10", "--out", "joined.txt")
     more = ("--consistency", "joined.txt")

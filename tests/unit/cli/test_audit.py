@@ -281,6 +281,19 @@ def test_no_proof_overwrites_what_is_kept() -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_an_earlier_proof_is_not_overwritten_unasked() -> None:
+    audit_json("init", "log.db", "--origin", ORIGIN)
+    append(2)
+    audit_json("checkpoint", "log.db")
+    audit_json("prove", "log.db", "0")
+    first = Path("receipt.tlog-proof").read_bytes()
+    assert "add --yes to overwrite" in audit("prove", "log.db", "1", code=2)[1]
+    assert Path("receipt.tlog-proof").read_bytes() == first
+    audit_json("prove", "log.db", "1", "--yes")
+    assert Path("receipt.tlog-proof").read_bytes() != first
+
+
+@pytest.mark.usefixtures("folder")
 def test_names_are_unicode() -> None:
     """As signed notes allow: whatever is written is read again."""
     audit_json("init", "log.db", "--origin", "example.org/klinik-süd")

@@ -89,6 +89,44 @@ def test_a_page_overwrites_nothing_that_is_kept(run: Any, name: str) -> None:
     assert run("budget", "verify", "log.db")["verified"]
 
 
+def test_a_declared_number_of_records_is_in_the_words_and_the_assumptions(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    page = ("budget", "report", "log.db", "clinic", "--html", "budget.html", "--yes")
+    assert not any("one person" in each for each in run(*page)["assumptions"])
+    assert "A person with 5 records" in Path("budget.html").read_text()
+    said = run(*page, "--records-per-person", "3")["assumptions"]
+    assert "at most 3 records belong to one person in 'clinic v1': declared" in said[-1]
+    shown = Path("budget.html").read_text()
+    assert "A person, with at most 3 records (declared, and checked by nobody): ε = 3" in shown
+    assert "5 records" not in shown
+    assert "at least 1" in run(*page, "--records-per-person", "0", code=2)["error"]["message"]
+    run("budget", "open", "log.db", "people", "--unit", "user", *OPEN[:1], "people", *OPEN[2:])
+    of_users = ("budget", "report", "log.db", "people", "--records-per-person", "3")
+    assert "does not count rows" in run(*of_users, code=2)["error"]["message"]
+
+
+def test_what_the_workspace_declares_is_told_of_that_very_account(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    stated = '[accounts.clinic]\ndataset = "clinic v1"\nepsilon = 1\ndelta = 1e-5\n'
+    Path("voile.toml").write_text(f"{stated}records_per_person = 4\n")
+    report = ("budget", "report", "log.db", "clinic")
+    assert "at most 4 records" in run(*report)["assumptions"][-1]
+    assert "at most 2 records" in run(*report, "--records-per-person", "2")["assumptions"][-1]
+    other = Path("voile.toml").read_text().replace("clinic v1", "clinic v2")
+    Path("voile.toml").write_text(other)
+    assert not any("one person" in each for each in run(*report)["assumptions"])
+
+
+def test_an_earlier_page_is_not_overwritten_unasked(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    page = ("budget", "report", "log.db", "clinic", "--html", "budget.html")
+    Path("budget.html").write_text("mine")
+    assert "add --yes to overwrite" in run(*page, code=2)["error"]["message"]
+    assert Path("budget.html").read_text() == "mine"
+    run(*page, "--yes")
+    assert "mine" not in Path("budget.html").read_text()
+
+
 @pytest.mark.parametrize("option", ["--key", "--policy"])
 def test_an_empty_name_is_no_file(run: Any, option: str) -> None:
     said = run("budget", "verify", "log.db", option, "", code=2)["error"]

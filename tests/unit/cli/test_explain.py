@@ -24,6 +24,7 @@ from voile.cli import explain_output
 from voile.core.storage import open_storage
 from voile.ledger import ReplayKey
 from voile.workflows.custody import PARTS
+from voile.workflows.explain import outputs
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -122,6 +123,9 @@ def test_each_row_of_a_free_call_gets_a_proof(run: Any) -> None:
     own = ("audit", "verify", "proofs/0.row-proof", "--answer")
     assert run(*own, "proofs/0.voile")["verified"]
     assert not run(*own, "proofs/1.voile", code=4)["verified"]
+    told = run(*asked("applicants.csv", *FREE), "--row-receipts", "proofs", code=2)
+    assert "proofs: exists already" in told["error"]["message"]
+    run(*asked("applicants.csv", *FREE), "--row-receipts", "proofs", "--yes")
 
 
 def test_a_receipt_is_written_again_later(run: Any) -> None:
@@ -130,6 +134,7 @@ def test_a_receipt_is_written_again_later(run: Any) -> None:
     run(*again)
     assert Path("again.tlog-proof").stat().st_mode & 0o777 == 0o600
     assert run("audit", "verify", "again.tlog-proof", "--answer", "e.voile")["verified"]
+    assert "add --yes to overwrite" in run(*again, code=2)["error"]["message"]
     assert "no charge 'x#1'" in run(*again[:3], "x#1", code=2)["error"]["message"]
     run(*again[:-1], "log.db", code=2)
 
@@ -287,6 +292,8 @@ def test_where_nobody_signs_no_receipt_is_promised(
         storage.submit(lambda t: AuditLog.create(t, "example.org/unsigned"))
     nobody = ("--database", "alone/unsigned.db")
     said = run(*asked("applicants.csv", *FREE), *nobody, "--receipt", "e.tlog-proof", code=2)
+    assert "nothing says who signs this log" in said["error"]["message"]
+    said = run(*asked("applicants.csv", *FREE), *nobody, "--page", "why/", code=2)
     assert "nothing says who signs this log" in said["error"]["message"]
     said = run(*asked("applicants.csv", *FREE), *nobody, "--output", "e.voile")
     assert said["unproved"].startswith("none written, because no checkpoint was signed")
@@ -823,6 +830,52 @@ def test_a_page_of_several_people_or_of_a_population_is_refused_before_it_is_cha
     run(*asked(one_applicant(), *BACKGROUND), "--page", "one.csv", code=2)
     assert all(a["consumed"] == 0 for a in run("budget", "show", "log.db")["accounts"])
     assert not Path("why.html").exists()
+
+
+@pytest.mark.parametrize("named", ["why/", "there"])
+def test_a_folder_of_pages_has_one_for_each_row_and_a_proof_beside_it(run: Any, named: str) -> None:
+    Path("there").mkdir()
+    typed = (*asked("applicants.csv", *FREE, origin="training.json"), "--page", named)
+    said = run(*typed)
+    folder = Path(named)
+    assert said["written"]["pages"] == [f"{folder}/0.html", f"{folder}/1.html"]
+    names = {f"{n}{end}" for n in (0, 1) for end in (".html", ".voile", ".row-proof")}
+    assert {path.name for path in folder.iterdir()} == names
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in folder.iterdir())
+    first, second = ((folder / f"{n}.html").read_text() for n in (0, 1))
+    assert (">3<" in first, ">9<" in first) == (True, False)
+    assert (">3<" in second, ">9<" in second) == (False, True)
+    for page in (first, second):
+        (command,) = re.findall(r"<pre>(.*)</pre>", page)
+        with contextlib.chdir(folder):
+            assert run(*shlex.split(html.unescape(command))[1:])["verified"]
+    assert f"{folder}: exists already" in run(*typed, code=2)["error"]["message"]
+    run(*typed, "--yes")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (BACKGROUND, "costs nothing (--protect training)"),
+        (ROW, "costs nothing (--protect training)"),
+        (POPULATION, "importance is about many"),
+    ],
+)
+def test_a_folder_of_pages_that_could_not_be_proved_is_refused_before_it_is_charged(
+    run: Any, more: tuple[str, ...], said: str
+) -> None:
+    records = run("audit", "show", "log.db")["size"]
+    refused = run(*asked("applicants.csv", *more), "--page", "why/", code=2)
+    assert said in refused["error"]["message"]
+    assert run("audit", "show", "log.db")["size"] == records
+    assert not Path("why").exists()
+
+
+def test_a_folder_holds_so_many_pages(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outputs, "MOST_PAGES", 1)
+    typed = (*asked("applicants.csv", *FREE), "--page", "why/")
+    assert "at most 1 pages, found 2 rows" in run(*typed, code=2)["error"]["message"]
+    assert "name of a page" in run(*typed[:-1], "", code=2)["error"]["message"]
 
 
 def test_a_page_without_a_signature_says_so(run: Any) -> None:

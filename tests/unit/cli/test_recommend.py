@@ -59,6 +59,7 @@ def test_from_interactions_to_a_page(run: Any) -> None:
     why = run(*EXPLAIN, "--user", "7", "--page", "why.html", "--output", "why.voile")
     assert why["charges"] == []
     assert "Recommended to you" in Path("why.html").read_text()
+    assert Path("why.html").stat().st_mode & 0o077 == 0
     answer = ("--answer", "why.voile", "--policy", "audit-policy.toml")
     assert run("audit", "verify", why["written"]["receipts"][0], *answer)["verified"]
     paid = ("--to", "others", "--by-what", "genre", "--account", "users", "--epsilon", "0.5")
@@ -97,6 +98,46 @@ def test_refusals_have_their_exit_codes(run: Any) -> None:
     run("recommend", "recommend", "nothing", "lines.csv", "--user", "7", code=2)
     slip = run(*EXPLAIN, "--user", "7", "--output", "lines.csv", code=2)
     assert "lines.csv" in slip["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("option", "written"),
+    [
+        ("--output", "why.voile"),
+        ("--receipt", "why.tlog-proof"),
+        ("--page", "why.html"),
+    ],
+)
+def test_nothing_is_overwritten_unasked(run: Any, option: str, written: str) -> None:
+    run(*TRAIN, *PRICE)
+    Path(written).write_text("mine")
+    records = run("audit", "show", "log.db")["size"]
+    told = run(*EXPLAIN, "--user", "7", option, written, code=2)["error"]["message"]
+    assert f"{written}: exists already" in told
+    assert "--yes" in told
+    assert Path(written).read_text() == "mine"
+    assert run("audit", "show", "log.db")["size"] == records
+    run(*EXPLAIN, "--user", "7", option, written, "--yes")
+    assert Path(written).read_bytes() != b"mine"
+
+
+def test_a_recommendation_is_not_written_over_another(run: Any) -> None:
+    run(*TRAIN, *PRICE)
+    asked = ("recommend", "recommend", "made", "lines.csv", "--output", "best.voile", "--user")
+    run(*asked, "7")
+    before = Path("best.voile").read_bytes()
+    assert "exists already" in run(*asked, "8", code=2)["error"]["message"]
+    assert Path("best.voile").read_bytes() == before
+    run(*asked, "8", "--yes")
+    assert Path("best.voile").read_bytes() != before
+
+
+def test_a_recommender_is_not_trained_into_a_folder_of_something_else(run: Any) -> None:
+    Path("catalogue.json").write_text("mine")
+    said = run(*TRAIN, *PRICE[:-1], ".", code=2)["error"]["message"]
+    assert "holds other things than a recommender" in said
+    assert Path("catalogue.json").read_text() == "mine"
+    assert run("budget", "report", "log.db", "users")["consumed"] == 0
 
 
 def test_files_in_the_wrong_order_tell_nothing_about_users(run: Any) -> None:

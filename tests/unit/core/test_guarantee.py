@@ -57,10 +57,12 @@ def protections(draw: st.DrawFn) -> Protected:
 
 @st.composite
 def guarantees(draw: st.DrawFn) -> Guarantee:
+    protected = draw(protections())
+    counted = protected.unit in (ProtectedUnit.ROW, ProtectedUnit.COLUMNS)
     return Guarantee(
         epsilon=draw(figures),
         delta=draw(st.floats(0, 1, exclude_max=True)),
-        protected=draw(protections()),
+        protected=protected,
         against=tuple(draw(st.lists(st.sampled_from(Adversary), min_size=1, max_size=4))),
         computational=draw(st.booleans()),
         mechanism=draw(words),
@@ -68,6 +70,7 @@ def guarantees(draw: st.DrawFn) -> Guarantee:
         public_facts=draw(facts),
         assumptions=draw(facts),
         parts=draw(facts),
+        records_per_person=draw(st.none() | st.integers(1, 9)) if counted else None,
     )
 
 
@@ -103,6 +106,7 @@ NOT_TEXTS = [None, "one text", [""], [3], {"a"}, [["a"]]]
         *(("computational", value) for value in (None, 0, 1, "no")),
         *((field, v) for field in ("dataset", "mechanism", "composition") for v in NOT_WORDS),
         *((field, value) for field in ("public_facts", "assumptions") for value in NOT_TEXTS),
+        *(("records_per_person", value) for value in (0, -1, 2.0, True, "2", [2])),
     ],
 )
 def test_a_wrong_field_is_refused_and_named(field: str, value: object) -> None:
@@ -385,3 +389,28 @@ def test_the_text_says_whom_and_how(stated: Guarantee) -> None:
 @pytest.mark.parametrize("computational", [False, True])
 def test_the_text_says_when_it_holds_against_bounded_computers_only(computational: bool) -> None:
     assert (", computational;" in str(guarantee(computational=computational))) is computational
+
+
+# --- a declared number of records of one person ---------------------------------------------------
+
+
+def test_what_is_declared_is_an_assumption_and_stored_once() -> None:
+    declared = guarantee(unit=ProtectedUnit.ROW, records_per_person=3)
+    told = f"at most 3 records belong to one person in {declared.protected.dataset!r}: declared"
+    assert sum(each.startswith(told) for each in declared.assumptions) == 1
+    assert declared.to_dict()["records_per_person"] == 3
+    again = Guarantee.from_dict(declared.to_dict())
+    assert again == declared
+    assert again.assumptions == declared.assumptions
+
+
+def test_a_guarantee_without_a_declaration_is_stored_as_ever() -> None:
+    plain = guarantee(unit=ProtectedUnit.ROW)
+    assert "records_per_person" not in plain.to_dict()
+    assert Guarantee.from_dict(plain.to_dict()).records_per_person is None
+
+
+@pytest.mark.parametrize("unit", [ProtectedUnit.USER, ProtectedUnit.CLIENT])
+def test_records_are_counted_only_where_one_is_protected(unit: ProtectedUnit) -> None:
+    with pytest.raises(InvalidInput, match="does not count rows"):
+        guarantee(unit=unit, records_per_person=2)

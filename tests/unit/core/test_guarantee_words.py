@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from voile.core.errors import InvalidInput
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.guarantee_words import guarantee_in_words, in_words, several_records
 
@@ -85,6 +86,22 @@ def test_a_person_with_two_and_with_five_records() -> None:
     nothing = several_records(ROWS, 400.0, 1e-6)[1]
     assert "nothing is promised" in str(nothing)
     assert several_records(Protected(ProtectedUnit.USER, Relation.BLANK_ONE, "d"), 1.0, 0.0) == ()
+
+
+def test_a_declared_maximum_takes_the_place_of_two_and_five() -> None:
+    (three,) = several_records(ROWS, 1.0, 1e-6, records_per_person=3)
+    assert (three.records, three.epsilon) == (3, 3.0)
+    assert str(three).startswith(
+        "A person, with at most 3 records (declared, and checked by nobody): ε = 3, δ = 1.111e-05"
+    )
+    (one,) = several_records(ROWS, 1.0, 1e-6, records_per_person=1)
+    assert str(one) == (
+        "A person, with at most 1 record (declared, and checked by nobody): what is promised for "
+        "a record is promised for the person."
+    )
+    assert one.delta == pytest.approx(1e-6)
+    with pytest.raises(InvalidInput, match="at least 1"):
+        several_records(ROWS, 1.0, 1e-6, records_per_person=0)
 
 
 @given(st.floats(1e-12, 0.49))

@@ -123,3 +123,13 @@ def test_private_training_without_a_guarantee_is_not_public() -> None:
     nothing: tuple[Guarantee, ...] = ()  # such as those of what was made with seeded noise
     with pytest.raises(InvalidInput, match="found none"):
         trained_privately(*nothing)
+
+
+def test_a_declared_number_of_records_is_kept_where_all_declare_it() -> None:
+    two = replace(PROMISE, records_per_person=2)
+    other = replace(two, composition="another run")
+    (kept,) = joint_guarantees([trained_privately(two), trained_privately(other)])
+    assert kept.records_per_person == 2
+    silent = replace(other, records_per_person=None)
+    (lost,) = joint_guarantees([trained_privately(two), trained_privately(silent)])
+    assert lost.records_per_person is None

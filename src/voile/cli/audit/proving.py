@@ -12,8 +12,15 @@ import typer
 from voile.cli.audit.anchoring import ConfirmationsOption
 from voile.cli.audit.opening import as_invalid_input, log_in, open_database, policy_in
 from voile.cli.files import place_of, read_note, read_text
-from voile.cli.options import DatabaseArgument, KeyOption, OutOption, PolicyOption
-from voile.cli.output import ExitCode, JsonOption, print_facts, print_json, print_steps
+from voile.cli.options import DatabaseArgument, KeyOption, OutOption, PolicyOption, YesOption
+from voile.cli.output import (
+    ExitCode,
+    JsonOption,
+    ask_before_overwriting,
+    print_facts,
+    print_json,
+    print_steps,
+)
 
 if TYPE_CHECKING:
     from voile.audit_log import Anchored, Elsewhere, Policy
@@ -28,6 +35,7 @@ def prove(
     old: Annotated[int | None, typer.Option("--from", help="Size of an earlier tree.")] = None,
     new: Annotated[int | None, typer.Option("--to", help="Size of a later tree.")] = None,
     out: OutOption = Path("receipt.tlog-proof"),
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write a receipt for a record, or a proof that one tree extends another (--from, --to)."""
@@ -39,6 +47,7 @@ def prove(
 
     read = [] if nonces is None else [nonces]
     check_outputs([out], [*files_of(place_of(database)), *read])
+    ask_before_overwriting([out], yes=yes)
     if (index is None) == (old is None or new is None):
         raise InvalidInput("expected the number of a record, or both --from and --to")
     with open_database(database) as storage:
@@ -74,6 +83,7 @@ def receipt(
         ),
     ] = None,
     out: OutOption = Path("receipt.tlog-proof"),
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write the receipt of an answer again, with what opens it, at any later time.
@@ -89,6 +99,7 @@ def receipt(
     check_named(key, policy, replay_key)
     place = usual_place(database=database, signing_key=key, policy=policy, replay_key=replay_key)
     check_outputs([out], files_of(place))
+    ask_before_overwriting([out], yes=yes)
     with open_custody_at(place, signing=None) as custody:
         service = ReleaseService(custody)
         free = charge.isdecimal()

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from voile.cli.budget.opening import AccountArgument, checked_place, open_database
-from voile.cli.options import DatabaseArgument
-from voile.cli.output import JsonOption, as_date, console, print_facts, print_json
+from voile.cli.options import DatabaseArgument, YesOption
+from voile.cli.output import (
+    JsonOption,
+    as_date,
+    ask_before_overwriting,
+    console,
+    print_facts,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from voile.ledger import Forecast
@@ -25,22 +32,37 @@ def report(
     custodian: Annotated[
         bool, typer.Option("--custodian", help="Add the reconstruction watch; not for analysts.")
     ] = False,
+    records_per_person: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            help="You declare that at most K records belong to one person; as voile.toml beside "
+            "DATABASE declares, if not given.",
+        ),
+    ] = None,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say what is used, what is left, how risky that is, and what would lower the risk."""
     from voile.core.atomic_file import replace_file
     from voile.ledger import Ledger, budget_report
-    from voile.workflows.budget.page import budget_html, summary
+    from voile.workflows.budget.page import budget_html, declaring, summary
     from voile.workflows.output_check import check_outputs, files_of
+    from voile.workflows.workspace import declared_beside
 
     if html is not None:
         check_outputs([html], files_of(checked_place(database)))
+        ask_before_overwriting([html], yes=yes)
     with open_database(database) as storage:
         found = storage.read_snapshot(
             lambda t: budget_report(Ledger(), t, account, custodian=custodian)
         )
+    if records_per_person is None:
+        records_per_person = declared_beside(database, found)
+    if records_per_person is not None:
+        found = declaring(found, records_per_person)
     if html is not None:
-        replace_file(html, budget_html(found).encode())
+        replace_file(html, budget_html(found, records_per_person).encode())
     if as_json:
         print_json(found.to_dict())
         return

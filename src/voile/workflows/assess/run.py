@@ -11,15 +11,14 @@ from typing import Final
 from voile._version import __version__
 from voile.attacks.assessment import Assessed, Seen, Verdict, assess
 from voile.audit_log import EventsAssessmentRecord
-from voile.core.atomic_file import check_output
 from voile.core.errors import InvalidInput
 from voile.core.storage import Transaction
 from voile.privacy.events import to_dict
 from voile.workflows.assess.subjects import Subject, events_of
 from voile.workflows.assessment_file import (
-    ASSESSMENT,
     AssessedEvent,
     AssessmentFile,
+    check_place,
     write_assessment,
 )
 from voile.workflows.custody import open_custody_at
@@ -54,7 +53,7 @@ def assess_subject(subject: Subject, *, seconds: float, seen: Seen = lambda *_: 
     if not subject.rehearsals:
         reasons = "; ".join(subject.left_out) or "nothing is charged there"
         raise InvalidInput(f"{subject.name}: there is no claim to refute: {reasons}")
-    check_output(subject.folder / ASSESSMENT)
+    check_place(subject.folder)
     if subject.books is not None:
         with open_custody_at(subject.books, signing=None):
             pass  # a log that cannot be told is noticed now, and not after the attack

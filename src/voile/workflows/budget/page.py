@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Final
 
-from voile.core.guarantee import Protected
+from voile.core.guarantee import declared_maximum
 from voile.core.guarantee_words import in_words, several_records
 from voile.core.page_frame import fragment, framed
 from voile.ledger import THRESHOLDS, BudgetReport
@@ -65,14 +66,25 @@ at(report.curve[0].time) }}</text>
 """
 
 
-def budget_html(report: BudgetReport) -> str:
-    """The page. Everything in it that came from outside is escaped."""
-    protected = Protected.from_texts(report.unit, report.relation, report.dataset)
+def declaring(report: BudgetReport, records_per_person: int) -> BudgetReport:
+    """The same, where somebody declares how many records a person has at most."""
+    declared = declared_maximum(report.protected, records_per_person)
+    return replace(report, assumptions=(*report.assumptions, declared))
+
+
+def budget_html(report: BudgetReport, records_per_person: int | None = None) -> str:
+    """The page. Everything in it that came from outside is escaped.
+
+    Args:
+        records_per_person: of one person at most, where somebody has declared that; see
+            `declaring`.
+    """
+    protected = report.protected
     body = fragment(
         _BODY,
         report=report,
         words=in_words(protected, report.epsilon, report.delta),
-        several=several_records(protected, report.epsilon, report.delta),
+        several=several_records(protected, report.epsilon, report.delta, records_per_person),
         rows=summary(report),
         curve=_polyline(report.curve, report.time),
         levels=[(each, _y(each / 100)) for each in (0, *THRESHOLDS, 100)],

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
@@ -15,6 +16,9 @@ from voile.workflows.explain.released import Explained
 from voile.workflows.explain.service import ReleaseService
 from voile.workflows.explain.specification import Protect
 from voile.workflows.output_check import check_outputs
+
+MOST_PAGES: Final = 1_000
+"""In one folder: pages are for people, and somebody hands them out."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,10 @@ class Written:
     unproved: str = ""
 
 
+def _is_numbered(path: Path) -> bool:
+    return path.stem.isdigit()
+
+
 @dataclass(frozen=True)
 class Outputs:
     """The files that somebody asked for.
@@ -41,6 +49,7 @@ class Outputs:
         picture: a plot.
         page: a page for the one person whom it is about. What it can be checked with goes beside
             it, unless `saved` says where else.
+        pages: folder for a page of each row, and what it can be checked with.
     """
 
     saved: Path | None = None
@@ -48,6 +57,7 @@ class Outputs:
     row_receipts: Path | None = None
     picture: Path | None = None
     page: Path | None = None
+    pages: Path | None = None
 
     def __post_init__(self) -> None:
         if self.saved is None and self.page is not None:
@@ -76,9 +86,10 @@ class Outputs:
         check_outputs(self._named, needed, self._folders)
 
     @property
-    def existing(self) -> tuple[Path, ...]:
-        """Files that would be overwritten."""
-        return tuple(path for path in self._named if path.exists())
+    def files(self) -> tuple[Path, ...]:
+        """What is written; of folders for numbered files, those that hold some from before."""
+        numbered = [path for path in self._folders if any(map(_is_numbered, path.glob("*")))]
+        return (*self._named, *numbered)
 
     @property
     def _named(self) -> list[Path]:
@@ -88,26 +99,40 @@ class Outputs:
     @property
     def _folders(self) -> list[Path]:
         of_entries = None if self.proof is None else files.folder_of_receipts(self.proof)
-        return [folder for folder in (of_entries, self.row_receipts) if folder is not None]
+        folders = (of_entries, self.row_receipts, self.pages)
+        return [folder for folder in folders if folder is not None]
 
     def check_rows(self, rows: int, protect: Protect) -> None:
         """Refuse a page that would be about more than one person, or about none."""
-        if self.page is None:
+        if self.page is None and self.pages is None:
             return
         if protect is Protect.POPULATION:
             raise InvalidInput("a page is about one person, and importance is about many: --plot")
-        if rows != 1:
+        if self.page is not None and rows != 1:
             raise InvalidInput(
-                f"a page is about one person, found {rows} rows: hand in one row for each page "
-                "(--row-receipts DIR proves the rows of one call one by one)"
+                f"a page is about one person, found {rows} rows: hand in one row for each page, or "
+                "name a folder for a page of each row: --page DIR/"
+            )
+        if self.pages is not None and protect is not Protect.TRAINING:
+            raise InvalidInput(
+                "a folder of pages needs a proof for each row, which rows have where explaining "
+                "them costs nothing (--protect training); these are charged for: hand in one row "
+                "for each page (--page FILE.html)"
+            )
+        if self.pages is not None and rows > MOST_PAGES:
+            raise InvalidInput(
+                f"a folder holds at most {MOST_PAGES:,} pages, found {rows:,} rows: hand in fewer "
+                "of them at once, each time with a folder of their own"
             )
 
     def check_signing(self, keeper: Keeper | None) -> None:
         """Refuse proofs where nobody signs: they could never be written."""
-        if keeper is None and (self.receipt is not None or self.row_receipts is not None):
+        asked_for = (self.receipt, self.row_receipts, self.pages)
+        if keeper is None and any(place is not None for place in asked_for):
             raise InvalidInput(
                 "a receipt rests on a signed checkpoint, and nothing says who signs this log: name "
-                "its policy with --policy, or leave out --receipt and --row-receipts"
+                "its policy with --policy, or leave out --receipt, --row-receipts and folders of "
+                "pages"
             )
 
     def write(self, service: ReleaseService, explained: Explained, *, signed: bool) -> Written:
@@ -127,7 +152,7 @@ class Outputs:
 
     def _unwritten(self, explained: Explained) -> str:
         """Why there is no proof, if one was to be expected."""
-        if self.proof is None and self.row_receipts is None:
+        if self.proof is None and self.row_receipts is None and self.pages is None:
             return ""
         later = "ask again once one is" if explained.charges else "sign first, then ask again"
         return f"none written, because no checkpoint was signed here; {later}"
@@ -137,7 +162,7 @@ class Outputs:
     ) -> dict[str, Callable[[], list[Path]]]:
         writers: dict[str, Callable[[], list[Path]]] = {}
         explanation, saved, proof = explained.explanation, self.saved, self.proof
-        rows, picture, page = self.row_receipts, self.picture, self.page
+        rows, picture, page, pages = self.row_receipts, self.picture, self.page, self.pages
         if saved is not None:
             writers["saved"] = lambda: [files.save(explanation, saved)]
         if proof is not None and signed:
@@ -149,4 +174,31 @@ class Outputs:
         if page is not None:
             checked = Checked(saved, proof if signed else None, service.custody.place.policy)
             writers["page"] = lambda: [write_page(explained, page, checked)]
+        if pages is not None:
+            writers["pages"] = lambda: _write_pages(service, explained, pages, signed)
         return writers
+
+
+def page_place(named: str | None) -> dict[str, Path]:
+    """Whether `--page` names a file or, by its last letter or because it is one, a folder."""
+    if named is None:
+        return {}
+    if not named:
+        raise InvalidInput("expected the name of a page or of a folder for pages, found ''")
+    is_folder = named.endswith("/") or Path(named).is_dir()
+    return {"pages" if is_folder else "page": Path(named)}
+
+
+def _write_pages(
+    service: ReleaseService, explained: Explained, folder: Path, signed: bool
+) -> list[Path]:
+    """For each row its explanation, its own proof, and the page that says how to check both."""
+    folder.mkdir(parents=True, exist_ok=True)
+    proofs = files.write_row_receipts(service, explained, folder) if signed else []
+    written = []
+    for number, row in enumerate(explained.explanation):
+        page, policy = folder / f"{number}{PAGE}", service.custody.place.policy
+        proof = proofs[number] if signed else None
+        checked = Checked(page.with_suffix(files.SAVED[0]), proof, policy)
+        written.append(write_page(replace(explained, explanation=row), page, checked))
+    return written

@@ -12,7 +12,7 @@ from typing import Any, Final
 from voile.attacks.members_count import count_event
 from voile.audit_log.notes import VerifierKey
 from voile.core.errors import InvalidInput
-from voile.core.guarantee import Protected
+from voile.core.guarantee import Protected, declared_maximum
 from voile.core.schema import Schema
 from voile.federation import Pipeline, PlainRound, RoundProtocol, SecureSum, Task
 from voile.federation.files import file_stem
@@ -47,6 +47,8 @@ class FederationAgreement:
         server_key: that the server signs its log with, and its messages of a secure sum.
         members_count: epsilon, within that of each row, that every party may spend once on how many
             of its rows an attacker would take for members; None: on nothing.
+        records_per_person: how many rows of all parties together belong to one person at most, if
+            that is declared.
     """
 
     protected: Protected
@@ -63,8 +65,11 @@ class FederationAgreement:
     secure: ThreatModel | None = None
     server_key: VerifierKey | None = field(default=None, repr=False)
     members_count: float | None = None
+    records_per_person: int | None = None
 
     def __post_init__(self) -> None:
+        if self.records_per_person is not None:
+            declared_maximum(self.protected, self.records_per_person)
         if SERVER in self.sizes:
             raise InvalidInput(f"no party may be called {SERVER!r}: that is the server")
         if set(self.keys) != set(self.sizes):
@@ -178,6 +183,8 @@ class FederationAgreement:
             facts["secure sum"] = {**self.secure.stated, "key": str(self.server_key)}
         if self.members_count is not None:
             facts["members count"] = self.members_count
+        if self.records_per_person is not None:
+            facts["records per person"] = self.records_per_person
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

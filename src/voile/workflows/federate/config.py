@@ -66,6 +66,8 @@ class Privacy(_ConfigSection):
             protected, and not the row.
         members_count: the part of epsilon that each party may spend on releasing how many of its
             rows an attacker would take for members (`voile assess --count-members`).
+        records_per_person: how many rows of all parties together belong to one person at most, if
+            the parties declare that; nobody checks it.
     """
 
     epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -73,6 +75,7 @@ class Privacy(_ConfigSection):
     relation: Relation = Relation.BLANK_ONE
     columns: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     members_count: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    records_per_person: Annotated[int, Field(strict=True, ge=1)] | None = None
 
     @model_validator(mode="after")
     def _sizes_are_public(self) -> Self:

@@ -127,6 +127,7 @@ def read_agreement(path: Path) -> FederationAgreement:
         sizes={party.name: party.rows for party in agreed.parties},
         epsilon=agreed.privacy.epsilon,
         delta=agreed.privacy.delta,
+        records_per_person=agreed.privacy.records_per_person,
         keys={
             party.name: _key(file, party.key, "parties", str(place), "key")
             for place, party in enumerate(agreed.parties)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from voile.federation import (
@@ -45,7 +46,10 @@ def contents_of(
         black_box=made.black_box,
         surrogate=made.surrogate,
         explainer=made.explainer,
-        guarantees=made.promised.guarantees,
+        guarantees=tuple(
+            replace(each, records_per_person=agreement.records_per_person)
+            for each in made.promised.guarantees
+        ),
         statement=_statement(agreement, made, rows),
         figures={
             "measured_on": f"{len(measured)} rows listed as unprotected",

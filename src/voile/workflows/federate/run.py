@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from voile.core.atomic_file import replace_file
-from voile.core.errors import Refused
+from voile.core.errors import InvalidInput, Refused
 from voile.federation import (
     Pipeline,
     Progress,
@@ -111,9 +111,20 @@ def federate(
         )  # fmt: skip
 
 
+def _check_folder(server: ServerSide) -> None:
+    """Refuse what could not be written there, and to overwrite rows that no run has written."""
+    artefact, example = server.folder / ARTEFACT, server.folder / EXAMPLE
+    check_place(artefact)
+    if example.exists() and not (has_begun(server) or is_artefact(artefact)):
+        raise InvalidInput(
+            f"{example}: is not of this run, which writes a file of that name; move it away, or "
+            "choose another output"
+        )
+
+
 def announce(agreement: FederationAgreement, server: ServerSide, say: Say) -> None:
     """What is said before anything is asked or charged; what is odd about open rows first."""
-    check_place(server.folder / ARTEFACT)
+    _check_folder(server)
     for remark in server.remarks:
         say(remark)
     say(f"agreement {agreement.digest}")
@@ -138,7 +149,7 @@ def run_server(
     complete one is left as it is: whoever asks again gets the explanations that others hold. With
     a `deadline`, in seconds, whoever is slower in a round is left out of it.
     """
-    check_place(server.folder / ARTEFACT)
+    _check_folder(server)
     kind = KINDS[agreement.pipeline]
     plan, measured = kind.prepared(agreement.plan, server.held_out)
     with held(server.folder), _custody(agreement, server) as custody:

@@ -40,6 +40,8 @@ epsilon = {epsilon}
 delta = {delta}  # well below one over the number of rows of a party
 relation = {relation}  # "blank one", or "replace one" at about twice the cost
 # members_count = 0.1  # of epsilon, for one count by each party: voile assess --count-members
+# records_per_person = 1  # at most so many rows of one person, at all parties together: declared,
+# and checked by nobody. Left out, the report says what is promised with 2 and with 5
 
 [training]
 rounds = {rounds}  # of each stage

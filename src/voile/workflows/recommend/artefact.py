@@ -5,7 +5,8 @@
     popularity.npy          with its noise, as the ledger keeps it
     gram.npy                likewise; absent where popularity got the whole budget
 
-Models are made from the moments when it is opened. The manifest is written last.
+Models are made from the moments when it is opened. The manifest is written last; until then one
+without anything but format and version says whose folder it is.
 
 Compatibility promise: a recommender of version n is read by every later voile.
 """
@@ -39,6 +40,7 @@ from voile.recommenders import (
 from voile.recommenders.moments import packed, unpacked
 from voile.release import PostProcessed
 from voile.workflows.artefact_manifest import check_files, file_digest, write_json
+from voile.workflows.assessment_file import ASSESSMENT
 
 FORMAT: Final = "voile recommender"
 VERSION: Final = 1
@@ -46,6 +48,8 @@ MANIFEST: Final = "recommender.json"
 CATALOGUE: Final = "catalogue.json"
 POPULARITY: Final = "popularity.npy"
 GRAM: Final = "gram.npy"
+_OWN: Final = (MANIFEST, CATALOGUE, POPULARITY, GRAM, ASSESSMENT)
+"""What may lie in such a folder, findings of `voile assess` among it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +111,29 @@ class TrainedRecommender:
 
 
 def check_place(folder: Path) -> None:
-    """Refuse a place where nothing could be written, before anything is charged for it."""
+    """Refuse a place where nothing could be written, before anything is charged for it.
+
+    A recommender takes the place of an earlier one, finished or not, and of nothing else.
+    """
     check_output_folder(folder)
-    for name in (MANIFEST, CATALOGUE, POPULARITY, GRAM) if folder.exists() else ():
+    found = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    others = [name for name in found if name not in _OWN]
+    if found and (others or not _is_recommender(folder / MANIFEST)):
+        shown = ", ".join((others or found)[:3])
+        raise InvalidInput(
+            f"{folder}: holds other things than a recommender ({shown}); choose a new folder, "
+            "nothing was charged"
+        )
+    for name in _OWN if found else ():
         check_output(folder / name)
+
+
+def _is_recommender(manifest: Path) -> bool:
+    try:
+        head = read_json(manifest)
+    except UnreadableFile:
+        return False
+    return isinstance(head, dict) and head.get("format") == FORMAT
 
 
 def check_not_inside(folder: Path, outputs: Iterable[Path]) -> None:
@@ -126,7 +149,8 @@ def check_not_inside(folder: Path, outputs: Iterable[Path]) -> None:
 def save_recommender(moments: ItemMoments, folder: Path) -> TrainedRecommender:
     """Write it; durable when this returns."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / MANIFEST).unlink(missing_ok=True)
+    head = {"format": FORMAT, "version": VERSION}
+    write_json(folder / MANIFEST, head)
     trained = TrainedRecommender(moments)
     _write_catalogue(moments.catalogue, folder / CATALOGUE)
     for name, content in trained.arrays.items():
@@ -135,8 +159,7 @@ def save_recommender(moments: ItemMoments, folder: Path) -> TrainedRecommender:
     write_json(
         folder / MANIFEST,
         {
-            "format": FORMAT,
-            "version": VERSION,
+            **head,
             "budget": {
                 "users": budget.users,
                 "items": budget.items,
@@ -208,6 +231,11 @@ def _manifest(folder: Path) -> Mapping[str, Any]:
         raise UnreadableFile(
             f"{path}: a recommender of version {head.get('version')!r:.20}, this voile reads "
             f"{VERSION}; update voile"
+        )
+    if head.keys() == {"format", "version"}:
+        raise UnreadableFile(
+            f"{folder}: was broken off; the `voile recommend train` that wrote it finishes it, and "
+            "pays for nothing twice"
         )
     return head
 

@@ -34,7 +34,7 @@ other user beyond the promise above.</p>
 
 
 def write_page(explanation: Explanation, path: Path) -> Path:
-    """Write the page of one explanation to its user."""
+    """Write the page of one explanation to its user, for its owner only."""
     body = fragment(
         _BODY,
         promises=promises_html(explanation),
@@ -44,7 +44,7 @@ def write_page(explanation: Explanation, path: Path) -> Path:
         ],
         guarantees=explanation.guarantees,
     )
-    return replace_file(path, framed("Recommended to you", body).encode())
+    return replace_file(path, framed("Recommended to you", body).encode(), mode=0o600)
 
 
 def reasons(explanation: Explanation, output: int) -> list[str]:

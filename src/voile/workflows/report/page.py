@@ -219,7 +219,7 @@ def report_html(artefact: Artefact) -> str:
         settings=artefact.settings["training"],
         up=rounded_up,
         words=guarantee_in_words,
-        several=lambda g: several_records(g.protected, g.epsilon, g.delta),
+        several=lambda g: several_records(g.protected, g.epsilon, g.delta, g.records_per_person),
         alarms=alarms(artefact.figures),
         compared=compared(artefact),
         calibration=_calibration(artefact),

@@ -10,7 +10,7 @@ models with what they were made from, schemas, backgrounds, accounts, and named 
 """
 
 from voile.workflows.workspace.file import WorkspaceFile
-from voile.workflows.workspace.ledger_comparison import check_ledger
+from voile.workflows.workspace.ledger_comparison import check_ledger, declared_beside
 from voile.workflows.workspace.opened import Workspace, open_workspace
 from voile.workflows.workspace.starting import StartedWorkspace, release_name, start_workspace
 from voile.workflows.workspace.tables import AccountTable
@@ -22,6 +22,7 @@ __all__ = [
     "Workspace",
     "WorkspaceFile",
     "check_ledger",
+    "declared_beside",
     "open_workspace",
     "release_name",
     "start_workspace",

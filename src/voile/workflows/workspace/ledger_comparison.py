@@ -6,10 +6,12 @@ Nothing in the file is believed: a budget is what the ledger granted.
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from voile.core.guarantee import ProtectedUnit
-from voile.ledger import Account, Opening
-from voile.workflows.custody import Custody
+from voile.core.storage.opening import file_of
+from voile.ledger import Account, BudgetReport, Opening
+from voile.workflows.custody import WORKSPACE, Custody
 from voile.workflows.workspace.database import ENVIRONMENT
 from voile.workflows.workspace.file import WorkspaceFile
 from voile.workflows.workspace.tables import AccountTable
@@ -32,7 +34,7 @@ def check_ledger(file: WorkspaceFile, custody: Custody) -> None:
             raise file.toml.wrong(difference, "accounts", name)
 
 
-def difference_from(account: Account, stated: AccountTable | Opening) -> str:
+def difference_from(account: Account | BudgetReport, stated: AccountTable | Opening) -> str:
     """In what an open account differs from what is stated about it; nothing if in nothing."""
     if account.protected != stated.protected:
         return f"the ledger knows it for {account.protected.difference(stated.protected)}"
@@ -42,6 +44,21 @@ def difference_from(account: Account, stated: AccountTable | Opening) -> str:
             f"not {stated.epsilon:g} and {stated.delta:g}"
         )
     return ""
+
+
+def declared_beside(database: str, report: BudgetReport) -> int | None:
+    """How many records a person has at most, as the workspace beside a database declares it.
+
+    None where nothing is declared, and where the file speaks of another account of that name.
+    """
+    path = file_of(database)
+    folder = Path() if path is None else path.absolute().parent
+    if not (folder / WORKSPACE).is_file():
+        return None
+    stated = WorkspaceFile.read(folder).tables.accounts.get(report.account)
+    if stated is None or difference_from(report, stated):
+        return None
+    return stated.records_per_person
 
 
 def _opening(file: WorkspaceFile, name: str, stated: AccountTable) -> str:

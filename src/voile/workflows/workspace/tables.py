@@ -6,8 +6,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from voile.core.errors import Refused
-from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Protected, ProtectedUnit, Relation, declared_maximum
 from voile.workflows.custody import DATABASE
 from voile.workflows.workspace.database import check_address
 
@@ -70,7 +70,12 @@ class BackgroundTable(_Table):
 
 
 class AccountTable(_Table):
-    """What an account promises. The ledger knows; this is compared with it, and never believed."""
+    """What an account promises. The ledger knows; this is compared with it, and never believed.
+
+    Args:
+        records_per_person: how many records belong to one person at most, if somebody declares
+            that. Only this stands here alone: the ledger does not know it, and nobody checks it.
+    """
 
     dataset: Text
     unit: ProtectedUnit = ProtectedUnit.ROW
@@ -78,12 +83,15 @@ class AccountTable(_Table):
     relation: Relation = Relation.BLANK_ONE
     epsilon: Number
     delta: Number
+    records_per_person: Annotated[int, Field(strict=True, ge=1)] | None = None
 
     @model_validator(mode="after")
     def _can_be_protected(self) -> Self:
         try:
-            _ = self.protected
-        except Refused as error:
+            protected = self.protected
+            if self.records_per_person is not None:
+                declared_maximum(protected, self.records_per_person)
+        except (Refused, InvalidInput) as error:
             raise ValueError(str(error)) from None  # told with the account's name
         return self
 

@@ -103,7 +103,7 @@ def workspace_text(
         parts += [_BACKGROUND.format(table=dotted("backgrounds", name)), _lines(said)]
     if account is not None and spec.account is not None:
         parts.append(_ACCOUNT.format(table=dotted("accounts", spec.account)))
-        parts.append(_lines(account.model_dump(exclude={"columns"})))
+        parts.append(_lines(account.model_dump(exclude={"columns"}, exclude_none=True)))
     parts += [_RELEASE.format(table=dotted("releases", name)), _lines(_release(spec, name, folder))]
     return "".join(parts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -328,6 +329,17 @@ def test_every_level_of_a_guided_federation_is_rehearsed(tmp_path: Path) -> None
     assert {each.event for each in subject.rehearsals} == charged
     kinds = {type(a) for each in subject.rehearsals for a in each.arrangements(False)}
     assert kinds == {AttributeCanaries}
+
+
+def test_findings_overwrite_nothing_but_findings(config: Path, tmp_path: Path) -> None:
+    subject = replace(find_subject(config), folder=tmp_path)
+    (tmp_path / ASSESSMENT).write_text('{"by": "somebody else"}')
+    with pytest.raises(InvalidInput, match="something else than findings"):
+        assess_subject(subject, seconds=SECONDS)
+    assert "somebody else" in (tmp_path / ASSESSMENT).read_text()
+    (tmp_path / ASSESSMENT).unlink()
+    for _ in range(2):
+        assess_subject(subject, seconds=SECONDS)
 
 
 # --- what pages say about it ----------------------------------------------------------------------

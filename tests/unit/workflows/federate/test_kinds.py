@@ -26,6 +26,29 @@ def write_logistic(folder: Path) -> Path:
     return config
 
 
+def test_a_declared_number_of_records_is_agreed_on_promised_and_told(tmp_path: Path) -> None:
+    config = write_logistic(tmp_path)
+    before = read_job(config).agreement.digest
+    text = config.read_text()
+    config.write_text(text.replace("delta = 0.0001", "delta = 0.0001\nrecords_per_person = 2", 1))
+    job = read_job(config)
+    assert job.agreement.digest != before
+    assert job.agreement.records_per_person == 2
+    artefact = federate(job).artefact
+    (promise,) = load_artefact(artefact.folder).guarantees
+    assert promise.records_per_person == 2
+    shown = report_html(artefact)
+    assert "A person, with at most 2 records (declared, and checked by nobody)" in shown
+    assert "A person with 5 records" not in shown
+    assert "at most 2 records belong to one person" in shown
+    for slip in ("0", "2.5", '"2"'):
+        config.write_text(
+            text.replace("delta = 0.0001", f"delta = 0.0001\nrecords_per_person = {slip}", 1)
+        )
+        with pytest.raises(InvalidInput, match="records_per_person"):
+            read_job(config)
+
+
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     return read_job(write_logistic(tmp_path_factory.mktemp("logistic")))

@@ -307,6 +307,13 @@ def test_a_complete_run_changes_nobodys_explanations(artefact: Artefact) -> None
     assert {path: path.read_bytes() for path in _files(kept)} == before
 
 
+def test_rows_that_no_run_has_written_are_not_overwritten(job: Job, tmp_path: Path) -> None:
+    (tmp_path / EXAMPLE).write_text("mine")
+    with pytest.raises(InvalidInput, match="not of this run"):
+        federate(replace(job, server=replace(job.server, folder=tmp_path)))
+    assert [path.name for path in tmp_path.iterdir()] == [EXAMPLE]
+
+
 def _files(kept: list[Path]) -> list[Path]:
     found = [path for each in kept for path in (each, *each.rglob("*"))]
     return sorted(path for path in found if path.is_file())

@@ -15,7 +15,13 @@ import pytest
 from tests.unit.recommenders.examples import DATASET, DELTA, USER, budget, shop
 
 from voile.audit_log import RefusalRecord, ReleaseRecord, decode_record
-from voile.core.errors import BudgetExceeded, Refused, UnreadableFile, VerificationFailed
+from voile.core.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    Refused,
+    UnreadableFile,
+    VerificationFailed,
+)
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.ledger import Children, Opening, Planned
 from voile.recommenders import PopularityRecommender, PrivateGram, PrivatePopularity
@@ -247,3 +253,26 @@ def test_a_place_is_checked_before_anything_is_paid(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected a folder"):
         check_place(tmp_path / "file")
     check_place(tmp_path / "new")
+    (tmp_path / "new").mkdir()
+    check_place(tmp_path / "new")
+
+
+def test_a_recommender_replaces_an_earlier_one_and_nothing_else(
+    service: ReleaseService, tmp_path: Path
+) -> None:
+    opened(service.custody)
+    folder = tmp_path / "made"
+    save_recommender(train(service, SHOP, TERMS), folder)
+    (folder / "assessment.json").write_text("{}")
+    check_place(folder)
+    (folder / "recommender.json").write_text('{"format": "voile recommender", "version": 1}')
+    check_place(folder)  # broken off
+    with pytest.raises(UnreadableFile, match="broken off"):
+        load_recommender(folder)
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(InvalidInput, match=r"other things than a recommender \(notes.txt\)"):
+        check_place(folder)
+    (folder / "notes.txt").unlink()
+    (folder / "recommender.json").unlink()
+    with pytest.raises(InvalidInput, match="other things than a recommender"):
+        check_place(folder)

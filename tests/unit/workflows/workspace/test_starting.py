@@ -235,3 +235,29 @@ def test_the_command_that_is_told_opens_the_account(tmp_path: Path) -> None:
     assert left.value.code == 0
     with open_workspace(tmp_path) as workspace:
         assert workspace.service.custody.account("the people").is_parallel
+
+
+def test_a_declared_number_of_records_is_written_down(tmp_path: Path) -> None:
+    promise = {**PROMISE, "records_per_person": 2}
+    start_workspace(private_spec(write_files(tmp_path)), promise, folder=tmp_path)
+    (account,) = tomllib.loads((tmp_path / "voile.toml").read_text())["accounts"].values()
+    assert account["records_per_person"] == 2
+    with open_workspace(tmp_path) as workspace:
+        (stated,) = workspace.file.tables.accounts.values()
+    assert stated.records_per_person == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"records_per_person": 0}, "greater than or equal to 1"),
+        ({"records_per_person": 2.0}, "valid integer"),
+        ({"records_per_person": True}, "valid integer"),
+        ({"records_per_person": 2, "unit": "user"}, "does not count rows"),
+    ],
+)
+def test_a_number_of_records_that_means_nothing_is_refused(
+    changes: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        AccountTable(**{**PROMISE, **changes})
