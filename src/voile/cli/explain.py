@@ -189,7 +189,7 @@ def explain(
     from voile.workflows.explain.inputs import find_artefact
     from voile.workflows.explain.outputs import Outputs, page_place
 
-    outputs = Outputs(output, receipt, row_receipts, plot, **page_place(page))
+    outputs = Outputs(output, receipt, row_receipts, plot, *page_place(page))
     call = Call(data, by, purpose, fresh, preview, yes, as_json)
     found = named_release(context, workspace, model)
     if found is not None:

@@ -181,7 +181,8 @@ def recommend(
 
     spec = RecommendationSpec(caller=by, user=user, by=SCORES, count=count)
     place = _place(database, replay_key, key, policy)
-    _answer(spec, _Call(model, interactions, place, Outputs(output, receipt), yes, as_json))
+    outputs = Outputs(output, receipt, private=True)
+    _answer(spec, _Call(model, interactions, place, outputs, yes, as_json))
 
 
 @app.command("explain", epilog=EXPLAIN_EPILOG)
@@ -248,7 +249,7 @@ def explain(
     if page is not None and (spec.toward is Toward.OTHERS or page.suffix != ".html"):
         raise InvalidInput("--page writes an .html file for the user herself, and for nobody else")
     place = _place(database, replay_key, key, policy)
-    outputs = Outputs(output, receipt)
+    outputs = Outputs(output, receipt, private=spec.toward is Toward.HERSELF)
     _answer(spec, _Call(model, interactions, place, outputs, yes, as_json, preview, page))
 
 

@@ -60,6 +60,7 @@ def test_from_interactions_to_a_page(run: Any) -> None:
     assert why["charges"] == []
     assert "Recommended to you" in Path("why.html").read_text()
     assert Path("why.html").stat().st_mode & 0o077 == 0
+    assert Path("why.voile").stat().st_mode & 0o077 == 0  # it names what she has bought
     answer = ("--answer", "why.voile", "--policy", "audit-policy.toml")
     assert run("audit", "verify", why["written"]["receipts"][0], *answer)["verified"]
     paid = ("--to", "others", "--by-what", "genre", "--account", "users", "--epsilon", "0.5")

@@ -30,12 +30,16 @@ _PRIVATE: Final = 0o600
 _TRAINED_ON = "trained-on:"
 
 
-def save(explanation: Explanation, path: Path) -> Path:
-    """By the ending of the name: `.voile` (every bit), `.json`, or `.parquet` (a line a value)."""
+def save(explanation: Explanation, path: Path, *, private: bool = False) -> Path:
+    """By the ending of the name: `.voile` (every bit), `.json`, or `.parquet` (a line a value).
+
+    Args:
+        private: for its owner only, whatever it holds.
+    """
     check_suffix(path, SAVED)
-    writers = {".voile": _save_voile, ".json": _save_json, ".parquet": _save_parquet}
-    writers[path.suffix.lower()](explanation, path)
-    return path
+    content = {".voile": Explanation.to_bytes, ".json": _json, ".parquet": _parquet}
+    mode = _PRIVATE if private else _mode(explanation)
+    return replace_file(path, content[path.suffix.lower()](explanation), mode=mode)
 
 
 def check_suffix(path: Path, known: Sequence[str]) -> None:
@@ -151,16 +155,11 @@ def _guarantees(path: Path) -> list[Guarantee]:
     return [Guarantee.from_dict(each) for each in found]
 
 
-def _save_voile(explanation: Explanation, path: Path) -> None:
-    explanation.save(path)
+def _json(explanation: Explanation) -> bytes:
+    return (json.dumps(as_plain(explanation), indent=2) + "\n").encode()
 
 
-def _save_json(explanation: Explanation, path: Path) -> None:
-    content = (json.dumps(as_plain(explanation), indent=2) + "\n").encode()
-    replace_file(path, content, mode=_mode(explanation))
-
-
-def _save_parquet(explanation: Explanation, path: Path) -> None:
+def _parquet(explanation: Explanation) -> bytes:
     """A line for each row, feature and output; guarantees and notes in the file's metadata."""
     pyarrow = optional("pyarrow", extra="explain")
     parquet = optional("pyarrow.parquet", extra="explain")
@@ -181,4 +180,4 @@ def _save_parquet(explanation: Explanation, path: Path) -> None:
     table = pyarrow.table(columns).replace_schema_metadata({"voile": json.dumps(said)})
     buffer = pyarrow.BufferOutputStream()
     parquet.write_table(table, buffer)
-    replace_file(path, buffer.getvalue().to_pybytes(), mode=_mode(explanation))
+    return bytes(buffer.getvalue().to_pybytes())

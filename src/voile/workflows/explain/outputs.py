@@ -50,6 +50,7 @@ class Outputs:
         page: a page for the one person whom it is about. What it can be checked with goes beside
             it, unless `saved` says where else.
         pages: folder for a page of each row, and what it can be checked with.
+        private: what is saved is for its owner only, whatever it holds.
     """
 
     saved: Path | None = None
@@ -58,6 +59,7 @@ class Outputs:
     picture: Path | None = None
     page: Path | None = None
     pages: Path | None = None
+    private: bool = False
 
     def __post_init__(self) -> None:
         if self.saved is None and self.page is not None:
@@ -164,7 +166,7 @@ class Outputs:
         explanation, saved, proof = explained.explanation, self.saved, self.proof
         rows, picture, page, pages = self.row_receipts, self.picture, self.page, self.pages
         if saved is not None:
-            writers["saved"] = lambda: [files.save(explanation, saved)]
+            writers["saved"] = lambda: [files.save(explanation, saved, private=self.private)]
         if proof is not None and signed:
             writers["receipts"] = lambda: files.write_receipts(service, explained, proof)
         if rows is not None and signed:
@@ -179,14 +181,14 @@ class Outputs:
         return writers
 
 
-def page_place(named: str | None) -> dict[str, Path]:
-    """Whether `--page` names a file or, by its last letter or because it is one, a folder."""
+def page_place(named: str | None) -> tuple[Path | None, Path | None]:
+    """What `--page` names: a file or, by its last letter or because it is one, a folder."""
     if named is None:
-        return {}
+        return None, None
     if not named:
         raise InvalidInput("expected the name of a page or of a folder for pages, found ''")
     is_folder = named.endswith("/") or Path(named).is_dir()
-    return {"pages" if is_folder else "page": Path(named)}
+    return (None, Path(named)) if is_folder else (Path(named), None)
 
 
 def _write_pages(

@@ -87,8 +87,8 @@ class Accepts:
 def _elsewhere(name: str) -> str:
     """What a server is told: other accounts of a party are no business of a federation's."""
     return (
-        f"{name!r} takes no part: with what its ledger has promised elsewhere, this is more than it "
-        "accepts; its own log says what; nothing was trained or charged"
+        f"{name!r} takes no part: with what its ledger has promised elsewhere, this is more than "
+        "it accepts; its own log says what; nothing was trained or charged"
     )
 
 

@@ -56,10 +56,25 @@ class SingleClient(_ConfigSection):
     rows: Count
 
 
-class Privacy(_ConfigSection):
+class SinglePrivacy(_ConfigSection):
     """The total that is promised for each row of each client, black box and surrogate together.
 
     Sizes are public under both relations that can be chosen here.
+    """
+
+    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+    relation: Relation = Relation.BLANK_ONE
+
+    @model_validator(mode="after")
+    def _sizes_are_public(self) -> Self:
+        if self.relation is Relation.ADD_OR_REMOVE_ONE:
+            raise ValueError("sizes are public here, so the relation cannot be 'add or remove one'")
+        return self
+
+
+class Privacy(SinglePrivacy):
+    """The same, with what came later than federations in one file.
 
     Args:
         columns: private ones, where all others are public: then these columns of a row are
@@ -70,18 +85,9 @@ class Privacy(_ConfigSection):
             the parties declare that; nobody checks it.
     """
 
-    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    delta: Annotated[float, Field(gt=0, lt=1)]
-    relation: Relation = Relation.BLANK_ONE
     columns: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     members_count: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     records_per_person: Annotated[int, Field(strict=True, ge=1)] | None = None
-
-    @model_validator(mode="after")
-    def _sizes_are_public(self) -> Self:
-        if self.relation is Relation.ADD_OR_REMOVE_ONE:
-            raise ValueError("sizes are public here, so the relation cannot be 'add or remove one'")
-        return self
 
 
 class TrainingSection(_ConfigSection):
@@ -302,7 +308,7 @@ class SingleFile(_ConfigSection):
     name: Name
     schema_file: Annotated[Path, Field(alias="schema")]
     output: Path = Path("output")
-    privacy: Privacy
+    privacy: SinglePrivacy
     training: SingleTraining = SingleTraining()
     clients: Annotated[tuple[SingleClient, ...], Field(min_length=1)]
     held_out: Annotated[tuple[HeldOut, ...], Field(min_length=1)]

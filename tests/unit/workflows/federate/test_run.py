@@ -720,6 +720,9 @@ def test_two_runs_at_once_do_not_share_a_folder(tmp_path: Path) -> None:
         ("rounds = 3", "rounds = 3\nparticipatons = 1", "did you mean 'participations'"),
         ("rounds = 3", "rounds = 2\nparticipations = 5", "cannot exceed rounds"),
         ("hidden = [16]", "hidden = {a = 1}", r"training\.hidden"),
+        # Left out in silence, rows would be promised something else than their owner wrote.
+        ("epsilon = 3", 'epsilon = 3\ncolumns = ["age"]', r"privacy\.columns"),
+        ("epsilon = 3", "epsilon = 3\nmembers_count = 0.1", r"privacy\.members_count"),
     ],
 )
 def test_what_is_wrong_in_a_single_file_is_told_before_it_is_split(
