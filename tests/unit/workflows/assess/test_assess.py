@@ -374,6 +374,11 @@ def test_one_persons_page_says_what_an_attacker_found(own: Path, tmp_path: Path)
     assert f">{done.verdict.value.capitalize()}</b>" in page
     assert f"(Record {done.record} of the" in page
     assert " safe" not in page
+    from typer.testing import CliRunner
+
+    several = tmp_path / "several"
+    CliRunner().invoke(app, ["explain", *map(str, words), "--page", f"{several}/"])
+    assert "What an attacker found" in (several / "0.html").read_text()
 
 
 @pytest.mark.usefixtures("sees_nothing")
