@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from voile.cli.interrupts import interruptible
 from voile.cli.output import JsonOption, console, print_json
 from voile.cli.rounds import rounds_line, say, steps_line
 
@@ -37,7 +38,7 @@ def demo(
     from voile.core.one_thread import one_thread
     from voile.workflows.demo import DELTA, run
 
-    with one_thread():
+    with one_thread(), interruptible("the demo begins anew"):
         result = run(
             output,
             rows_per_hospital=rows,
