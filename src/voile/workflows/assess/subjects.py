@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from voile.attacks.attribute_canaries import rehearse_attributes
 from voile.attacks.count_rehearsal import rehearse_count
-from voile.attacks.moment_rehearsals import rehearse_moments
+from voile.attacks.moment_rehearsals import invented_moments
 from voile.attacks.rehearsal import Rehearsal
 from voile.attacks.release_rehearsals import rehearse_release
 from voile.attacks.training_canaries import CanaryObjective, rehearse_stage
@@ -174,7 +174,8 @@ def _of_task(stage: str, task: Task, delta: float) -> Rehearsal | None:
 
 def _of_recommender(folder: Path) -> Subject:
     moments = load_recommender(folder).moments
-    found = rehearse_moments(moments.budget, delta=moments.guarantee.delta)
+    spent = invented_moments(moments.budget, delta=moments.guarantee.delta)
+    found = tuple(rehearse_release(each.name, each) for each in spent)
     name = moments.guarantee.protected.dataset
     return Subject(name, found, (), folder, books_beside(folder.absolute().parent))
 
