@@ -14,6 +14,7 @@ duration say nothing about anybody.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -25,6 +26,7 @@ from voile.attacks.betting import Floats, Wager
 from voile.attacks.claims import curve_points, epsilon_at_variation, epsilon_of, of_group
 from voile.attacks.rehearsal import Arrangement, Rehearsal
 from voile.privacy.events import PrivacyEvent
+from voile.privacy.mechanisms import WeakPrivacyWarning
 
 THRESHOLD: Final = 1_000.0
 """Times the number of events: all of them together are wrongly accused once in a thousand times."""
@@ -118,16 +120,23 @@ def assess(
     """
     draw = np.random.default_rng() if draw is None else draw
     limit, end = threshold * len(rehearsals), time.monotonic() + seconds
-    trials = [_Trial.of(each, limit) for each in rehearsals]
-    while left := [trial for trial in trials if not trial.is_over(most_runs)]:
-        trial = min(left, key=lambda each: each.due)
-        if trial.own.runs and time.monotonic() >= end:
-            break
-        trial.play(draw)
-        found_out = sum(each.caught is not None for each in trials)
-        told = trial.rehearsal.name, trial.own.runs, trial.own.e_value
-        seen(Tried(*told, found_out, len(trials), max(0.0, end - time.monotonic())))
+    with warnings.catch_warnings():
+        # Half of the noise is nobody's promise.
+        warnings.simplefilter("ignore", WeakPrivacyWarning)
+        trials = [_Trial.of(each, limit) for each in rehearsals]
+        while left := [trial for trial in trials if not trial.is_over(most_runs)]:
+            trial = min(left, key=lambda each: each.due)
+            if trial.own.runs and time.monotonic() >= end:
+                break
+            trial.play(draw)
+            seen(_told(trial, trials, end - time.monotonic()))
     return tuple(_assessed(each.rehearsal, each.own, limit, each.caught) for each in trials)
+
+
+def _told(trial: _Trial, trials: Sequence[_Trial], left: float) -> Tried:
+    found_out = sum(each.caught is not None for each in trials)
+    own, name = trial.own, trial.rehearsal.name
+    return Tried(name, own.runs, own.e_value, found_out, len(trials), max(0.0, left))
 
 
 @dataclass(eq=False)

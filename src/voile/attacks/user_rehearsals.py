@@ -28,6 +28,7 @@ from voile.recommenders import (
     PrivateLiking,
     TopLabelsOfUser,
 )
+from voile.recommenders.explaining import RECOMMENDED
 from voile.recommenders.interactions import History
 from voile.release import PUBLIC
 
@@ -41,16 +42,16 @@ class _InventedLabels(ByLabels):
 
     _known: dict[bytes, NDArray[np.float64]] = field(default_factory=dict, repr=False)
 
-    @classmethod
-    def like(cls, real: ByLabels) -> _InventedLabels:
-        """With as many players as the real one."""
-        return cls(_model(len(real.players[0])), _KIND, real.count)
-
     def profile(self, history: History) -> NDArray[np.float64]:
         key = history.tobytes()
         if key not in self._known:
             self._known[key] = super().profile(history)
         return self._known[key]
+
+
+def invented_labels(players: int, count: int = RECOMMENDED) -> ByLabels:
+    """Profiles with so many players."""
+    return _InventedLabels(_model(players), _KIND, count)
 
 
 def _model(players: int) -> LinearRecommender:
@@ -87,7 +88,7 @@ def noisy_profile(release: NoisyProfileOfUser, together: int) -> tuple[Arrangeme
 def _of_user(
     release: TopLabelsOfUser | NoisyProfileOfUser, ends: tuple[History, History]
 ) -> ReleaseCanary:
-    profile = _InventedLabels.like(release.profile)
+    profile = invented_labels(len(release.players), release.profile.count)
     made = replace(release, profile=profile, origins=(PUBLIC,))
 
     def side(history: History, draws: int) -> Floats:
@@ -99,7 +100,7 @@ def _of_user(
 
 def label_importance(release: LabelImportance, together: int) -> tuple[Arrangement, ...]:
     """Users with one label, or with another one, or without history; and as many without."""
-    profile, users = _InventedLabels.like(release.profile), 2 * together
+    profile, users = invented_labels(len(release.players), release.profile.count), 2 * together
     made = replace(release, profile=profile, users=users, origins=(PUBLIC,))
     is_replaced = release.protected.relation is Relation.REPLACE_ONE
     other = Touched((1,)) if is_replaced else Touched(())

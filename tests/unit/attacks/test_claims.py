@@ -13,11 +13,15 @@ from voile.attacks.claims import (
     curve_points,
     epsilon_at_variation,
     epsilon_of,
+    group_size,
     hockey_stick,
+    of_group,
     total_variation,
     with_noise,
 )
+from voile.core.errors import Refused
 from voile.core.guarantee import Relation
+from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.events import (
     ApproximateDp,
     BoundedRange,
@@ -114,3 +118,41 @@ def test_an_epsilon_is_told_for_a_variation() -> None:
 
 def test_what_is_told_further_out_is_never_more() -> None:
     assert hockey_stick(SAMPLED, 1.0) < hockey_stick(SAMPLED, 0.0)
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+
+def test_what_is_said_of_a_group_follows_from_what_is_said_of_one() -> None:
+    assert of_group(Gaussian(8.0), 4) == Gaussian(2.0)
+    assert of_group(Zcdp(0.01), 3).rho == pytest.approx(0.09)  # type: ignore[union-attr]
+    assert of_group(Repeated(BoundedRange(0.5), 2), 2) == Repeated(BoundedRange(1.0), 2)
+    assert of_group(SAMPLED, 1) == SAMPLED
+
+
+@pytest.mark.parametrize("event", [SAMPLED, ApproximateDp(1.0, 1e-5)])
+def test_where_nothing_simple_is_known_of_a_group_none_is_tried(event: PrivacyEvent) -> None:
+    assert group_size(event, 16) == 1
+    with pytest.raises(Refused, match="group of records is not known"):
+        of_group(event, 2)
+
+
+def test_a_group_is_told_apart_neither_never_nor_always() -> None:
+    assert group_size(Gaussian(1.0), 16) == 1
+    assert group_size(Gaussian(8.0), 64) == 8
+    assert group_size(Gaussian(1e6), 16) == 16
+
+
+def test_several_choices_of_bounded_range_are_no_worse_than_concentrated() -> None:
+    """Privacy-loss distributions take each for a pure one, which says too little."""
+    event = Repeated(BoundedRange(0.5), 2)
+    assert total_variation(event) == pytest.approx(math.sqrt(2 * 0.5**2 / 8 / 2))
+    assert total_variation(event) < PrivacyLoss().compose(event).delta(0.0)
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_what_was_found_about_a_group_is_told_of_one_record(size: int) -> None:
+    event = Gaussian(8.0)
+    variation = 0.8 * total_variation(of_group(event, size))
+    found = epsilon_at_variation(event, variation, 1e-5, together=size)
+    assert 0.6 * epsilon_of(event, 1e-5) < found < 0.95 * epsilon_of(event, 1e-5)
