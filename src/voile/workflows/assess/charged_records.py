@@ -116,7 +116,7 @@ def _terms(record: ReleaseRecord, event: str) -> ChargedTerms:
 
 
 def _kind(subject: str) -> str:
-    return re.sub(r"\d+ rows|at most \d+ ", "", subject.partition(", model ")[0]).strip()
+    return re.sub(r" of \d+ rows|at most \d+ ", "", subject.partition(", model ")[0]).strip()
 
 
 def one_row(event: PrivacyEvent) -> PrivacyEvent:
