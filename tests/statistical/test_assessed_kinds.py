@@ -122,7 +122,8 @@ def test_rows_that_are_drawn_from_exact_counts_are_refuted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The published counts have their noise, the rows have none."""
-    counted, rehearsal = [], HISTOGRAMS()
+    counted: list[Any] = []
+    rehearsal = HISTOGRAMS()
     noisy, drawn = DiscreteGaussian.randomise, synthetic._values
 
     def seen(self: DiscreteGaussian, values: Any) -> Any:

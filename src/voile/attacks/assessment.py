@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 
 from voile.attacks.betting import Floats, Wager
-from voile.attacks.claims import curve_points, epsilon_at_variation, epsilon_of, of_group
+from voile.attacks.claims import epsilon_at_variation, epsilon_of, group_points
 from voile.attacks.rehearsal import Arrangement, Rehearsal
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import WeakPrivacyWarning
@@ -210,7 +210,7 @@ class Contest:
     @classmethod
     def of(cls, rehearsal: Rehearsal, *, halved: bool = False) -> Contest:
         """Over the code as it is; or, halved, over the same with half of the noise."""
-        points = curve_points(of_group(rehearsal.event, rehearsal.together))
+        points = group_points(rehearsal.event, rehearsal.together)
         arranged = rehearsal.arrangements(halved)
         return cls([(each, Wager(points, each.score_names)) for each in arranged])
 

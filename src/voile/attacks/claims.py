@@ -35,6 +35,8 @@ TAIL: Final = 1 / 8
 """The second point of the curve lies where what is left to tell is this share of the variation."""
 _WELL_TOLD: Final = 0.6
 """A total variation above which half of the noise would hardly be told from all of it."""
+_WELL_ADDED: Final = 0.4
+"""The same where variations are added up, which says less the larger they are."""
 
 
 @dataclass(frozen=True)
@@ -124,28 +126,31 @@ def with_noise(event: PrivacyEvent, factor: float) -> PrivacyEvent:
             return Parallel(tuple(with_noise(inner, factor) for inner in events))
 
 
-def of_group(event: PrivacyEvent, size: int) -> PrivacyEvent:
+def group_points(event: PrivacyEvent, size: int) -> tuple[CurvePoint, ...]:
     """What the event says about so many records that change together.
 
     From one to the next of a chain of neighbours losses add up: `size` times the epsilon of a pure
     or bounded-range release, and `size`² times its rho (Bun and Steinke 2016). Gaussian and Laplace
     noise is log-concave, so whoever moves what is below it `size` times as far tells exactly as
-    much as the chain (Dong, Roth and Su 2022). Refused where nothing so simple is known.
+    much as the chain (Dong, Roth and Su 2022). Of all others total variations add up.
     """
-    if size > 1 and not _has_groups(event):
-        raise Refused(f"what {event} says about a group of records is not known")
-    return with_noise(event, 1 / size) if size > 1 else event
+    if size == 1 or _has_groups(event):
+        return curve_points(with_noise(event, 1 / size) if size > 1 else event)
+    return (CurvePoint(1.0, group_variation(event, size)),)
+
+
+def group_variation(event: PrivacyEvent, size: int) -> float:
+    """How much better than a fair coin anybody can tell whether such a group is there."""
+    if size > 1 and _has_groups(event):
+        return total_variation(with_noise(event, 1 / size))
+    return min(1.0, size * total_variation(event))
 
 
 def group_size(event: PrivacyEvent, most: int) -> int:
     """How many records to try together, `most` at most: telling whether they are there should be
     neither hopeless nor easy. Of one record in a small claim it is hopeless in any short time."""
-    size = 1
-    while (
-        2 * size <= most
-        and _has_groups(event)
-        and total_variation(of_group(event, 2 * size)) <= _WELL_TOLD
-    ):
+    size, enough = 1, _WELL_TOLD if _has_groups(event) else _WELL_ADDED
+    while 2 * size <= most and group_variation(event, 2 * size) <= enough:
         size *= 2
     return size
 
@@ -174,8 +179,7 @@ def epsilon_at_variation(
     """
     if variation <= 0:
         return 0.0
-    group = of_group(event, together)
-    factor = _least(lambda f: total_variation(with_noise(group, f)) <= variation)
+    factor = _least(lambda f: group_variation(with_noise(event, f), together) <= variation)
     return 0.0 if math.isinf(factor) else epsilon_of(with_noise(event, factor), delta)
 
 

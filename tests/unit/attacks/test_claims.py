@@ -13,13 +13,13 @@ from voile.attacks.claims import (
     curve_points,
     epsilon_at_variation,
     epsilon_of,
+    group_points,
     group_size,
+    group_variation,
     hockey_stick,
-    of_group,
     total_variation,
     with_noise,
 )
-from voile.core.errors import Refused
 from voile.core.guarantee import Relation
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.events import (
@@ -124,17 +124,25 @@ def test_what_is_told_further_out_is_never_more() -> None:
 
 
 def test_what_is_said_of_a_group_follows_from_what_is_said_of_one() -> None:
-    assert of_group(Gaussian(8.0), 4) == Gaussian(2.0)
-    assert of_group(Zcdp(0.01), 3).rho == pytest.approx(0.09)  # type: ignore[union-attr]
-    assert of_group(Repeated(BoundedRange(0.5), 2), 2) == Repeated(BoundedRange(1.0), 2)
-    assert of_group(SAMPLED, 1) == SAMPLED
+    assert group_points(Gaussian(8.0), 4) == curve_points(Gaussian(2.0))
+    assert group_variation(Zcdp(0.01), 3) == pytest.approx(total_variation(Zcdp(0.09)))
+    twice = Repeated(BoundedRange(0.5), 2)
+    assert group_variation(twice, 2) == total_variation(Repeated(BoundedRange(1.0), 2))
+    assert group_points(SAMPLED, 1) == curve_points(SAMPLED)
 
 
-@pytest.mark.parametrize("event", [SAMPLED, ApproximateDp(1.0, 1e-5)])
-def test_where_nothing_simple_is_known_of_a_group_none_is_tried(event: PrivacyEvent) -> None:
-    assert group_size(event, 16) == 1
-    with pytest.raises(Refused, match="group of records is not known"):
-        of_group(event, 2)
+@pytest.mark.parametrize("event", [SAMPLED, ApproximateDp(0.1, 1e-5)])
+def test_where_nothing_better_is_known_variations_add_up(event: PrivacyEvent) -> None:
+    one = total_variation(event)
+    assert group_points(event, 2) == (CurvePoint(1.0, 2 * one),)
+    assert group_variation(event, 10**6) == 1.0
+    assert group_size(event, 64) * one <= 0.4
+
+
+def test_added_variations_are_no_smaller_than_those_of_a_group() -> None:
+    """Where both are known: of Gaussian noise that is always there."""
+    for size in (2, 4, 8):
+        assert group_variation(Gaussian(8.0), size) <= size * total_variation(Gaussian(8.0))
 
 
 def test_a_group_is_told_apart_neither_never_nor_always() -> None:
@@ -153,6 +161,6 @@ def test_several_choices_of_bounded_range_are_no_worse_than_concentrated() -> No
 @pytest.mark.parametrize("size", [1, 4])
 def test_what_was_found_about_a_group_is_told_of_one_record(size: int) -> None:
     event = Gaussian(8.0)
-    variation = 0.8 * total_variation(of_group(event, size))
+    variation = 0.8 * group_variation(event, size)
     found = epsilon_at_variation(event, variation, 1e-5, together=size)
     assert 0.6 * epsilon_of(event, 1e-5) < found < 0.95 * epsilon_of(event, 1e-5)

@@ -25,13 +25,13 @@ def test_a_terminal_is_told_who_is_tried_and_how_long_it_takes(
 ) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     progress_line()(TRIED)
-    shown = sys.stderr.getvalue()  # type: ignore[attr-defined]
+    shown = sys.stderr.getvalue()  # type: ignore[union-attr]
     assert shown.startswith("\r\x1b[K")
     assert "12,000 runs" in shown
     assert "found out for 3 of 10 claims; 1:20 left" in shown
     assert "\x1b[2J" not in shown
     end_line()
-    assert sys.stderr.getvalue().endswith("\r\x1b[K")  # type: ignore[attr-defined]
+    assert sys.stderr.getvalue().endswith("\r\x1b[K")  # type: ignore[union-attr]
 
 
 def test_nothing_else_is_told_but_the_log(
@@ -43,5 +43,5 @@ def test_nothing_else_is_told_but_the_log(
         show(TRIED)
         show(TRIED)  # too soon
     end_line()
-    assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
+    assert sys.stderr.getvalue() == ""  # type: ignore[union-attr]
     assert len(caplog.records) == 1
