@@ -30,8 +30,8 @@ from voile.training.private.perceptrons import PerceptronSum
 
 pytestmark = pytest.mark.filterwarnings("ignore::voile.privacy.mechanisms.WeakPrivacyWarning")
 MOST = 10_000
-RUNS = 250
-"""Of correct code; half of the noise is refuted after as many or fewer, of most kinds."""
+RUNS = 750
+"""Of correct code; nothing is staked on the first 250, from which thresholds are learned."""
 RANDOMISE, ADD_NOISE = GaussianMechanism.randomise, loop.Noise.add_to
 STEPS = PrivateSteps(
     clipping_norm=0.3, noise_multiplier=1.0, sampling_rate=0.3, steps=6, rows=len(SHOP)
