@@ -1,9 +1,10 @@
 """Voile attacks itself.
 
 Try to refute what is charged: `voile.attacks.assessment` bets (`betting`) against the trade-off
-curves of events (`claims`) on rehearsals of stages (`training_canaries`), releases
-(`release_rehearsals`) and the moments of recommenders (`moment_rehearsals`). Rehearsals are
-production code on invented records.
+curves of events (`claims`) on rehearsals of stages (`training_canaries`, `attribute_canaries`),
+of every kind of release (`release_rehearsals`), of what parties say of their rows
+(`figure_rehearsals`) and count among them (`count_rehearsal`). Rehearsals are production code on
+invented records.
 
 Look for members: `membership` by losses, likelihood ratios and explanations. What is found about
 real ones is a `findings.MembersFinding`, or a charged release: `members_count`.

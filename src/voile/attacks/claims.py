@@ -33,6 +33,10 @@ from voile.privacy.events import (
 
 TAIL: Final = 1 / 8
 """The second point of the curve lies where what is left to tell is this share of the variation."""
+_WELL_TOLD: Final = 0.6
+"""A total variation above which half of the noise would hardly be told from all of it."""
+_WELL_ADDED: Final = 0.4
+"""The same where variations are added up, which says less the larger they are."""
 
 
 @dataclass(frozen=True)
@@ -81,15 +85,20 @@ def _of_way(way: dict[Leaf, int], epsilon: float) -> float:
         squares = math.fsum(n / leaf.noise_multiplier**2 for leaf, n in gaussian)
         return gaussian_delta(1 / math.sqrt(squares), epsilon)
     if any(isinstance(leaf, Zcdp) for leaf in way):
-        # KL ≤ rho; the bounds of Pinsker, and of Bretagnolle and Huber. They hold at epsilon 0,
-        # and further out there is nothing more to tell.
-        whole = rho(Composed(tuple(Repeated(leaf, n) for leaf, n in way.items())))
-        return min(math.sqrt(whole / 2), math.sqrt(-math.expm1(-whole)))
+        return _concentrated(way)  # holds at epsilon 0; further out there is nothing more to tell
     (leaf, times), *others = way.items()
-    if isinstance(leaf, BoundedRange) and times == 1 and not others and epsilon == 0:
+    if isinstance(leaf, BoundedRange) and not others and epsilon == 0:
         # The loss lies in an interval of length ε: at worst at ±ε/2 (Dong, Durfee and Rogers 2020).
-        return math.tanh(leaf.epsilon / 4)
+        # Of several, privacy-loss distributions know no more than that each is pure.
+        once = math.tanh(leaf.epsilon / 4)
+        return once if times == 1 else min(_concentrated(way), privacy_loss.delta(way, 0.0))
     return privacy_loss.delta(way, epsilon)
+
+
+def _concentrated(way: dict[Leaf, int]) -> float:
+    """KL ≤ rho; the bounds of Pinsker, and of Bretagnolle and Huber."""
+    whole = rho(Composed(tuple(Repeated(leaf, n) for leaf, n in way.items())))
+    return min(math.sqrt(whole / 2), math.sqrt(-math.expm1(-whole)))
 
 
 def with_noise(event: PrivacyEvent, factor: float) -> PrivacyEvent:
@@ -117,6 +126,40 @@ def with_noise(event: PrivacyEvent, factor: float) -> PrivacyEvent:
             return Parallel(tuple(with_noise(inner, factor) for inner in events))
 
 
+def group_points(event: PrivacyEvent, size: int) -> tuple[CurvePoint, ...]:
+    """What the event says about so many records that change together.
+
+    From one to the next of a chain of neighbours losses add up: `size` times the epsilon of a pure
+    or bounded-range release, and `size`² times its rho (Bun and Steinke 2016). Gaussian and Laplace
+    noise is log-concave, so whoever moves what is below it `size` times as far tells exactly as
+    much as the chain (Dong, Roth and Su 2022). Of all others total variations add up.
+    """
+    if size == 1 or _has_groups(event):
+        return curve_points(with_noise(event, 1 / size) if size > 1 else event)
+    return (CurvePoint(1.0, group_variation(event, size)),)
+
+
+def group_variation(event: PrivacyEvent, size: int) -> float:
+    """How much better than a fair coin anybody can tell whether such a group is there."""
+    if size > 1 and _has_groups(event):
+        return total_variation(with_noise(event, 1 / size))
+    return min(1.0, size * total_variation(event))
+
+
+def group_size(event: PrivacyEvent, most: int) -> int:
+    """How many records to try together, `most` at most: telling whether they are there should be
+    neither hopeless nor easy. Of one record in a small claim it is hopeless in any short time."""
+    size, enough = 1, _WELL_TOLD if _has_groups(event) else _WELL_ADDED
+    while 2 * size <= most and group_variation(event, 2 * size) <= enough:
+        size *= 2
+    return size
+
+
+def _has_groups(event: PrivacyEvent) -> bool:
+    kinds = (Gaussian, Laplace, PureDp, BoundedRange, Zcdp)
+    return all(isinstance(leaf, kinds) for way in branches(event) for leaf in way)
+
+
 def epsilon_of(event: PrivacyEvent, delta: float) -> float:
     """At delta, by privacy-loss distributions; by concentration where no noise law is named."""
     try:
@@ -125,12 +168,18 @@ def epsilon_of(event: PrivacyEvent, delta: float) -> float:
         return zcdp_to_epsilon(rho(event), delta)
 
 
-def epsilon_at_variation(event: PrivacyEvent, variation: float, delta: float) -> float:
+def epsilon_at_variation(
+    event: PrivacyEvent, variation: float, delta: float, *, together: int = 1
+) -> float:
     """The epsilon, at delta, of the member of the event's family whose total variation is this, or
-    just below it: an event that was refuted if this variation was."""
+    just below it: an event that was refuted if this variation was.
+
+    Args:
+        together: how many records the variation is about.
+    """
     if variation <= 0:
         return 0.0
-    factor = _least(lambda f: total_variation(with_noise(event, f)) <= variation)
+    factor = _least(lambda f: group_variation(with_noise(event, f), together) <= variation)
     return 0.0 if math.isinf(factor) else epsilon_of(with_noise(event, factor), delta)
 
 

@@ -1,4 +1,4 @@
-"""The count of members above a threshold, rehearsed: one invented member is above it, or not."""
+"""The count of members above a threshold, rehearsed: invented members are above it, or not."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from voile.attacks.betting import Floats
+from voile.attacks.claims import group_size
 from voile.attacks.members_count import OpenThreshold, PrivateMembersCount, count_event
 from voile.attacks.rehearsal import Arrangement, Rehearsal
 from voile.attacks.release_canary import ReleaseCanary, Side
@@ -21,26 +22,29 @@ _SCHEMA: Final = Schema(
     (Feature("shown", Categories(("no", "yes")), "no"),),
     label=Label("label", Categories(("no", "yes"))),
 )
+MOST_TOGETHER: Final = 16
 _EVERYBODY: Final = OpenThreshold(value=-1e9, above=1.0, rows=20)
 """Whoever can be read lies above."""
 
 
 def rehearse_count(epsilon: float, relation: Relation, *, delta: float) -> Rehearsal:
     """The count that an agreement reserves this epsilon for."""
+    event = count_event(epsilon, relation)
+    together = group_size(event, MOST_TOGETHER)
 
     def arrangements(halved: bool) -> tuple[Arrangement, ...]:
         spent = 2 * epsilon if halved else epsilon
-        return (ReleaseCanary("two members", _side(spent, relation, 1), _side(spent, relation, 0)),)
+        inside, outside = (_side(spent, relation, above, together) for above in (True, False))
+        return (ReleaseCanary("some members", inside, outside),)
 
-    event = count_event(epsilon, relation)
-    return Rehearsal(PrivateMembersCount.name, event, arrangements, delta)
+    return Rehearsal(PrivateMembersCount.name, event, arrangements, delta, together)
 
 
-def _side(epsilon: float, relation: Relation, above: int) -> Side:
+def _side(epsilon: float, relation: Relation, above: bool, together: int) -> Side:
     """A member that is not there is a null record, or one without a label in its place."""
-    rows = np.ones((2, 1))
-    labels = np.array([1.0, 1.0 if above else np.nan])
-    null = np.array([False, not above and relation is Relation.BLANK_ONE])
+    rows, canaries = np.ones((1 + together, 1)), np.arange(1 + together) > 0
+    labels = np.where(canaries & (not above), np.nan, 1.0)
+    null = canaries & (not above and relation is Relation.BLANK_ONE)
     release = PrivateMembersCount(
         protected=Protected(ProtectedUnit.ROW, relation, "invented members"),
         epsilon=epsilon,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from voile.core.explanation import Explanation
 from voile.core.schema import Categories, Numbers, Rows, Schema
 from voile.models import DeclaredOutputs, Simplex, WrappedModel, wrap
+from voile.release.per_row import PerRow
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,23 @@ class InventedGame:
             others = self._others(place)
             row[0, place] = others[-1] if place != self.first or len(others) > 1 else row[0, place]
         return row
+
+    def third(self, one: Rows, two: Rows) -> Rows:
+        """Differs from two rows in every feature that has three values; from the first in all."""
+        row = two.copy()
+        for place, default in enumerate(self.against[0]):
+            left = [
+                v
+                for v in (default, *self._others(place))
+                if v not in (one[0, place], two[0, place])
+            ]
+            row[0, place] = left[0] if left else two[0, place]
+        return row
+
+    @property
+    def opposite(self) -> Rows:
+        """Differs from the row of defaults in every feature that has two values."""
+        return self.third(self.against, self.against)
 
     @property
     def first(self) -> int:
@@ -131,3 +149,23 @@ class InventedExplainer:
             feature_names=self.names[0],
             output_names=self.names[1],
         )
+
+
+class Remembering:
+    """`PerRow` that explains a row once: rows are explained one by one, by nothing that is drawn.
+
+    Stands in place of a release's own, so that noise can be drawn many times over the same rows.
+    """
+
+    def __init__(self, inner: PerRow) -> None:
+        self._inner, self._known = inner, dict[bytes, NDArray[np.float64]]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def vectors(self, rows: Any) -> NDArray[np.float64]:
+        array = np.ascontiguousarray(rows, dtype=np.float64)
+        key = array.tobytes()
+        if key not in self._known:
+            self._known[key] = self._inner.vectors(array)
+        return self._known[key].copy()

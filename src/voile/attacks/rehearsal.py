@@ -44,12 +44,15 @@ class Rehearsal:
         event: what is charged; this is what is bet against.
         arrangements: fresh ones of the code as it is; with True, of the same with half the noise.
         delta: at which epsilons are told.
+        together: how many records one coin decides on. The bet is against what the event says about
+            so many of them: whoever refutes that has refuted the event.
     """
 
     name: str
     event: PrivacyEvent
     arrangements: Callable[[bool], tuple[Arrangement, ...]]
     delta: float
+    together: int = 1
 
 
 def fair_coins(draw: np.random.Generator, runs: int, canaries: int) -> Coins:

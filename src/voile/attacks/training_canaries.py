@@ -9,15 +9,17 @@ All of that is covered by the event: it holds for every loss, and for all steps 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voile.attacks.betting import Floats
+from voile.attacks.claims import group_size
 from voile.attacks.rehearsal import Arrangement, Played, Rehearsal, fair_coins
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
@@ -32,6 +34,9 @@ from voile.training.optimisers import Move, Optimiser
 from voile.training.private import PerceptronSum, PrivateSteps
 
 MANY, FEW, LINES = 300, 4, 16
+MOST_TOGETHER: Final = 8
+AT_ONCE: Final = 4
+"""Runs of one play."""
 INPUTS: Final = 256
 """At least; noise falls on those that no canary uses as well, and its length is seen more exactly.
 """
@@ -126,11 +131,13 @@ class TrainingCanaries:
     Args:
         task: the stage as it is charged.
         name: of the arrangement.
-        canaries: how many records there are; each is a canary.
+        canaries: how many coins there are.
         hidden: widths of hidden layers.
         lines: of each record.
         beside_another: look at the difference to the update of a second client, all of whose
             records are null.
+        together: how many records each coin decides on, which are all alike.
+        runs: of one play.
     """
 
     task: NetworkTask
@@ -139,12 +146,16 @@ class TrainingCanaries:
     hidden: tuple[int, ...] = ()
     lines: int = 1
     beside_another: bool = False
+    together: int = 1
+    runs: int = 1
     score_names: tuple[str, ...] = SCORES
 
     def play(self, draw: np.random.Generator) -> Played:
-        inside = fair_coins(draw, 1, self.canaries)
-        found = self._scores(self._seen(inside[0]))
-        return Played(inside, {name: scores[np.newaxis] for name, scores in found.items()})
+        inside = fair_coins(draw, self.runs, self.canaries)
+        found = [self._scores(self._seen(coins)) for coins in inside]
+        return Played(
+            inside, {name: np.stack([each[name] for each in found]) for name in self.score_names}
+        )
 
     # --- what is run ----------------------------------------------------------------------------
 
@@ -162,6 +173,11 @@ class TrainingCanaries:
     def _inputs(self) -> int:
         return max(self.canaries, INPUTS)
 
+    @property
+    def _size(self) -> int:
+        """How many records there are."""
+        return self.canaries * self.together
+
     @cached_property
     def _rehearsed(self) -> NetworkTask:
         settings = {n: getattr(self.task.training, n) for n in Training.__dataclass_fields__}
@@ -172,13 +188,14 @@ class TrainingCanaries:
 
     @cached_property
     def _steps(self) -> PrivateSteps:
-        steps = self._rehearsed.steps(self.canaries)
+        steps = self._rehearsed.steps(self._size)
         assert steps is not None
         return steps
 
     def _records(self, signs: Floats) -> Batch:
         """+1: the canary; 0: the null record; −1: its opposite. NaN: no record at all."""
-        inputs = np.eye(self.canaries, self._inputs, dtype=np.float32) * np.float32(LONG)
+        places = np.arange(len(signs)) % self.canaries
+        inputs = np.eye(self.canaries, self._inputs, dtype=np.float32)[places] * np.float32(LONG)
         inputs[signs == 0] = np.nan
         slopes = (-signs * _BEYOND * self._steps.first_norm / LONG).astype(np.float32)
         there = ~np.isnan(signs)
@@ -190,18 +207,18 @@ class TrainingCanaries:
             Relation.REPLACE_ONE: -1.0,
             Relation.ADD_OR_REMOVE_ONE: np.nan,
         }[self.task.relation]
-        return np.where(coins, 1.0, other)
+        return np.tile(np.where(coins, 1.0, other), self.together)
 
     def _seen(self, coins: NDArray[np.bool_]) -> Floats:
         """All noisy gradients of a run."""
         found = self._gradients("first client", self._signs(coins))
         if not self.beside_another:
             return found
-        return found - self._gradients("second client", np.zeros(self.canaries))
+        return found - self._gradients("second client", np.zeros(self._size))
 
     def _gradients(self, client: str, signs: Floats) -> Floats:
         task = self._rehearsed
-        node = Client(client, self.canaries, self._records(signs), {_STAGE: task}, NoGuard())
+        node = Client(client, self._size, self._records(signs), {_STAGE: task}, NoGuard())
         node.answer(Instruction(_STAGE, 1, arrays_of(self._network)))
         assert isinstance(task.training, RecordedTraining)
         return task.training.recorder.gradients
@@ -227,18 +244,31 @@ class TrainingCanaries:
         noise = steps.gradient_noise() * (2**0.5 if self.beside_another else 1)
         length = float(np.linalg.norm(seen / unit, axis=1).sum())
         return {
-            PROJECTION: log_likelihood(along, steps.sampling_rate, noise, self.task.relation),
+            PROJECTION: log_likelihood(
+                along, steps.sampling_rate, noise, self.task.relation, together=self.together
+            ),
             SPREAD: along.var(axis=0),
             LENGTH: np.full(self.canaries, length),
         }
 
 
-def log_likelihood(along: Floats, rate: float, noise: float, relation: Relation) -> Floats:
-    """The log-likelihood ratio of "in", if all is as it should be: the best test then."""
+def log_likelihood(
+    along: Floats, rate: float, noise: float, relation: Relation, *, together: int = 1
+) -> Floats:
+    """The log-likelihood ratio of "in", if all is as it should be: the best test then.
+
+    Args:
+        together: how many records are in or out; in a step, each is drawn by itself.
+    """
+    drawn = np.arange(together + 1)
+    chances = np.array(
+        [math.comb(together, int(n)) * rate**n * (1 - rate) ** (together - n) for n in drawn]
+    )
 
     def of(moved: Floats) -> Floats:
-        exponent = np.clip((moved - 0.5) / noise**2, -700, 700)
-        found: Floats = np.log1p(rate * np.expm1(exponent)).sum(axis=0)
+        exponents = (moved[..., np.newaxis] - drawn / 2) * drawn / noise**2
+        summed = (chances * np.exp(np.clip(exponents, -700, 700))).sum(axis=-1)
+        found: Floats = np.log(summed).sum(axis=0)
         return found
 
     with np.errstate(divide="ignore"):
@@ -257,16 +287,21 @@ def rehearse_stage(name: str, task: NetworkTask, *, delta: float) -> Rehearsal:
     event = task.cost(1)
     if event is None or task.noise_multiplier is None:
         raise InvalidInput(f"{name!r} is trained without noise: there is no claim to refute")
-    hidden = task.training.hidden
+    hidden, together = task.training.hidden, group_size(event, MOST_TOGETHER)
 
     def arrangements(halved: bool) -> tuple[Arrangement, ...]:
         noise = task.noise_multiplier or 0.0
-        tried = replace(task, noise_multiplier=noise / 2) if halved else task
+        tried = partial(
+            TrainingCanaries,
+            replace(task, noise_multiplier=noise / 2) if halved else task,
+            together=together,
+        )
         return (
-            TrainingCanaries(tried, "many records", MANY),
-            TrainingCanaries(tried, "few records, many lines each", FEW, lines=LINES),
-            TrainingCanaries(tried, "one record, the stage's own layers", 1, hidden),
-            TrainingCanaries(tried, "two clients", FEW, beside_another=True),
+            tried(name="many records", canaries=MANY // together, runs=AT_ONCE),
+            tried(name="few records, many lines each", canaries=FEW, lines=LINES, runs=AT_ONCE),
+            # Slow: noise for all of its layers, which tells no more than that of one.
+            tried(name="one record, the stage's own layers", canaries=1, hidden=hidden),
+            tried(name="two clients", canaries=FEW, beside_another=True, runs=AT_ONCE),
         )
 
-    return Rehearsal(name, event, arrangements, delta)
+    return Rehearsal(name, event, arrangements, delta, together)

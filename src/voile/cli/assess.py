@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import logging
+import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from voile.cli.interrupts import PAID, interruptible
 from voile.cli.options import CallerOption
-from voile.cli.output import ExitCode, JsonOption, console, print_json
+from voile.cli.output import VISIBLE, ExitCode, JsonOption, console, print_json
 from voile.cli.rounds import say
 
 if TYPE_CHECKING:
+    from voile.attacks.assessment import Seen, Tried
     from voile.attacks.members_count import MembersCount
     from voile.workflows.assess import Assessment
+
+_log = logging.getLogger(__name__)
+_OFTEN: Final = 0.2
+"""Seconds between two looks at a terminal; a log is told a hundred times less often."""
 
 EPILOG = """\
 Examples:
@@ -90,7 +98,8 @@ def assess(
         counting = MembersCounting.read(subject, count_members, others)
     say(f"{len(found.rehearsals)} claims, at most {minutes:g} minutes, on invented records")
     with one_thread(), interruptible("nothing is kept of an assessment that is not finished"):
-        done = assess_subject(found, seconds=60 * minutes)
+        done = assess_subject(found, seconds=60 * minutes, seen=progress_line())
+    end_line()
     with interruptible(PAID):
         counted = None if counting is None else counting.release(caller=by)
     _show(done, counted, as_json=as_json)
@@ -98,6 +107,39 @@ def assess(
         say(f"findings on members, not for release: {attack.run()}")
     codes = {"refuted": ExitCode.CLAIM_REFUTED, "blind": ExitCode.ATTACK_BLIND}
     raise typer.Exit(codes.get(done.verdict.value, ExitCode.DONE))
+
+
+def progress_line() -> Seen:
+    """Who is tried and how long it takes: a line that is rewritten on a terminal, on stderr."""
+    shown = {"terminal": 0.0, "log": 0.0}
+
+    def is_due(where: str, seconds: float) -> bool:
+        now = time.monotonic()
+        if now - shown[where] < seconds:
+            return False
+        shown[where] = now
+        return True
+
+    def show(tried: Tried) -> None:
+        minutes, seconds = divmod(round(tried.seconds_left), 60)
+        text = (
+            f"{tried.name}: {tried.runs:,} runs; half of the noise was found out for "
+            f"{tried.found_out} of {tried.claims} claims; {minutes}:{seconds:02} left"
+        )
+        if is_due("log", 100 * _OFTEN):
+            _log.info(text)
+        if sys.stderr.isatty() and is_due("terminal", _OFTEN):
+            sys.stderr.write(f"\r\x1b[K{text.translate(VISIBLE)}")
+            sys.stderr.flush()
+
+    return show
+
+
+def end_line() -> None:
+    """Wipe out the line, if there is one."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
 
 
 def _show(done: Assessment, counted: MembersCount | None, *, as_json: bool) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from voile.audit_log import Report
 
 
-_VISIBLE: Final = {
+VISIBLE: Final = {
     code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
     for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
     if chr(code) not in "\n\t"
@@ -119,7 +119,7 @@ def console() -> Console:
             raise BrokenPipeError
 
         def render_str(self, text: str, **how: Any) -> Text:
-            return super().render_str(text.translate(_VISIBLE), **how)
+            return super().render_str(text.translate(VISIBLE), **how)
 
     return PipeConsole(markup=False, emoji=False, highlight=False)
 

@@ -31,8 +31,8 @@ from voile.recommenders.rows import grid_bits, unit_rows
 from voile.release.charged import Accuracy, ChargedRelease
 from voile.release.contract import Codec, RowsAre
 from voile.release.made_once import MadeOnce
-from voile.training import Batch, Perceptron, Sigmoid, Softmax, TargetLoss, perceptron
-from voile.training.private import Adam, PrivateSteps, TrainingSpeed, fit_privately
+from voile.training import Batch, Loss, Perceptron, Sigmoid, Softmax, TargetLoss, perceptron
+from voile.training.private import Adam, Optimiser, PrivateSteps, TrainingSpeed, fit_privately
 
 _CHUNK: Final = 64
 _LINES: Final = 8
@@ -49,7 +49,7 @@ class NetworkKind(Protocol):
         """Inputs, hidden layers, outputs."""
 
     @property
-    def loss(self) -> TargetLoss: ...
+    def loss(self) -> Loss: ...
 
     def prepare(self, batch: Batch) -> Batch:
         """From users' unit rows to inputs and targets, user by user."""
@@ -241,6 +241,10 @@ class PrivateNetwork(ChargedRelease):
     def places(self) -> NDArray[np.int64]:
         return self.chosen.head(self.head)
 
+    @property
+    def optimiser(self) -> Optimiser:
+        return Adam(self.rate)
+
     def draw(self, rows: Any = None) -> TrainedNetwork:  # noqa: ARG002
         users = head_rows(self.interactions.matrix, self.places)
         # Who has nothing on the head is the null record, which a NaN says.
@@ -251,7 +255,7 @@ class PrivateNetwork(ChargedRelease):
             (users,),
             self.kind.loss,
             self.privacy,
-            optimiser=Adam(self.rate),
+            optimiser=self.optimiser,
             prepare=self.kind.prepare,
             speed=self.speed,
         )

@@ -118,8 +118,11 @@ class PrivateClusters(ArtefactRelease):
         return Accuracy.of(self._noise.preview(), "values are moments of features in [-1, 1]")
 
     def draw(self, rows: Any = None) -> Clusters:  # noqa: ARG002
-        noisy = self._noise.randomise(_moments(_scaled(self._read, self.schema)))
-        return self._made(_joined(noisy, self.schema, self.count))
+        return self._made(_joined(self.noisy_moments(), self.schema, self.count))
+
+    def noisy_moments(self) -> NDArray[np.float64]:
+        """All that clusters are made from; whoever sees one of these pays the whole price."""
+        return self._noise.randomise(_moments(_scaled(self._read, self.schema)))
 
     def _made(self, groups: dict[str, tuple[str, ...]]) -> Clusters:
         return Clusters(groups, trained_privately(*self.guarantees(1)), event=self.cost(1))

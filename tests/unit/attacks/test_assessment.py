@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from voile import datasets
-from voile.attacks.assessment import Assessed, Contest, Verdict, assess
+from voile.attacks.assessment import Assessed, Contest, Tried, Verdict, assess
 from voile.attacks.rehearsal import Arrangement, Played, Rehearsal, fair_coins
 from voile.attacks.training_canaries import TrainingCanaries, rehearse_stage
 from voile.core.errors import InvalidInput
@@ -83,6 +83,29 @@ def test_the_bar_grows_with_the_number_of_events() -> None:
 def test_time_that_is_up_ends_it() -> None:
     (found,) = assessed(rehearsal(), seconds=0.0)
     assert found.runs == 20
+
+
+def test_time_goes_to_those_that_are_blind_and_progress_is_told() -> None:
+    told: list[Tried] = []
+    found = assessed(
+        rehearsal(), rehearsal(sees=False), seconds=1.5, most_runs=10**9, seen=told.append
+    )
+    assert [each.verdict for each in found] == [Verdict.NOT_REFUTED, Verdict.BLIND]
+    assert found[1].runs > 1.5 * found[0].runs
+    assert found[0].runs > (found[0].control_runs or 0)  # and some is left for the others
+    assert (told[-1].found_out, told[-1].claims) == (1, 2)
+    assert told[0].seconds_left > told[-1].seconds_left
+    assert {each.name for each in told} == {"numbers"}
+
+
+def test_a_group_is_bet_against_at_what_is_said_of_it() -> None:
+    """Four records that move together are no more than four times one of them."""
+    four = replace(rehearsal(), event=Gaussian(4 * MULTIPLIER), together=4)
+    (found,) = assessed(four, threshold=1e6)
+    assert found.verdict is Verdict.NOT_REFUTED
+    assert 0.7 * found.epsilon < found.epsilon_found <= found.epsilon
+    (alone,) = assessed(replace(four, together=1))
+    assert alone.verdict is Verdict.REFUTED
 
 
 def test_e_values_are_averaged_over_arrangements() -> None:

@@ -13,11 +13,15 @@ from voile.attacks.claims import (
     curve_points,
     epsilon_at_variation,
     epsilon_of,
+    group_points,
+    group_size,
+    group_variation,
     hockey_stick,
     total_variation,
     with_noise,
 )
 from voile.core.guarantee import Relation
+from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.events import (
     ApproximateDp,
     BoundedRange,
@@ -114,3 +118,49 @@ def test_an_epsilon_is_told_for_a_variation() -> None:
 
 def test_what_is_told_further_out_is_never_more() -> None:
     assert hockey_stick(SAMPLED, 1.0) < hockey_stick(SAMPLED, 0.0)
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+
+def test_what_is_said_of_a_group_follows_from_what_is_said_of_one() -> None:
+    assert group_points(Gaussian(8.0), 4) == curve_points(Gaussian(2.0))
+    assert group_variation(Zcdp(0.01), 3) == pytest.approx(total_variation(Zcdp(0.09)))
+    twice = Repeated(BoundedRange(0.5), 2)
+    assert group_variation(twice, 2) == total_variation(Repeated(BoundedRange(1.0), 2))
+    assert group_points(SAMPLED, 1) == curve_points(SAMPLED)
+
+
+@pytest.mark.parametrize("event", [SAMPLED, ApproximateDp(0.1, 1e-5)])
+def test_where_nothing_better_is_known_variations_add_up(event: PrivacyEvent) -> None:
+    one = total_variation(event)
+    assert group_points(event, 2) == (CurvePoint(1.0, 2 * one),)
+    assert group_variation(event, 10**6) == 1.0
+    assert group_size(event, 64) * one <= 0.4
+
+
+def test_added_variations_are_no_smaller_than_those_of_a_group() -> None:
+    """Where both are known: of Gaussian noise that is always there."""
+    for size in (2, 4, 8):
+        assert group_variation(Gaussian(8.0), size) <= size * total_variation(Gaussian(8.0))
+
+
+def test_a_group_is_told_apart_neither_never_nor_always() -> None:
+    assert group_size(Gaussian(1.0), 16) == 1
+    assert group_size(Gaussian(8.0), 64) == 8
+    assert group_size(Gaussian(1e6), 16) == 16
+
+
+def test_several_choices_of_bounded_range_are_no_worse_than_concentrated() -> None:
+    """Privacy-loss distributions take each for a pure one, which says too little."""
+    event = Repeated(BoundedRange(0.5), 2)
+    assert total_variation(event) == pytest.approx(math.sqrt(2 * 0.5**2 / 8 / 2))
+    assert total_variation(event) < PrivacyLoss().compose(event).delta(0.0)
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_what_was_found_about_a_group_is_told_of_one_record(size: int) -> None:
+    event = Gaussian(8.0)
+    variation = 0.8 * group_variation(event, size)
+    found = epsilon_at_variation(event, variation, 1e-5, together=size)
+    assert 0.6 * epsilon_of(event, 1e-5) < found < 0.95 * epsilon_of(event, 1e-5)

@@ -45,7 +45,7 @@ class Assessment:
     record: int | None
 
 
-def assess_subject(subject: Subject, *, seconds: float, seen: Seen = lambda *_: None) -> Assessment:
+def assess_subject(subject: Subject, *, seconds: float, seen: Seen = lambda _: None) -> Assessment:
     """Try to refute everything that is charged there.
 
     Nothing that this tells, nor how long it takes, depends on anybody's rows.

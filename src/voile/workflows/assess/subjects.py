@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from voile.attacks.attribute_canaries import rehearse_attributes
 from voile.attacks.count_rehearsal import rehearse_count
-from voile.attacks.moment_rehearsals import rehearse_moments
+from voile.attacks.figure_rehearsals import rehearse_own_rows
+from voile.attacks.moment_rehearsals import invented_moments
 from voile.attacks.rehearsal import Rehearsal
 from voile.attacks.release_rehearsals import rehearse_release
 from voile.attacks.training_canaries import CanaryObjective, rehearse_stage
@@ -24,6 +26,12 @@ from voile.privacy.events import Gaussian, PoissonSampled, Repeated, from_dict
 from voile.release.charged import ChargedRelease
 from voile.training.private.attributes import AttributeSteps
 from voile.workflows.artefact import Artefact, is_artefact, load_artefact
+from voile.workflows.assess.charged_records import (
+    charged_terms,
+    one_row,
+    rehearse_terms,
+    same_price,
+)
 from voile.workflows.custody import WORKSPACE, Place
 from voile.workflows.explain.specification import Protect
 from voile.workflows.federate import FederationAgreement, read_agreement
@@ -35,6 +43,7 @@ from voile.workflows.workspace.file import books_beside
 
 GUIDED: Final = "shapley-guided noise"
 """The pipeline in which declared columns are protected, each party at a level of its own."""
+NO_BOOKS: Final = "what was told about users to others: there are no books beside the recommender"
 POPULATION: Final = 1_000
 """Records that a population is taken to have where a noise level is stated and no epsilon."""
 
@@ -145,11 +154,10 @@ def _of_agreement(path: Path) -> Subject:
         levels = (stage.task, *stage.personal.values())
         tasks = {event_as_text(task.cost(1)): task for task in levels}
         for task in tasks.values():
-            rehearsal = _of_task(stage.name, task, agreement.delta)
-            if rehearsal is None:
-                left_out.append(f"{stage.name}: no DP-SGD of a network")
-            else:
-                found.append(rehearsal)
+            rehearsals = _of_task(stage.name, task, agreement.delta)
+            found += rehearsals
+            if not rehearsals:
+                left_out.append(f"{stage.name}: {type(task).__name__} has no rehearsal")
     relation = agreement.protected.relation
     found += _count(agreement.members_count, relation, agreement.delta)
     folder = path.absolute().parent
@@ -161,22 +169,44 @@ def _count(epsilon: float | None, relation: Relation, delta: float) -> list[Rehe
     return [] if epsilon is None else [rehearse_count(epsilon, relation, delta=delta)]
 
 
-def _of_task(stage: str, task: Task, delta: float) -> Rehearsal | None:
-    """Of the training inside a task whose whole cost it is."""
+def _of_task(stage: str, task: Task, delta: float) -> list[Rehearsal]:
+    """Of all parts of a task that add up to its cost."""
     if isinstance(task, GuidedTask):
         name = f"{stage}, noise {task.noise_multiplier:.3g}"
-        return rehearse_attributes(name, task.steps(1), delta=delta)
+        return [rehearse_attributes(name, task.steps(1), delta=delta)]
     inner: object = task.local if isinstance(task, GlobalModel) else task
-    if isinstance(inner, LocalTraining) and inner.own_rows is None:
-        inner = inner.network
-    return rehearse_stage(stage, inner, delta=delta) if isinstance(inner, NetworkTask) else None
+    if isinstance(inner, NetworkTask):
+        return [rehearse_stage(stage, inner, delta=delta)]
+    if not isinstance(inner, LocalTraining):
+        return []
+    found = [rehearse_stage(stage, inner.network, delta=delta)]
+    if inner.own_rows is not None:
+        found.append(rehearse_own_rows(f"{stage}, importance and accuracy", inner, delta=delta))
+    return found
 
 
 def _of_recommender(folder: Path) -> Subject:
     moments = load_recommender(folder).moments
-    found = rehearse_moments(moments.budget, delta=moments.guarantee.delta)
-    name = moments.guarantee.protected.dataset
-    return Subject(name, found, (), folder, books_beside(folder.absolute().parent))
+    spent = invented_moments(moments.budget, delta=moments.guarantee.delta)
+    found = [rehearse_release(each.name, each) for each in spent]
+    name, beside = moments.guarantee.protected.dataset, folder.absolute().parent
+    books = books_beside(beside) or _usual_books(beside)
+    more, left_out = ([], [NO_BOOKS]) if books is None else _on_record(books, found)
+    return Subject(name, (*found, *more), tuple(left_out), folder, books)
+
+
+def _on_record(books: Place, known: Sequence[Rehearsal]) -> tuple[list[Rehearsal], list[str]]:
+    """What was charged besides, and what of it cannot be rehearsed."""
+    terms, unread = charged_terms(books)
+    found, left_out = [], [f"{what}, on record: its event is not" for what in unread]
+    claims = [one_row(each.event) for each in known]
+    for each in terms:
+        rehearsal = rehearse_terms(each)
+        if rehearsal is not None:
+            found.append(rehearsal)
+        elif not any(same_price(each.event, claim) for claim in claims):
+            left_out.append(f"{each.what}, on record: charged on other terms than are rehearsed")
+    return found, list(dict.fromkeys(left_out))
 
 
 def _of_workspace(path: Path) -> Subject:
@@ -191,7 +221,9 @@ def _of_workspace(path: Path) -> Subject:
             except Refused as refused:
                 left_out.append(f"{name}: {refused}")
         file = workspace.file
-    return Subject(file.folder.name, tuple(found), tuple(left_out), file.folder, file.place)
+    more, besides = _on_record(file.place, found)
+    left_out += besides
+    return Subject(file.folder.name, (*found, *more), tuple(left_out), file.folder, file.place)
 
 
 def _charged(workspace: Workspace, name: str) -> ChargedRelease | None:
@@ -201,6 +233,11 @@ def _charged(workspace: Workspace, name: str) -> ChargedRelease | None:
     release = workspace.release(name, POPULATION)
     assert isinstance(release, ChargedRelease)
     return release
+
+
+def _usual_books(folder: Path) -> Place | None:
+    usual = Place.within(folder)
+    return usual if Path(usual.database).is_file() else None
 
 
 def events_of(subject: Subject) -> bytes:

@@ -222,6 +222,16 @@ def test_an_attack_that_sees_nothing_is_blind_and_says_so(artefact: Artefact) ->
     assert "verdict   blind" in done.stdout
 
 
+@pytest.mark.usefixtures("sees_nothing")
+def test_the_command_says_how_far_it_is(
+    artefact: Artefact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr("voile.cli.assess.progress_line", lambda: told.append)
+    run(artefact.folder, "--minutes", 0.01)
+    assert told[-1].claims == 1
+
+
 def test_a_claim_is_never_printed_smaller_than_it_is() -> None:
     tried = Assessed("stage", Gaussian(5.0), 0.48301, 1e-5, Verdict.BLIND, 9, 1.0, 1e3, 0.0, None)
     assert "claim ε = 0.4831, δ = 1e-05; 9 runs, e-value 1 of 1000" in _line(tried)

@@ -1,0 +1,71 @@
+"""What is said of one explained row, or of values that somebody brings, rehearsed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from voile.attacks.betting import Floats
+from voile.attacks.invented import InventedExplainer, InventedGame
+from voile.attacks.rehearsal import Arrangement
+from voile.attacks.release_canary import ReleaseCanary
+from voile.attacks.release_kind import pair
+from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.schema import Rows
+from voile.release import PUBLIC, ClippedRelease, NoisyValues, TopFeaturesOfRow
+
+
+def clipped(release: ClippedRelease, together: int) -> tuple[Arrangement, ...]:  # noqa: ARG001
+    """Two opposite vectors, longer than they may be."""
+    known = release._inner.known
+    vectors = np.zeros((3, *known.values.shape[1:]))
+    vectors[0].flat[0], vectors[1].flat[0] = 3 * release.bound, -3 * release.bound
+    return (_of_row(release, vectors),)
+
+
+def names_of_row(release: TopFeaturesOfRow, together: int) -> tuple[Arrangement, ...]:  # noqa: ARG001
+    """Two rows that have no name in common, if there are names enough."""
+    players = release._inner.players
+    rising = np.linspace(1.0, 2.0, players)
+    vectors = np.stack([rising, -rising[::-1], 0 * rising])[..., np.newaxis]
+    return (_of_row(release, vectors),)
+
+
+def _of_row(release: ClippedRelease | TopFeaturesOfRow, vectors: Floats) -> ReleaseCanary:
+    game, known = InventedGame(release.schema), release._inner.known
+    rows = np.concatenate([game.canary, game.against])
+    explainer = InventedExplainer(rows, vectors, (known.feature_names, known.output_names))
+    made = replace(release, explainer=explainer, origins=(PUBLIC,))
+
+    def side(row: Rows, draws: int) -> Floats:
+        return made.draw(np.repeat(row, draws, axis=0)).values.reshape(draws, -1)
+
+    return pair("one record", side, game, Relation.REPLACE_ONE)
+
+
+def noisy_values(release: NoisyValues, together: int) -> tuple[Arrangement, ...]:
+    """Values that lie as far apart as was declared; whether that is true is not rehearsed."""
+    shape = len(release.feature_names), len(release.output_names)
+    moved = np.zeros(shape)
+    moved[0, 0] = together * release.sensitivity.value
+
+    def rows(values: Floats) -> Callable[[int], Floats]:
+        return partial(_together if _by_row(release) else _one_by_one, release, values)
+
+    return (ReleaseCanary("one value", rows(moved), rows(0 * moved)),)
+
+
+def _by_row(release: NoisyValues) -> bool:
+    return release.protected.unit is ProtectedUnit.EXPLAINED_ROW
+
+
+def _together(release: NoisyValues, values: Floats, draws: int) -> Floats:
+    """Rows are released each by itself, so many of them are many draws."""
+    return release.draw(np.repeat(values[np.newaxis], draws, axis=0)).values.reshape(draws, -1)
+
+
+def _one_by_one(release: NoisyValues, values: Floats, draws: int) -> Floats:
+    return np.stack([release.draw(values[np.newaxis]).values.ravel() for _ in range(draws)])

@@ -1,0 +1,128 @@
+"""What recommenders tell others about users, and make of their ratings, rehearsed.
+
+Users are invented, and so is the model: an item of each label speaks for everything else, one more
+speaks against it. So the profile of whoever touched one item is that label's direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.attacks.betting import Floats
+from voile.attacks.invented_shop import Touched, shop_of
+from voile.attacks.rehearsal import Arrangement
+from voile.attacks.release_canary import ReleaseCanary
+from voile.core.guarantee import Relation
+from voile.recommenders import (
+    ByLabels,
+    Catalogue,
+    LabelImportance,
+    LinearRecommender,
+    NoisyProfileOfUser,
+    PrivateLiking,
+    TopLabelsOfUser,
+)
+from voile.recommenders.explaining import RECOMMENDED
+from voile.recommenders.interactions import History
+from voile.release import PUBLIC
+
+MOST_TOGETHER: Final = 16
+_KIND: Final = "label"
+
+
+@dataclass(frozen=True, eq=False)
+class _InventedLabels(ByLabels):
+    """Profiles of invented histories, each worked out once: nothing in them is drawn."""
+
+    _known: dict[bytes, NDArray[np.float64]] = field(default_factory=dict, repr=False)
+
+    def profile(self, history: History) -> NDArray[np.float64]:
+        key = history.tobytes()
+        if key not in self._known:
+            self._known[key] = super().profile(history)
+        return self._known[key]
+
+
+def invented_labels(players: int, count: int = RECOMMENDED) -> ByLabels:
+    """Profiles with so many players."""
+    return _InventedLabels(_model(players), _KIND, count)
+
+
+def _model(players: int) -> LinearRecommender:
+    """Item p has label p alone; the last but one has label 0 and speaks against everything.
+
+    The last item has no label and nobody touches it: there is always something to recommend.
+    """
+    labels = [(f"label {place:04}",) for place in range(players - 1)]
+    kinds = {_KIND: (*labels, (), labels[0] if labels else (), ())}
+    items = tuple(f"item {place}" for place in range(players + 2))
+    count = len(items)
+    weights = np.ones((count, count)) - np.eye(count)
+    weights[players] *= -1
+    catalogue = Catalogue("invented", items, kinds)
+    through = np.zeros((count, catalogue.features.shape[1]))
+    return LinearRecommender(catalogue, np.ones(count), np.arange(count), weights, through)
+
+
+def top_labels(release: TopLabelsOfUser, together: int) -> tuple[Arrangement, ...]:  # noqa: ARG001
+    """Two users who have no label in common, if there are labels enough."""
+    players = len(release.players)
+    ends = np.arange(release.k), np.arange(players - release.k, players)
+    return (_of_user(release, ends),)
+
+
+def noisy_profile(release: NoisyProfileOfUser, together: int) -> tuple[Arrangement, ...]:  # noqa: ARG001
+    """Two opposite profiles; a user without history where she stands against nothing."""
+    opposite = np.array([len(release.players)])
+    nobody = np.zeros(0, dtype=np.int64)
+    is_replaced = release.protected.relation is Relation.REPLACE_ONE
+    return (_of_user(release, (np.array([0]), opposite if is_replaced else nobody)),)
+
+
+def _of_user(
+    release: TopLabelsOfUser | NoisyProfileOfUser, ends: tuple[History, History]
+) -> ReleaseCanary:
+    profile = invented_labels(len(release.players), release.profile.count)
+    made = replace(release, profile=profile, origins=(PUBLIC,))
+
+    def side(history: History, draws: int) -> Floats:
+        return made.draw([history] * draws).values.reshape(draws, -1)
+
+    inside, outside = (partial(side, history) for history in ends)
+    return ReleaseCanary("one user", inside, outside)
+
+
+def label_importance(release: LabelImportance, together: int) -> tuple[Arrangement, ...]:
+    """Users with one label, or with another one, or without history; and as many without."""
+    profile, users = invented_labels(len(release.players), release.profile.count), 2 * together
+    made = replace(release, profile=profile, users=users, origins=(PUBLIC,))
+    is_replaced = release.protected.relation is Relation.REPLACE_ONE
+    other = Touched((1,)) if is_replaced else Touched(())
+
+    def of(touched: Touched) -> Callable[[int], Floats]:
+        people = shop_of(profile.model.catalogue, users, touched, together)
+        return lambda draws: np.stack([made.draw(people).values.ravel() for _ in range(draws)])
+
+    return (ReleaseCanary("as many others", of(Touched((0,))), of(other)),)
+
+
+def liking(release: PrivateLiking, together: int) -> tuple[Arrangement, ...]:
+    """Users who rate one item as high as can be, against as low as can be or not at all."""
+    items = tuple(f"item {place}" for place in range(4))
+    catalogue, (lower, upper) = Catalogue("invented", items, {}), release.bounds
+    is_replaced = release.protected.relation is Relation.REPLACE_ONE
+    beyond = upper - lower
+    other = Touched((0,), lower - beyond) if is_replaced else Touched(())
+
+    def of(touched: Touched) -> Callable[[int], Floats]:
+        people = shop_of(catalogue, 2 * together, touched, together)
+        made: Any = replace(release, interactions=people)
+        return lambda draws: np.stack([made.draw().values for _ in range(draws)])
+
+    return (ReleaseCanary("as many others", of(Touched((0,), upper + beyond)), of(other)),)
