@@ -95,6 +95,13 @@ def finished(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 BOOKS = ("output/log.db", "nodes/city/log.db", "nodes/coast/log.db", "nodes/harbour/log.db")
 
 
+def without_losses(found: Any) -> Any:
+    """Of a party that was charged and had not stored its update when the process ended, nothing is
+    heard in that round: it does not train twice for one charge."""
+    kinds, balances = found
+    return [kind for kind in kinds if kind not in ("absence", "refusal")], balances
+
+
 @pytest.mark.parametrize(
     "point",
     [
@@ -114,7 +121,7 @@ def test_a_federation_goes_on_where_it_was(
     done(typed, folder)
     for database in BOOKS:
         verified(folder, database)
-        assert state(folder, database) == state(finished, database)
+        assert without_losses(state(folder, database)) == state(finished, database)
     logs = "output/artefact/logs/city"
     done(["audit", "verify", logs, "--policy", f"{logs}/audit-policy.toml"], folder)
 

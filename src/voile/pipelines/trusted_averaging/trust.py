@@ -134,4 +134,4 @@ def rewards_of(trusts: Mapping[str, float], pot: float = 1.0) -> dict[str, float
     total = math.fsum(trusts.values())
     if not total > 0:
         return dict.fromkeys(trusts, pot / max(len(trusts), 1))
-    return {name: pot * trust / total for name, trust in trusts.items()}
+    return {name: pot * (trust / total) for name, trust in trusts.items()}
