@@ -224,6 +224,9 @@ def test_verify_and_a_restored_backup(run: Any) -> None:
     assert run("budget", "verify", "log.db")["verified"]
     refused = run("budget", "verify", "backup.db", code=4)
     assert "set back" in refused["steps"][1]["detail"]
+    for words in (["show"], ["report", "clinic"], ["forecast", "clinic"], ["history"]):
+        said = run("budget", words[0], "backup.db", *words[1:], code=4)
+        assert "set back" in said["error"]["message"]
     text = run("budget", "verify", "backup.db", code=4, as_json=False)
     assert "NOT VERIFIED" in text
     assert "cannot be noticed" in text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from voile.cli.budget.opening import AccountArgument, open_books, open_database
+from voile.cli.budget.opening import AccountArgument, open_books, open_to_read
 from voile.cli.options import CallerOption, DatabaseArgument, KeyOption, PolicyOption
 from voile.cli.output import JsonOption, console, exit_code, print_facts, print_json
 from voile.cli.rounds import say_if_weak
@@ -103,7 +103,7 @@ def show(
             return ledger.nodes(t)
         return [ledger.node(t, account), *ledger.below(t, account)]
 
-    with open_database(database) as storage:
+    with open_to_read(database) as storage:
         found = storage.read_snapshot(lambda t: [(each, share_of(t, each)) for each in nodes(t)])
     lines = [
         _facts(node)

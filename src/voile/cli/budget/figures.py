@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from voile.cli.budget.opening import AccountArgument, checked_place, open_database
+from voile.cli.budget.opening import AccountArgument, checked_place, open_to_read
 from voile.cli.options import DatabaseArgument, YesOption
 from voile.cli.output import (
     JsonOption,
@@ -53,7 +53,7 @@ def report(
     if html is not None:
         check_outputs([html], files_of(checked_place(database)))
         ask_before_overwriting([html], yes=yes)
-    with open_database(database) as storage:
+    with open_to_read(database) as storage:
         found = storage.read_snapshot(
             lambda t: budget_report(Ledger(), t, account, custodian=custodian)
         )
@@ -90,7 +90,7 @@ def forecast(
     from voile.privacy.events import Gaussian
 
     event = None if noise is None else Gaussian(noise)
-    with open_database(database) as storage:
+    with open_to_read(database) as storage:
         found = storage.read_snapshot(
             lambda t: look_ahead(Ledger(), t, account, event, window=3600 * hours)
         )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from voile.cli.budget.opening import open_database
+from voile.cli.budget.opening import open_to_read
 from voile.cli.options import DatabaseArgument
 from voile.cli.output import JsonOption, console, print_json
 
@@ -31,7 +31,7 @@ def history(
     from voile.ledger import Ledger
     from voile.workflows.budget.history import budget_history
 
-    with open_database(database) as storage:
+    with open_to_read(database) as storage:
         found = storage.read_snapshot(
             lambda t: budget_history(Ledger(), AuditLog.open(t), t, account)
         )

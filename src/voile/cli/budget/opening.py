@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +25,21 @@ def open_database(database: str) -> Storage:
     from voile.workflows.custody import PARTS
 
     return open_existing(database, PARTS)
+
+
+@contextmanager
+def open_to_read(database: str) -> Iterator[Storage]:
+    """To look into; refused if it was set back behind the copy of the last checkpoint.
+
+    What is beside the database decides: without its policy nobody knows whose signature counts.
+    """
+    place = place_of(database)
+    if not place.policy.exists():
+        with open_database(database) as storage:
+            yield storage
+        return
+    with open_books(database, None, None) as custody:
+        yield custody.storage
 
 
 def checked_place(database: str, key: Path | None = None, policy: Path | None = None) -> Place:
