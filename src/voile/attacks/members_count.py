@@ -111,8 +111,11 @@ class MembersCount(MadeOnce):
             "within": self.within,
             "threshold": vars(self.threshold),
             "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
-            "charge": self.charge,
         }
+
+    def to_bytes(self) -> bytes:
+        """As it is kept, and as the log commits to it."""
+        return (json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n").encode()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -198,7 +201,8 @@ class PrivateMembersCount(ModelRelease):
 
     @property
     def codec(self) -> Codec[MembersCount]:
-        return Codec(lambda made: json.dumps({"count": made.count}).encode(), self._unpack)
+        """A text that says all of it: what a receipt proves is what people read."""
+        return Codec(MembersCount.to_bytes, self._unpack)
 
     def _unpack(self, content: bytes) -> MembersCount:
         with damaged(STORED):

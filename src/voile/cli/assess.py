@@ -18,7 +18,7 @@ from voile.cli.rounds import say
 if TYPE_CHECKING:
     from voile.attacks.assessment import Seen, Tried
     from voile.attacks.members_count import MembersCount
-    from voile.workflows.assess import Assessment
+    from voile.workflows.assess import Assessment, MembersCounting
 
 _log = logging.getLogger(__name__)
 _OFTEN: Final = 0.2
@@ -96,17 +96,24 @@ def assess(
         attack = MembersAttack.read(subject, members, others)
     if count_members is not None and others is not None:
         counting = MembersCounting.read(subject, count_members, others)
+    with interruptible(PAID):
+        counted = None if counting is None else _count(counting, by)
     say(f"{len(found.rehearsals)} claims, at most {minutes:g} minutes, on invented records")
     with one_thread(), interruptible("nothing is kept of an assessment that is not finished"):
         done = assess_subject(found, seconds=60 * minutes, seen=progress_line())
     end_line()
-    with interruptible(PAID):
-        counted = None if counting is None else counting.release(caller=by)
     _show(done, counted, as_json=as_json)
     if attack is not None:
         say(f"findings on members, not for release: {attack.run()}")
     codes = {"refuted": ExitCode.CLAIM_REFUTED, "blind": ExitCode.ATTACK_BLIND}
     raise typer.Exit(codes.get(done.verdict.value, ExitCode.DONE))
+
+
+def _count(counting: MembersCounting, by: str) -> MembersCount:
+    """Before the minutes of the attack: whoever cannot pay for it is told now."""
+    found = counting.release(caller=by)
+    say(f"count of members, with its receipt: {counting.path}, {counting.receipt.name}")
+    return found
 
 
 def progress_line() -> Seen:

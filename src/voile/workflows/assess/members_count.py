@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from voile.attacks.members_count import (
     MembersCount,
@@ -21,7 +21,8 @@ from voile.attacks.members_count import (
     PrivateMembersCount,
     count_event,
 )
-from voile.core.errors import Refused
+from voile.core.atomic_file import check_output, replace_file
+from voile.core.errors import BudgetExceeded, Refused
 from voile.core.storage import Reader
 from voile.ledger import recent_charges
 from voile.ledger.event_text import event_text
@@ -29,9 +30,12 @@ from voile.privacy.events import from_dict
 from voile.workflows.artefact import Artefact, load_artefact
 from voile.workflows.custody import Custody, Place, open_custody_at
 from voile.workflows.explain import ReleaseService
+from voile.workflows.explain.files import RECEIPT
 from voile.workflows.federate.books import caller_of, purpose_of
 from voile.workflows.federate.files import open_records, read_party
 from voile.workflows.federate.party import Party
+
+FIGURE: Final = "members-count.txt"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,6 +70,8 @@ class MembersCounting:
         party = read_party(opened.schema, node, apart_from=others)
         threshold = OpenThreshold.on(opened.network, open_records(opened.schema, others))
         found = cls(opened, party, threshold)
+        for path in (found.path, found.receipt):
+            check_output(path)
         with found._books() as custody:
             ReleaseService(custody).preview(found._release(custody), payer=found.account)
         return found
@@ -79,12 +85,34 @@ class MembersCounting:
             raise Refused(f"{self.artefact.folder}: {self.party.name!r} took no part in it")
         return names.pop()
 
+    @property
+    def path(self) -> Path:
+        """Where the figure is written, as the log commits to it; its receipt lies beside it."""
+        return self.party.folder / FIGURE
+
+    @property
+    def receipt(self) -> Path:
+        return self.path.with_suffix(RECEIPT)
+
     def release(self, *, caller: str) -> MembersCount:
         """Count, charge and write down; asked again, it gives the same again at no cost."""
         with self._books() as custody:
-            release = self._release(custody)
-            service = ReleaseService(custody)
-            return service.obtain(release, payer=self.account, caller=caller, subject=release.name)
+            release, service = self._release(custody), ReleaseService(custody)
+            try:
+                counted = service.obtain(
+                    release, payer=self.account, caller=caller, subject=release.name
+                )
+            except BudgetExceeded as spent:
+                raise BudgetExceeded(
+                    f"{self.party.name!r} has counted its members before, over another threshold, "
+                    f"and may do so once: {spent}",
+                    remaining=spent.remaining,
+                    requested=spent.requested,
+                ) from spent
+            assert counted.charge is not None
+            replace_file(self.path, counted.to_bytes())
+            replace_file(self.receipt, bytes(service.receipt(counted.charge)))
+        return counted
 
     @contextmanager
     def _books(self) -> Iterator[Custody]:

@@ -88,14 +88,32 @@ def test_asked_again_it_is_the_same_and_costs_nothing_more(study: Path) -> None:
     assert charges(study) == paid
 
 
+def test_the_figure_is_kept_with_a_receipt_that_proves_it(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer.testing import CliRunner
+
+    found = counting(study)
+    counted = found.release(caller="custodian")
+    assert json.loads(found.path.read_text())["count"] == counted.count
+    monkeypatch.chdir(found.path.parent)
+    words = ["audit", "verify", found.receipt.name, "--policy", "audit-policy.toml", "--answer"]
+    assert CliRunner().invoke(app, [*words, found.path.name]).exit_code == 0
+    found.path.write_text(found.path.read_text().replace('"count": ', '"count": 1'))
+    assert CliRunner().invoke(app, [*words, found.path.name]).exit_code != 0
+
+
 def test_a_second_threshold_is_not_paid_for(study: Path) -> None:
     counting(study).release(caller="custodian")
     lines = (study / "held-out.csv").read_text().splitlines(keepends=True)
     (study / "held-out.csv").write_text("".join(lines[:40]))
     paid = charges(study)
-    with pytest.raises(BudgetExceeded, match="fits 0 more times"):
+    with pytest.raises(BudgetExceeded, match=r"counted its members before.*fits 0 more times"):
         counting(study).release(caller="custodian")
     assert charges(study) == paid
+    done = run(study, "--count-members", study / "nodes/city", "--others", study / "held-out.csv")
+    assert isinstance(done.exception, BudgetExceeded)
+    assert "claims, at most" not in done.output  # before the minutes of the attack
 
 
 def test_an_agreement_that_reserves_nothing_has_no_count(tmp_path: Path) -> None:
