@@ -13,7 +13,7 @@ from voile.attacks.betting import Floats
 from voile.attacks.invented import InventedGame
 from voile.attacks.invented_pairs import PairsGame
 from voile.attacks.rehearsal import Arrangement
-from voile.attacks.release_canary import AT_ONCE, ReleaseCanary
+from voile.attacks.release_canary import AT_ONCE, ReleaseCanary, all_of
 from voile.attacks.release_kind import pair
 from voile.core.guarantee import Relation
 from voile.core.schema import Rows
@@ -65,7 +65,7 @@ def _values_only(release: PrivateInteractions, together: int) -> tuple[ReleaseCa
 
 
 class _OverBackground:
-    """Draws values and base values over a background that holds a given row, and fillers.
+    """Draws explanations over a background that holds a given row, and fillers.
 
     Args:
         layout: the filler, how often the given row stands there, and times how many rows there are.
@@ -90,6 +90,4 @@ class _OverBackground:
         if key not in self._built:
             canaries = np.repeat(row, self._together, axis=0)
             self._built[key] = self._release(background=np.concatenate([canaries, self._fillers]))
-        found = self._built[key].draw(np.repeat(self._explained, draws, axis=0))
-        values = found.values.reshape(draws, -1)
-        return np.concatenate([values, found.base_values.reshape(draws, -1)], axis=1)
+        return all_of(self._built[key].draw(np.repeat(self._explained, draws, axis=0)))

@@ -56,7 +56,8 @@ def _side(epsilon: float, relation: Relation, above: bool, together: int) -> Sid
     )
 
     def draws(count: int) -> Floats:
-        return np.array([[float(release.draw().count)] for _ in range(count)])
+        drawn = [release.draw() for _ in range(count)]
+        return np.array([[float(each.count), float(each.members), each.within] for each in drawn])
 
     return draws
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
@@ -180,8 +181,12 @@ class PrivateMembersCount(ModelRelease):
         return Accuracy.of(self._noise.preview(), "the value is a number of members")
 
     def draw(self, rows: Any = None) -> MembersCount:  # noqa: ARG002
-        above = int(np.count_nonzero(self._scores() > self.threshold.value))
-        return self._made(int(self._noise.randomise(np.array(above))))
+        return self._made(int(self._noise.randomise(np.array(self._above))))
+
+    @cached_property
+    def _above(self) -> int:
+        """Exactly; it leaves with noise only."""
+        return int(np.count_nonzero(self._scores() > self.threshold.value))
 
     def _scores(self) -> Floats:
         """Each record by itself: in a batch, its place would decide how a score is rounded."""

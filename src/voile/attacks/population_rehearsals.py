@@ -14,7 +14,7 @@ import numpy as np
 from voile.attacks.betting import Floats
 from voile.attacks.invented import InventedExplainer, InventedGame, Remembering
 from voile.attacks.rehearsal import Arrangement
-from voile.attacks.release_canary import ReleaseCanary
+from voile.attacks.release_canary import ReleaseCanary, all_of
 from voile.attacks.release_kind import otherwise, pair
 from voile.core.guarantee import Relation
 from voile.core.schema import Categories, Numbers, Rows, Schema
@@ -46,15 +46,34 @@ def importance(release: PrivateGlobalImportance, together: int) -> tuple[Arrange
         return (_over_itself(release, source, game, together),)
     assert isinstance(source, ByExplainer)
     size = len(source.players), len(source.output_names)
-    vectors = np.zeros((3, *size))
-    vectors[0, 0, 0] = vectors[1, min(1, size[0] - 1), -1] = 2 * source.longest
     names = source.players, source.output_names
+    vectors = 2 * source.longest * _ends_of_means(size, release.protected.relation)
     explainer = InventedExplainer(np.concatenate([game.canary, game.against]), vectors, names)
     tried = replace(source, explainer=explainer)
     object.__setattr__(tried, "inner", Remembering(tried.inner))
     made = replace(release, importance=tried, origins=(PUBLIC,))
-    side = _mean_of(made, game.explained, together, together)
-    return (pair("as many others", side, game, release.protected.relation),)
+    return tuple(
+        pair(
+            f"as many others{place and ', in another part'}",
+            _mean_of(made, game.explained, together, together, place),
+            game,
+            release.protected.relation,
+        )
+        for place in ("", *made.parts[1:][-1:])
+    )
+
+
+def _ends_of_means(size: tuple[int, int], relation: Relation) -> Floats:
+    """Explanations of the canary, of what stands against it, and of everybody else.
+
+    All values move, each as far as the others: whoever clips them one by one lets more through, and
+    noise that is missing anywhere is missed. Of absolute values two lie furthest apart where each
+    is zero whenever the other is not.
+    """
+    places = np.arange(size[0] * size[1]).reshape(size)
+    if relation is Relation.REPLACE_ONE:
+        return np.stack([1.0 * (places % 2 == 0), 1.0 * (places % 2 == 1), np.zeros(size)])
+    return np.stack([np.ones(size), np.zeros(size), np.zeros(size)])
 
 
 def _over_itself(
@@ -96,15 +115,17 @@ def _apart(made: PrivateGlobalImportance, ends: tuple[Rows, Rows, Rows]) -> floa
 
 
 def _mean_of(
-    made: PrivateGlobalImportance, filler: Rows, together: int, others: int
+    made: PrivateGlobalImportance, filler: Rows, together: int, others: int, place: str = ""
 ) -> Callable[[Rows, int], Floats]:
+    """Of a population that holds the canary; in parts, in one of them, the first if not named."""
     fillers = np.repeat(filler, others, axis=0)
 
     def side(row: Rows, draws: int) -> Floats:
         rows: Any = np.concatenate([np.repeat(row, together, axis=0), fillers])
         if made.parts:
-            rows = dict.fromkeys(made.parts, rows)
-        return np.stack([made.draw(rows).values[0].ravel() for _ in range(draws)])
+            without = np.repeat(filler, together + others, axis=0)
+            rows = {**dict.fromkeys(made.parts, without), place or made.parts[0]: rows}
+        return np.stack([all_of(made.draw(rows)).ravel() for _ in range(draws)])
 
     return side
 
@@ -132,7 +153,7 @@ def top_features(release: PrivateTopFeatures, together: int) -> tuple[Arrangemen
 
     def side(row: Rows, draws: int) -> Floats:
         rows = np.concatenate([np.repeat(row, together, axis=0), fillers])
-        return np.stack([made.draw(rows).values[0].ravel() for _ in range(draws)])
+        return np.stack([all_of(made.draw(rows)).ravel() for _ in range(draws)])
 
     return (pair("many others", side, game, release.protected.relation),)
 

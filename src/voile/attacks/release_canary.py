@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +12,7 @@ import numpy as np
 
 from voile.attacks.betting import Coins, Floats
 from voile.attacks.rehearsal import Played, fair_coins
+from voile.core.explanation import Explanation
 
 PROJECTION, LENGTH, OUTCOME = "projection", "length of noise", "frequency of the outcome"
 SCORES: Final = (PROJECTION, LENGTH, OUTCOME)
@@ -22,6 +24,20 @@ LEARNED_FROM: Final = 1000
 Side: TypeAlias = Callable[[int], Floats]
 """Draws the release so many times and independently, with or without the canary: (draws, values).
 """
+
+
+def all_of(explanation: Explanation) -> Floats:
+    """Whatever leaves with each row of an explanation, as numbers: (rows, numbers)."""
+    rows = len(explanation)
+    arrays = (
+        explanation.values,
+        explanation.base_values,
+        explanation.half_widths,
+        explanation.standard_errors,
+    )
+    parts = [array.reshape(rows, -1) for array in arrays if array is not None]
+    said = zlib.crc32(repr(explanation.notes).encode())
+    return np.concatenate([*parts, np.full((rows, 1), float(said))], axis=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,18 +11,19 @@ import numpy as np
 from voile.attacks.betting import Floats
 from voile.attacks.invented import InventedExplainer, InventedGame
 from voile.attacks.rehearsal import Arrangement
-from voile.attacks.release_canary import ReleaseCanary
+from voile.attacks.release_canary import ReleaseCanary, all_of
 from voile.attacks.release_kind import pair
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.schema import Rows
+from voile.privacy.sensitivity import Norm
 from voile.release import PUBLIC, ClippedRelease, NoisyValues, TopFeaturesOfRow
 
 
 def clipped(release: ClippedRelease, together: int) -> tuple[Arrangement, ...]:  # noqa: ARG001
-    """Two opposite vectors, longer than they may be."""
-    known = release._inner.known
-    vectors = np.zeros((3, *known.values.shape[1:]))
-    vectors[0].flat[0], vectors[1].flat[0] = 3 * release.bound, -3 * release.bound
+    """Two opposite vectors, longer than they may be in every value: whoever clips values one by one
+    lets more of them through, and noise that is missing anywhere is missed."""
+    shape = release._inner.known.values.shape[1:]
+    vectors = 3 * release.bound * np.stack([np.ones(shape), -np.ones(shape), np.zeros(shape)])
     return (_of_row(release, vectors),)
 
 
@@ -41,7 +42,7 @@ def _of_row(release: ClippedRelease | TopFeaturesOfRow, vectors: Floats) -> Rele
     made = replace(release, explainer=explainer, origins=(PUBLIC,))
 
     def side(row: Rows, draws: int) -> Floats:
-        return made.draw(np.repeat(row, draws, axis=0)).values.reshape(draws, -1)
+        return all_of(made.draw(np.repeat(row, draws, axis=0)))
 
     return pair("one record", side, game, Relation.REPLACE_ONE)
 
@@ -49,13 +50,19 @@ def _of_row(release: ClippedRelease | TopFeaturesOfRow, vectors: Floats) -> Rele
 def noisy_values(release: NoisyValues, together: int) -> tuple[Arrangement, ...]:
     """Values that lie as far apart as was declared; whether that is true is not rehearsed."""
     shape = len(release.feature_names), len(release.output_names)
-    moved = np.zeros(shape)
-    moved[0, 0] = together * release.sensitivity.value
+    one, all_values = np.zeros(shape), np.ones(shape)
+    one[0, 0] = 1.0
+    order = 1 if release.sensitivity.norm is Norm.L1 else 2
+    spread = all_values / np.linalg.norm(all_values.ravel(), order)
 
     def rows(values: Floats) -> Callable[[int], Floats]:
         return partial(_together if _by_row(release) else _one_by_one, release, values)
 
-    return (ReleaseCanary("one value", rows(moved), rows(0 * moved)),)
+    far = together * release.sensitivity.value
+    return (
+        ReleaseCanary("one value", rows(far * one), rows(0 * one)),
+        ReleaseCanary("all values", rows(far * spread), rows(0 * one)),
+    )
 
 
 def _by_row(release: NoisyValues) -> bool:
@@ -64,8 +71,8 @@ def _by_row(release: NoisyValues) -> bool:
 
 def _together(release: NoisyValues, values: Floats, draws: int) -> Floats:
     """Rows are released each by itself, so many of them are many draws."""
-    return release.draw(np.repeat(values[np.newaxis], draws, axis=0)).values.reshape(draws, -1)
+    return all_of(release.draw(np.repeat(values[np.newaxis], draws, axis=0)))
 
 
 def _one_by_one(release: NoisyValues, values: Floats, draws: int) -> Floats:
-    return np.stack([release.draw(values[np.newaxis]).values.ravel() for _ in range(draws)])
+    return np.concatenate([all_of(release.draw(values[np.newaxis])) for _ in range(draws)])

@@ -138,6 +138,7 @@ class TrainingCanaries:
             records are null.
         together: how many records each coin decides on, which are all alike.
         runs: of one play.
+        in_the_bias: the gradient of a canary lies in the bias, which all of them share.
     """
 
     task: NetworkTask
@@ -148,6 +149,7 @@ class TrainingCanaries:
     beside_another: bool = False
     together: int = 1
     runs: int = 1
+    in_the_bias: bool = False
     score_names: tuple[str, ...] = SCORES
 
     def play(self, draw: np.random.Generator) -> Played:
@@ -196,8 +198,11 @@ class TrainingCanaries:
         """+1: the canary; 0: the null record; −1: its opposite. NaN: no record at all."""
         places = np.arange(len(signs)) % self.canaries
         inputs = np.eye(self.canaries, self._inputs, dtype=np.float32)[places] * np.float32(LONG)
+        length = LONG
+        if self.in_the_bias:
+            inputs, length = 0 * inputs, 1.0
         inputs[signs == 0] = np.nan
-        slopes = (-signs * _BEYOND * self._steps.first_norm / LONG).astype(np.float32)
+        slopes = (-signs * _BEYOND * self._steps.first_norm / length).astype(np.float32)
         there = ~np.isnan(signs)
         return inputs[there], slopes[there]
 
@@ -210,7 +215,7 @@ class TrainingCanaries:
         return np.tile(np.where(coins, 1.0, other), self.together)
 
     def _seen(self, coins: NDArray[np.bool_]) -> Floats:
-        """All noisy gradients of a run."""
+        """All noisy gradients of a run, and what was sent besides."""
         found = self._gradients("first client", self._signs(coins))
         if not self.beside_another:
             return found
@@ -219,9 +224,11 @@ class TrainingCanaries:
     def _gradients(self, client: str, signs: Floats) -> Floats:
         task = self._rehearsed
         node = Client(client, self._size, self._records(signs), {_STAGE: task}, NoGuard())
-        node.answer(Instruction(_STAGE, 1, arrays_of(self._network)))
+        sent = node.answer(Instruction(_STAGE, 1, arrays_of(self._network))).arrays
         assert isinstance(task.training, RecordedTraining)
-        return task.training.recorder.gradients
+        # Nothing was moved, so the change that is sent is zero: all was written down.
+        besides = np.concatenate([change.ravel() for change in sent.values()])
+        return np.concatenate([task.training.recorder.gradients, besides[np.newaxis]])
 
     # --- what an attacker makes of it -----------------------------------------------------------
 
@@ -302,6 +309,7 @@ def rehearse_stage(name: str, task: NetworkTask, *, delta: float) -> Rehearsal:
             # Slow: noise for all of its layers, which tells no more than that of one.
             tried(name="one record, the stage's own layers", canaries=1, hidden=hidden),
             tried(name="two clients", canaries=FEW, beside_another=True, runs=AT_ONCE),
+            tried(name="one record, in the bias", canaries=1, in_the_bias=True, runs=AT_ONCE),
         )
 
     return Rehearsal(name, event, arrangements, delta, together)

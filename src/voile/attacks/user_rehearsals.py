@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from voile.attacks.betting import Floats
 from voile.attacks.invented_shop import Touched, shop_of
 from voile.attacks.rehearsal import Arrangement
-from voile.attacks.release_canary import ReleaseCanary
+from voile.attacks.release_canary import ReleaseCanary, all_of
 from voile.core.guarantee import Relation
 from voile.recommenders import (
     ByLabels,
@@ -82,7 +82,8 @@ def noisy_profile(release: NoisyProfileOfUser, together: int) -> tuple[Arrangeme
     opposite = np.array([len(release.players)])
     nobody = np.zeros(0, dtype=np.int64)
     is_replaced = release.protected.relation is Relation.REPLACE_ONE
-    return (_of_user(release, (np.array([0]), opposite if is_replaced else nobody)),)
+    other, everything = opposite if is_replaced else nobody, np.arange(len(release.players))
+    return _of_user(release, (np.array([0]), other)), _of_user(release, (everything, other))
 
 
 def _of_user(
@@ -92,7 +93,7 @@ def _of_user(
     made = replace(release, profile=profile, origins=(PUBLIC,))
 
     def side(history: History, draws: int) -> Floats:
-        return made.draw([history] * draws).values.reshape(draws, -1)
+        return all_of(made.draw([history] * draws))
 
     inside, outside = (partial(side, history) for history in ends)
     return ReleaseCanary("one user", inside, outside)
@@ -107,9 +108,13 @@ def label_importance(release: LabelImportance, together: int) -> tuple[Arrangeme
 
     def of(touched: Touched) -> Callable[[int], Floats]:
         people = shop_of(profile.model.catalogue, users, touched, together)
-        return lambda draws: np.stack([made.draw(people).values.ravel() for _ in range(draws)])
+        return lambda draws: np.stack([all_of(made.draw(people)).ravel() for _ in range(draws)])
 
-    return (ReleaseCanary("as many others", of(Touched((0,))), of(other)),)
+    everything = Touched(tuple(range(len(release.players))))
+    return (
+        ReleaseCanary("as many others", of(Touched((0,))), of(other)),
+        ReleaseCanary("as many others, all labels", of(everything), of(other)),
+    )
 
 
 def liking(release: PrivateLiking, together: int) -> tuple[Arrangement, ...]:
@@ -125,4 +130,8 @@ def liking(release: PrivateLiking, together: int) -> tuple[Arrangement, ...]:
         made: Any = replace(release, interactions=people)
         return lambda draws: np.stack([made.draw().values for _ in range(draws)])
 
-    return (ReleaseCanary("as many others", of(Touched((0,), upper + beyond)), of(other)),)
+    everything = Touched(tuple(range(len(items))), upper + beyond)
+    return (
+        ReleaseCanary("as many others", of(Touched((0,), upper + beyond)), of(other)),
+        ReleaseCanary("as many others, all items", of(everything), of(other)),
+    )
