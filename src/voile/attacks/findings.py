@@ -100,9 +100,20 @@ class MembersFinding:
     dataset: str
     figures: Mapping[str, float] = field(repr=False)
 
+    @staticmethod
+    def check_place(run: Path) -> Path:
+        """Where it is written; refused if that is no folder of its own, or leads elsewhere."""
+        folder = run / NOT_FOR_RELEASE
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            raise Refused(
+                f"{folder}: findings on members go into this folder and nowhere else, and it is a "
+                "link or a file; move it away"
+            )
+        return folder
+
     def write(self, run: Path) -> Path:
         """To the folder of what must not be released, inside the folder of a run; for its owner."""
-        folder = run / NOT_FOR_RELEASE
+        folder = self.check_place(run)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         content = {"attack": self.attack, "dataset": self.dataset, "figures": dict(self.figures)}
         path = folder / f"{self.attack.replace(' ', '-')}.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import time
 from pathlib import Path
@@ -39,6 +40,10 @@ Verdicts: "refuted" is a proof that more is released than charged for (exit code
 says that an attack which finds out half of the noise found nothing; "blind" that the time was too
 short to say even that (exit code 7). None of them says "safe".
 """
+
+_KEPT: Final = (
+    "findings are kept once they are on record, and nothing of an unfinished assessment is"
+)
 
 
 def assess(
@@ -89,6 +94,8 @@ def assess(
         find_subject,
     )
 
+    if not math.isfinite(minutes):
+        raise typer.BadParameter(f"expected a number of minutes, found {minutes}")
     if (members is None and count_members is None) != (others is None):
         raise typer.BadParameter("--members or --count-members are given together with --others")
     found, attack, counting = find_subject(subject), None, None
@@ -99,7 +106,7 @@ def assess(
     with interruptible(PAID):
         counted = None if counting is None else _count(counting, by)
     say(f"{len(found.rehearsals)} claims, at most {minutes:g} minutes, on invented records")
-    with one_thread(), interruptible("nothing is kept of an assessment that is not finished"):
+    with one_thread(), interruptible(_KEPT):
         done = assess_subject(found, seconds=60 * minutes, seen=progress_line())
     end_line()
     _show(done, counted, as_json=as_json)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
+from collections.abc import Collection
 from pathlib import Path
+from typing import Final
 
 from voile.core.errors import InvalidInput, StorageFault, StorageFull, StorageReadOnly
 
 _FULL = {"ENOSPC", "EDQUOT", "EFBIG"}
 _READ_ONLY = {"EROFS", "EACCES", "EPERM"}
+_LEFT_OVER: Final = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}")
+"""What `_beside` calls a neighbour."""
 
 
 def replace_file(path: Path, content: bytes, *, mode: int = 0o644) -> Path:
@@ -96,8 +101,8 @@ def check_output(path: Path) -> None:
 
 def check_output_folder(path: Path) -> None:
     """The same for a folder, which may be there already or is made, with those above it."""
-    if path.exists() and not path.is_dir():
-        raise InvalidInput(f"{path}: expected a folder, found a file")
+    if os.path.lexists(path) and not path.is_dir():
+        raise InvalidInput(f"{path}: expected a folder, found a file or a link to nowhere")
     nearest = path
     while not nearest.exists():
         nearest = nearest.parent
@@ -112,6 +117,12 @@ def _try_beside(path: Path) -> None:
         neighbour.unlink()
     except OSError as error:
         raise disk_fault(path, error) from error
+
+
+def is_left_over(path: Path, names: Collection[str]) -> bool:
+    """Whether somebody who was killed while writing a file of one of these names left it there."""
+    found = _LEFT_OVER.fullmatch(path.name)
+    return found is not None and found["name"] in {name[:40] for name in names}
 
 
 def _beside(path: Path) -> Path:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -22,6 +22,9 @@ from voile.workflows.artefact_manifest import read_form
 from voile.workflows.custody import Custody
 
 ASSESSMENT: Final = "assessment.json"
+_PAGE: Final = 1_000
+_KIND: Final = EventsAssessmentRecord.kind.encode()
+"""Stands in every such record, and in few others: most are not decoded."""
 _Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0)]
 
@@ -87,7 +90,8 @@ def write_assessment(content: bytes, folder: Path) -> Path:
 
 
 def is_on_record(custody: Custody, found: Mapping[str, Any]) -> bool:
-    """Whether the log holds the digest of these findings, where they say that it does.
+    """Whether the log holds the digest of these findings, where they say that it does, and of no
+    later ones about the same subject: whoever assesses often keeps the last word, not the best one.
 
     Args:
         found: by `find_assessment`.
@@ -95,15 +99,23 @@ def is_on_record(custody: Custody, found: Mapping[str, Any]) -> bool:
     number = found.get("record")  # of an earlier version, which did not say
     if number is None:
         return False
+    about = custody.storage.read_snapshot(
+        lambda t: [
+            each for each in _assessments(custody, t, number) if each.subject == found["subject"]
+        ]
+    )
+    said = [(each.findings.hex(), each.verdict) for each in about]
+    return said == [(found["digest"], found["verdict"])]
 
-    def record_of(t: Reader) -> bytes | None:
-        return custody.log.record(t, number) if number < custody.log.head(t).size else None
 
-    stored = custody.storage.read_snapshot(record_of)
-    record = None if stored is None else decode_record(stored)
-    if not isinstance(record, EventsAssessmentRecord):
-        return False
-    return (record.findings.hex(), record.verdict) == (found["digest"], found["verdict"])
+def _assessments(custody: Custody, t: Reader, first: int) -> Iterator[EventsAssessmentRecord]:
+    """All from this record on; if it is none itself, nothing."""
+    while page := custody.log.records(t, first=first, limit=_PAGE):
+        for content in page:
+            record = decode_record(content) if _KIND in content else None
+            if isinstance(record, EventsAssessmentRecord):
+                yield record
+        first += len(page)
 
 
 def find_assessment(folder: Path) -> dict[str, Any] | None:

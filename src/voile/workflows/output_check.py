@@ -95,6 +95,9 @@ def _check_numbered(folder: Path, taken: Iterable[Path]) -> None:
             raise InvalidInput(
                 f"{path}: would be overwritten by a numbered file in {folder}; choose another name"
             )
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.stem.isdigit():
+            _check_precious(path)
 
 
 def _check_precious(path: Path) -> None:

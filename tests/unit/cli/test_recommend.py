@@ -141,6 +141,18 @@ def test_a_recommender_is_not_trained_into_a_folder_of_something_else(run: Any) 
     assert run("budget", "report", "log.db", "users")["consumed"] == 0
 
 
+def test_what_a_killed_training_left_is_not_taken_for_something_else(run: Any) -> None:
+    """Files that were being written have names of their own until they are whole."""
+    Path("made").mkdir()
+    left = Path("made/.catalogue.json.0123456789abcdef")
+    left.write_text("half")
+    run(*TRAIN, *PRICE)
+    assert not left.exists()
+    other = Path("made/.notes.txt.0123456789abcdef")
+    other.write_text("mine")
+    assert "other things" in run(*TRAIN, *PRICE, code=2)["error"]["message"]
+
+
 def test_files_in_the_wrong_order_tell_nothing_about_users(run: Any) -> None:
     swapped = ("recommend", "train", "lines.csv", "items.csv", *TRAIN[4:], *PRICE)
     said = run(*swapped, code=2)["error"]["message"]

@@ -76,3 +76,14 @@ def test_numbered_files_in_a_folder_overwrite_nothing(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="numbered file"):
             check_outputs(outputs, needed, [folder])
     check_outputs([folder / "all.voile"], [folder / "data.csv"], [folder])
+
+
+def test_numbered_keys_and_links_to_nowhere_are_no_place_for_pages(tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    SigningKey.generate("example.org/clinic").save(folder / "2.voile")
+    with pytest.raises(InvalidInput, match="holds a signing key, which is never overwritten"):
+        check_outputs([], [], [folder])
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InvalidInput, match="a link to nowhere"):
+        check_outputs([], [], [tmp_path / "link"])

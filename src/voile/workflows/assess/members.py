@@ -14,6 +14,7 @@ from voile.attacks.membership import advantage_of, losses
 from voile.core.errors import Refused
 from voile.datasets.tables import read_protected_table
 from voile.pipelines.tables import TableRecords
+from voile.release.silence import silenced
 from voile.workflows.artefact import Artefact, load_artefact
 
 
@@ -44,15 +45,22 @@ class MembersAttack:
             TableRecords.read(opened.schema, read_protected_table(path)).readable()
             for path in (members, others)
         )
+        MembersFinding.check_place(_place(opened))
         return cls(opened, inside, outside)
 
     def run(self) -> Path:
         """Says where it wrote what was found, and nothing about it."""
-        inside, outside = (
-            losses(self.artefact.network, part) for part in (self.members, self.others)
-        )
-        figures: dict[str, float] = {"members": len(inside), "others": len(outside)}
-        if len(inside) and len(outside):
-            figures |= advantage_of(-inside, -outside)
+        with silenced():
+            inside, outside = (
+                losses(self.artefact.network, part) for part in (self.members, self.others)
+            )
+            figures: dict[str, float] = {"members": len(inside), "others": len(outside)}
+            if len(inside) and len(outside):
+                figures |= advantage_of(-inside, -outside)
         finding = MembersFinding("membership by outputs", self.artefact.name, figures)
-        return finding.write(self.artefact.folder.absolute().parent)
+        return finding.write(_place(self.artefact))
+
+
+def _place(artefact: Artefact) -> Path:
+    """The folder of the run."""
+    return artefact.folder.absolute().parent

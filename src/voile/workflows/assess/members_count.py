@@ -6,6 +6,8 @@ training pays for the count, and what was promised to the rows covers both.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import math
 from collections import Counter
@@ -21,19 +23,26 @@ from voile.attacks.members_count import (
     PrivateMembersCount,
     count_event,
 )
+from voile.audit_log import FederationRoundRecord, decode_record, record_lines
+from voile.audit_log.publishing import RECORDS_FILE
 from voile.core.atomic_file import check_output, replace_file
 from voile.core.errors import BudgetExceeded, Refused
+from voile.core.input_file import read_file
 from voile.core.storage import Reader
+from voile.federation import digest_of_arrays
 from voile.ledger import recent_charges
 from voile.ledger.event_text import event_text
 from voile.privacy.events import from_dict
+from voile.training import arrays_of
 from voile.workflows.artefact import Artefact, load_artefact
 from voile.workflows.custody import Custody, Place, open_custody_at
 from voile.workflows.explain import ReleaseService
 from voile.workflows.explain.files import RECEIPT
+from voile.workflows.federate.agreement import SERVER
 from voile.workflows.federate.books import caller_of, purpose_of
 from voile.workflows.federate.files import open_records, read_party
 from voile.workflows.federate.party import Party
+from voile.workflows.report import check_log
 
 FIGURE: Final = "members-count.txt"
 
@@ -69,6 +78,7 @@ class MembersCounting:
             )
         party = read_party(opened.schema, node, apart_from=others)
         threshold = OpenThreshold.on(opened.network, open_records(opened.schema, others))
+        check_model(opened)
         found = cls(opened, party, threshold)
         for path in (found.path, found.receipt):
             check_output(path)
@@ -151,7 +161,7 @@ class MembersCounting:
         caller = caller_of(self.artefact.name, self.artefact.settings["agreement"])
         charges = recent_charges(custody.ledger, t, self.account, since=-math.inf)
         paid = Counter((each.purpose, each.event) for each in charges if each.caller == caller)
-        if not said <= paid:
+        if not said or not said <= paid:
             raise Refused(
                 f"{self.party.folder}: the account {self.account!r} was not charged with what "
                 f"{self.artefact.folder} says it was: the model may tell what nobody paid for"
@@ -163,3 +173,24 @@ class MembersCounting:
                 f"{self.party.folder}: the plan of {self.account!r} has no count of members at "
                 f"ε = {wanted.epsilon:g}: other terms were agreed on"
             )
+
+
+def check_model(artefact: Artefact) -> None:
+    """Refuse a model that is not the one which came of the rounds in the server's signed log.
+
+    The manifest of an artefact is not signed, so its digests alone prove nothing.
+    """
+    digest = digest_of_arrays(arrays_of(artefact.network.network))
+    stages = [name for name, each in artefact.settings["arrays"].items() if each == digest]
+    wanted = hashlib.sha256(digest.encode()).digest()
+    log = artefact.log_folder(SERVER) / RECORDS_FILE
+    last: dict[str, bytes] = {}
+    for content in record_lines(io.BytesIO(read_file(log))):
+        record = decode_record(content)
+        if isinstance(record, FederationRoundRecord):
+            last[record.federation] = record.model
+    known = any(last.get(f"{artefact.name}: {stage}") == wanted for stage in stages)
+    if check_log(artefact, SERVER).failed is not None or not known:
+        raise Refused(
+            f"{artefact.folder}: its model is not the one that the server's signed log speaks of"
+        )

@@ -85,10 +85,11 @@ class FederationAgreement:
             return
         if self.protected.unit is not CLIPPED_UNIT:
             raise InvalidInput("members are counted where rows are protected, not some columns")
-        if not 0 < self.members_count < self.epsilon:
+        # Beyond these bounds what numerical composition adds for its grid may not fit any more.
+        if not self.epsilon / 100 <= self.members_count <= self.epsilon / 2:
             raise InvalidInput(
-                f"members_count is a part of epsilon = {self.epsilon:g}, above 0 and below it; "
-                f"found {self.members_count:g}"
+                f"members_count is a part of epsilon = {self.epsilon:g}, from a hundredth to half "
+                f"of it; found {self.members_count:g}"
             )
 
     @property

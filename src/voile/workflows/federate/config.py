@@ -86,7 +86,7 @@ class Privacy(SinglePrivacy):
     """
 
     columns: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    members_count: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    members_count: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
     records_per_person: Annotated[int, Field(strict=True, ge=1)] | None = None
 
 

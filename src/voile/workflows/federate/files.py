@@ -97,10 +97,13 @@ def read_party(schema: Schema, folder: Path, *, apart_from: Path) -> Party:
     """One party by the `node.toml` in its folder, without what it has agreed to.
 
     Args:
-        apart_from: a file of rows that nobody protects, which must not be that of the party.
+        apart_from: a file of rows that nobody protects, which must not be that of the party, nor of
+            one whose folder lies beside it.
     """
     node = beside(folder / NODE_FILE, NodeFile)
-    _check_apart([(f"party {node.name!r}", node.data), ("unprotected rows", apart_from)])
+    siblings = [beside(file, NodeFile) for file in folder.absolute().parent.glob(f"*/{NODE_FILE}")]
+    own = [(f"party {each.name!r}", each.data) for each in (node, *siblings)]
+    _check_apart([*dict(own).items(), ("unprotected rows", apart_from)])
     return _party(schema, folder, node)
 
 

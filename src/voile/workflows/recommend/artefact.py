@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from voile.core.atomic_file import check_output, check_output_folder, replace_file
+from voile.core.atomic_file import check_output, check_output_folder, is_left_over, replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.guarantee import Guarantee, Relation
 from voile.core.input_file import damaged, read_file, read_json
@@ -116,7 +116,8 @@ def check_place(folder: Path) -> None:
     A recommender takes the place of an earlier one, finished or not, and of nothing else.
     """
     check_output_folder(folder)
-    found = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    inside = sorted(folder.iterdir()) if folder.exists() else []
+    found = [path.name for path in inside if not is_left_over(path, _OWN)]
     others = [name for name in found if name not in _OWN]
     if found and (others or not _is_recommender(folder / MANIFEST)):
         shown = ", ".join((others or found)[:3])
@@ -149,6 +150,9 @@ def check_not_inside(folder: Path, outputs: Iterable[Path]) -> None:
 def save_recommender(moments: ItemMoments, folder: Path) -> TrainedRecommender:
     """Write it; durable when this returns."""
     folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.iterdir():
+        if is_left_over(path, _OWN):
+            path.unlink()
     head = {"format": FORMAT, "version": VERSION}
     write_json(folder / MANIFEST, head)
     trained = TrainedRecommender(moments)

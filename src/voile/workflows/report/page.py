@@ -27,7 +27,7 @@ from voile.workflows.assessment_file import ASSESSMENT, find_assessment, is_on_r
 from voile.workflows.checkpoints import read_policy
 from voile.workflows.custody import POLICY, open_custody_at
 from voile.workflows.explain.assessed import charged_events, tried_events
-from voile.workflows.output_check import check_outputs
+from voile.workflows.output_check import check_outputs, files_of
 from voile.workflows.report.figures import (
     SHOWN_ROWS,
     compared,
@@ -172,7 +172,10 @@ def write_report(artefact: Artefact, path: Path | None = None) -> Path:
     """Write the page, beside the artefact's files if no path is given."""
     own = artefact.folder / REPORT
     target = own if path is None else path
-    check_outputs([target], (file for file in artefact.folder.rglob("*") if file != own))
+    books = books_beside(artefact.folder.absolute().parent)
+    kept = [] if books is None else files_of(books)
+    inside = (file for file in artefact.folder.rglob("*") if file != own)
+    check_outputs([target], [*kept, *inside])
     return replace_file(target, report_html(artefact).encode())
 
 

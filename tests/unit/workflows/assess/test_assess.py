@@ -37,7 +37,7 @@ from voile.workflows.custody import open_custody_at
 from voile.workflows.explain import ReleaseService
 from voile.workflows.federate import federate, read_agreement, read_job
 from voile.workflows.recommend import save_recommender
-from voile.workflows.report import report_html
+from voile.workflows.report import report_html, write_report
 
 SECONDS = 0.5
 
@@ -447,3 +447,54 @@ def test_damaged_findings_are_told_before_anything_is_charged(tmp_path: Path) ->
     done = CliRunner().invoke(app, [*words, "--page", str(tmp_path / "why.html")])
     assert isinstance(done.exception, UnreadableFile)
     assert (home / "log.db").read_bytes() == before
+
+
+@pytest.mark.usefixtures("sees_nothing")
+def test_the_last_assessment_counts_and_not_the_best(own: Path, tmp_path: Path) -> None:
+    """An earlier file is put back, or whoever assessed last was killed before it wrote one."""
+    first = assess_subject(find_subject(own / "artefact"), seconds=0.01)
+    kept = first.path.read_bytes()
+    assess_subject(find_subject(own / "artefact"), seconds=0.01)
+    words = own / "artefact", own / "one.csv"
+    assert "What an attacker found" in explained_page(tmp_path, *words)
+    first.path.write_bytes(kept)
+    assert "What an attacker found" not in explained_page(tmp_path, *words)
+    with pytest.raises(VerificationFailed, match="says otherwise"):
+        report_html(load_artefact(own / "artefact"))
+
+
+@pytest.mark.parametrize("name", ["audit.checkpoint", "log.db.turn"])
+def test_a_report_replaces_nothing_of_the_books_beside_it(own: Path, name: str) -> None:
+    before = (own / name).read_bytes()
+    with pytest.raises(InvalidInput, match="would overwrite"):
+        write_report(load_artefact(own / "artefact"), own / name)
+    assert (own / name).read_bytes() == before
+
+
+def test_members_warn_of_nothing_whatever_the_network_makes_of_them(
+    artefact: Artefact, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    """Weights come from a server, which could aim an overflow at somebody."""
+    others = rows_of(artefact, tmp_path / "others.csv", 5, 0)
+    members = rows_of(artefact, tmp_path / "members.csv", 5, 1)
+    attack = MembersAttack.read(artefact.folder, members, others)
+    for layer in attack.artefact.network.network.layers:
+        layer.weight[:] = np.float32(3e38)
+    attack.run()
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_findings_on_members_go_nowhere_else(own: Path, tmp_path: Path, linked: bool) -> None:
+    place = own / NOT_FOR_RELEASE
+    shutil.rmtree(place, ignore_errors=True)
+    if linked:
+        (tmp_path / "elsewhere").mkdir()
+        place.symlink_to(tmp_path / "elsewhere")
+    else:
+        place.write_text("mine")
+    folder = own / "artefact"
+    others = rows_of(load_artefact(folder), tmp_path / "others.csv", 5, 0)
+    members = rows_of(load_artefact(folder), tmp_path / "members.csv", 5, 1)
+    with pytest.raises(Refused, match="and nowhere else"):
+        MembersAttack.read(folder, members, others)

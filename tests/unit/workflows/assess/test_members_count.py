@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,11 @@ from voile.attacks.training_canaries import TrainingCanaries
 from voile.cli.app import app
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.guarantee import Relation
+from voile.federation import Outcome, read_history, write_history
+from voile.federation.files import read_arrays, write_arrays
 from voile.ledger import recent_charges
 from voile.ledger.event_text import event_text
-from voile.workflows.artefact import Artefact
+from voile.workflows.artefact import BLACK_BOX, HISTORY, Artefact
 from voile.workflows.artefact_manifest import MANIFEST
 from voile.workflows.assess import MembersCounting, find_subject
 from voile.workflows.custody import Place, open_custody_at
@@ -268,3 +272,53 @@ def test_an_unpaid_count_is_not_taken(study: Path) -> None:
     assert isinstance(drawn, MembersCount)
     with pytest.raises(Refused, match="nobody was charged"):
         drawn.check_paid()
+
+
+# --- joints ---------------------------------------------------------------------------------------
+
+
+def rewrite_manifest(folder: Path, *names: str) -> None:
+    """As somebody would who exchanges files: the manifest is not signed."""
+    path = folder / MANIFEST
+    manifest = json.loads(path.read_text())
+    for name in names:
+        digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        assert name in manifest["files"]
+        manifest["files"][name] = digest
+    path.write_text(json.dumps(manifest))
+
+
+def test_a_model_that_did_not_come_of_these_rounds_is_refused(study: Path) -> None:
+    folder = study / "output" / "artefact"
+    arrays, form = read_arrays(folder / BLACK_BOX, "voile black box")
+    other = {name: array + np.float32(1) for name, array in arrays.items()}
+    write_arrays(folder / BLACK_BOX, "voile black box", other, form)
+    rewrite_manifest(folder, BLACK_BOX)
+    with pytest.raises(Refused, match="not the one that the server's signed log speaks of"):
+        counting(study)
+
+
+def test_a_history_in_which_a_party_did_nothing_proves_nothing(study: Path) -> None:
+    folder = study / "output" / "artefact"
+    rows = [replace(row, outcome=Outcome.VANISHED) for row in read_history(folder / HISTORY)]
+    write_history(rows, folder / HISTORY)
+    rewrite_manifest(folder, HISTORY)
+    with pytest.raises(Refused, match="was not charged with what"):
+        counting(study)
+
+
+def test_rows_of_another_party_fix_no_threshold(study: Path) -> None:
+    (study / "open.csv").hardlink_to(study / "coast.csv")
+    artefact, node = study / "output" / "artefact", study / "nodes" / "city"
+    with pytest.raises(Refused, match="name the same file"):
+        MembersCounting.read(artefact, node, study / "open.csv")
+
+
+@pytest.mark.parametrize("written", ["true", '"0.5"', "0.02", "1.6"])
+def test_what_is_no_part_of_epsilon_is_refused(tmp_path: Path, written: str) -> None:
+    with pytest.raises(InvalidInput, match="members_count"):
+        read_agreement(reserving(write_logistic(tmp_path), written))
+
+
+def test_minutes_are_a_number(study: Path) -> None:
+    assert run(study, "--minutes", "nan").exit_code == 2
