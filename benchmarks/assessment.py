@@ -58,7 +58,12 @@ def found_epsilon(rehearsal: Rehearsal) -> tuple[float, float]:
     contest, draw = Contest.of(rehearsal), np.random.default_rng()
     while contest.runs < RUNS:
         contest.play(draw)
-    found = epsilon_at_variation(rehearsal.event, contest.variation_found(), rehearsal.delta)
+    found = epsilon_at_variation(
+        rehearsal.event,
+        contest.variation_found(),
+        rehearsal.delta,
+        together=rehearsal.together,
+    )
     return found, contest.e_value
 
 
