@@ -200,7 +200,7 @@ def test_pages_that_were_written_in_part_are_written_again(loans: Path, tmp_path
     assert hint == [*typed, "--yes"]
     done(hint, folder)
     assert len(list((folder / "why").glob("*.html"))) == 5
-    done(["audit", "verify", "why/4.row-proof", "--answer", "why/4.voile"], folder)
+    done(["audit", "verify", "why/5.row-proof", "--answer", "why/5.voile"], folder)
     verified(folder)
 
 

@@ -100,8 +100,9 @@ def write_receipts(service: ReleaseService, explained: Explained, path: Path) ->
     folder = folder_of_receipts(path)
     folder.mkdir(exist_ok=True)
     written = []
-    for number, (receipt, entry) in enumerate(zip(receipts, explained.entries, strict=True)):
-        entry.explanation.save(folder / f"{number}.voile")
+    answered = zip(receipts, explained.entries, strict=True)
+    for number, (receipt, entry) in enumerate(answered, start=1):
+        entry.explanation.save(folder / f"{number}{SAVED[0]}")
         proof = folder / f"{number}{RECEIPT}"
         written.append(replace_file(proof, bytes(receipt), mode=_PRIVATE))
     return written
@@ -113,15 +114,15 @@ def folder_of_receipts(path: Path) -> Path:
 
 
 def write_row_receipts(service: ReleaseService, explained: Explained, folder: Path) -> list[Path]:
-    """For each row of a call that cost nothing, its explanation and its own proof."""
+    """For each row of a free call, its explanation and its own proof, numbered from 1."""
     folder.mkdir(parents=True, exist_ok=True)
     return list(_row_receipts(service, explained, folder))
 
 
 def _row_receipts(service: ReleaseService, explained: Explained, folder: Path) -> Iterator[Path]:
-    for number, row in enumerate(explained.explanation):
-        row.save(folder / f"{number}.voile")
-        proof = service.row_receipt(explained, number)
+    for number, row in enumerate(explained.explanation, start=1):
+        row.save(folder / f"{number}{SAVED[0]}")
+        proof = service.row_receipt(explained, number - 1)
         yield replace_file(folder / f"{number}{ROW_RECEIPT}", bytes(proof), mode=_PRIVATE)
 
 

@@ -198,9 +198,9 @@ def _write_pages(
     folder.mkdir(parents=True, exist_ok=True)
     proofs = files.write_row_receipts(service, explained, folder) if signed else []
     written = []
-    for number, row in enumerate(explained.explanation):
+    for number, row in enumerate(explained.explanation, start=1):
         page, policy = folder / f"{number}{PAGE}", service.custody.place.policy
-        proof = proofs[number] if signed else None
+        proof = proofs[number - 1] if signed else None
         checked = Checked(page.with_suffix(files.SAVED[0]), proof, policy)
         written.append(write_page(replace(explained, explanation=row), page, checked))
     return written
