@@ -857,10 +857,34 @@ def test_a_folder_of_pages_has_one_for_each_row_and_a_proof_beside_it(run: Any, 
     run(*typed, "--yes")
 
 
+def test_pages_of_people_who_are_not_asked_about_again_do_not_stay(run: Any) -> None:
+    run(*asked("applicants.csv", *FREE), "--page", "why/")
+    for name in ("why/2.txt", "why/notes.html", "why/02.html"):
+        Path(name).write_text("mine")
+    Path("why/0.html").write_text("of an earlier version")
+    fewer = asked(one_applicant(), *FREE)
+    run(*fewer, "--page", "why/", code=2)
+    assert Path("why/2.html").exists()
+    run(*fewer, "--page", "why/", "--yes")
+    own = {"1.html", "1.voile", "1.row-proof"}
+    assert {path.name for path in Path("why").iterdir()} == own | {"2.txt", "notes.html", "02.html"}
+
+
+def test_receipts_of_people_who_are_not_asked_about_again_do_not_stay(run: Any) -> None:
+    run(*asked("applicants.csv", *FREE), "--row-receipts", "proofs")
+    run(*asked(one_applicant(), *FREE), "--row-receipts", "proofs", "--yes")
+    assert {path.name for path in Path("proofs").iterdir()} == {"1.voile", "1.row-proof"}
+    run(*asked("applicants.csv", *ROW), "--output", "e.voile")
+    assert len(list(Path("e.receipts").iterdir())) == 4
+    run(*asked(one_applicant(), *FREE), "--output", "e.voile", "--yes")
+    assert not list(Path("e.receipts").iterdir())
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         (BACKGROUND, "costs nothing (--protect training)"),
+        (BACKGROUND, "asks row by row from the start"),
         (ROW, "costs nothing (--protect training)"),
         (POPULATION, "importance is about many"),
     ],
