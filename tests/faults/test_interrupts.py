@@ -21,11 +21,14 @@ from tests.unit.cli.test_explain import prepared as loans
 from tests.unit.recommenders.examples import catalogue, table
 from tests.unit.workflows.federate.test_kinds import write_logistic
 from voile import cli
+from voile import recommenders as recommending
 from voile.attacks import assessment
+from voile.cli import explain_answer
 from voile.models import WrappedModel
 from voile.pipelines.network_task import NetworkTask
 from voile.recommenders import PrivateGram
-from voile.workflows.explain import files, outputs
+from voile.workflows import assess as assessing
+from voile.workflows.explain import files, inputs, outputs
 from voile.workflows.federate import run as federation
 from voile.workflows.recommend import artefact as recommenders
 
@@ -200,8 +203,37 @@ def test_pages_that_were_written_in_part_are_written_again(loans: Path, tmp_path
     assert hint == [*typed, "--yes"]
     done(hint, folder)
     assert len(list((folder / "why").glob("*.html"))) == 5
-    done(["audit", "verify", "why/4.row-proof", "--answer", "why/4.voile"], folder)
+    done(["audit", "verify", "why/5.row-proof", "--answer", "why/5.voile"], folder)
     verified(folder)
+
+
+def test_who_interrupts_before_anything_is_charged_is_told_so(loans: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "loans"
+    shutil.copytree(loans, folder)
+    typed = [*explaining(folder, *BACKGROUND), "--fresh"]
+    before = state(folder)
+    for point in (
+        Point(inputs.ExplanationInputs, "read_rows"),
+        Point(explain_answer, "ask_before_overwriting"),
+    ):
+        ended = command(typed, folder, point)
+        assert ended.code == INTERRUPTED
+        assert "interrupted: nothing was charged or released; to go on" in ended.errors
+        assert ended.hint == ["voile", *typed]  # nothing was paid for: new noise is what is wanted
+    assert state(folder) == before
+
+
+def test_who_interrupts_what_is_printed_last_is_told_that_it_is_kept(
+    loans: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "loans"
+    shutil.copytree(loans, folder)
+    typed = explaining(folder, *BACKGROUND)
+    hint = interrupted([*typed, "--fresh"], folder, Point(explain_answer, "print_explained"))
+    assert hint == [*typed, "--yes"]
+    charged = state(folder)
+    done(hint, folder)
+    assert state(folder) == charged
 
 
 def test_a_hint_names_no_option_that_is_not_needed(loans: Path, tmp_path: Path) -> None:
@@ -254,7 +286,26 @@ def test_a_recommender_is_paid_for_once(shop: Path, tmp_path: Path, point: Point
     done(["recommend", "recommend", "made", "lines.csv", "--user", "7"], folder)
 
 
+def test_a_recommender_whose_users_are_being_read_was_not_charged(
+    shop: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "shop"
+    shutil.copytree(shop, folder)
+    price = ("--account", "users", "--epsilon", "3", "--delta", "1e-6", "--output", "made")
+    typed = ["recommend", "train", "items.csv", "lines.csv", *price]
+    ended = command(typed, folder, Point(recommending, "read_interactions"))
+    assert "interrupted: nothing was charged" in ended.errors
+    assert ended.hint == ["voile", *typed]
+
+
 # --- voile assess ---------------------------------------------------------------------------------
+
+
+def test_an_assessment_that_has_not_begun_says_how_it_does(finished: Path) -> None:
+    typed = ["assess", "output/artefact"]
+    ended = command(typed, finished, Point(assessing, "find_subject"))
+    assert "interrupted: nothing was charged" in ended.errors
+    assert ended.hint == ["voile", *typed]
 
 
 def test_an_assessment_that_is_broken_off_leaves_nothing(finished: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ one commitment for each row. Whoever gets a row gets its number, its nonce and t
 root, in front of the receipt of the record:
 
     voile row receipt v1
-    row <number> of <rows>
+    row <number, from 0> of <rows>
     nonce <hexadecimal>
     <base64 hash, one line each, from the commitment's neighbour up to the root's child>
     <empty line>
@@ -23,7 +23,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from voile.audit_log.canonical import Malformed, decode_flat
@@ -43,6 +43,7 @@ from voile.audit_log.verifier import (
 
 HEADER: Final = "voile row receipt v1"
 STEP: Final = 12
+_ANSWER: Final = 9
 _TAG: Final = b"voile audit log v1 row   \n"
 _ROW = re.compile(r"row (0|[1-9][0-9]{0,15}) of ([1-9][0-9]{0,15})", re.ASCII)
 _NONCE = re.compile(rf"nonce ([0-9a-f]{{{2 * NONCE_SIZE}}})", re.ASCII)
@@ -148,7 +149,8 @@ def verify_row_receipt(
 ) -> Report:
     """Check the receipt of a row: all steps of `verify_receipt`, and
 
-    12. Row  the row handed in is the one that the record commits to, at the number it says.
+    12. Row  the row handed in is the one that the record commits to, at the number it says
+             (people are told numbers from 1).
 
     Args:
         row: canonical bytes of the row (`digests.explanation_rows`), if at hand.
@@ -158,7 +160,14 @@ def verify_row_receipt(
     except Malformed as error:
         return _and(verify_receipt(content, policy), CheckOutcome.FAILED, str(error))
     report = verify_receipt(bytes(receipt.record), policy, elsewhere=elsewhere, anchored=anchored)
-    return _and(report, *_opened(receipt, row))
+    return _and(report if row is None else _answer_is_a_row(report), *_opened(receipt, row))
+
+
+def _answer_is_a_row(report: Report) -> Report:
+    """Step 9 is about the whole answer: it is not there, but a row of it is."""
+    said = f"the answer handed in is one row, which step {STEP} checks"
+    steps = (replace(s, detail=said) if s.number == _ANSWER else s for s in report.steps)
+    return Report(tuple(steps), report.record)
 
 
 def _opened(receipt: RowReceipt, row: bytes | None) -> tuple[CheckOutcome, str]:
@@ -171,10 +180,10 @@ def _opened(receipt: RowReceipt, row: bytes | None) -> tuple[CheckOutcome, str]:
         return CheckOutcome.FAILED, "the record cannot be read"
     if not root or record.get("rows") != receipt.rows:
         return CheckOutcome.FAILED, f"the record commits to no {receipt.rows} rows"
-    leaf = leaf_hash(row_commitment(receipt.nonce, row))
+    leaf, which = leaf_hash(row_commitment(receipt.nonce, row)), receipt.number + 1
     if not is_included(leaf, receipt.number, receipt.rows, receipt.path, root):
-        return CheckOutcome.FAILED, f"the row handed in is not row {receipt.number} of the record"
-    return CheckOutcome.CHECKED, f"the row handed in is row {receipt.number} of {receipt.rows}"
+        return CheckOutcome.FAILED, f"the row handed in is not row {which} of the record"
+    return CheckOutcome.CHECKED, f"the row handed in is row {which} of {receipt.rows}"
 
 
 def _and(report: Report, outcome: CheckOutcome, detail: str) -> Report:

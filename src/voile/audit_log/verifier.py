@@ -9,8 +9,8 @@ Steps; every report lists all of them, in this order:
  4. Checkpoint   it is well formed and its origin is the policy's
  5. Signature    one of the policy's log keys signed it, and none of them is claimed falsely
  6. Witnesses    at least the policy's threshold of different witnesses cosigned it
- 7. Inclusion    the record is number `index` of the tree (in an export: all records hash to the
-                 root)
+ 7. Inclusion    the record is number `index` of the tree, from 0 (in an export: all records hash
+                 to the root)
  8. Query        the record's commitment opens to the query handed in
  9. Answer       the record's commitment opens to the answer handed in
 10. Consistency  another checkpoint of this log, from elsewhere, is of the same history
@@ -300,10 +300,10 @@ def _included(receipt: Receipt, signed: Checkpoint) -> tuple[None, str]:  # step
     leaf = leaf_hash(receipt.record)
     if not is_included(leaf, receipt.index, signed.size, receipt.path, signed.root):
         raise _Failed(
-            f"the record is not number {receipt.index} of the {signed.size} records that the "
-            "checkpoint covers"
+            f"the record is not record {receipt.index} of the {signed.size} records that the "
+            "checkpoint covers, counted from 0"
         )
-    return None, f"number {receipt.index} of {signed.size} records"
+    return None, f"record {receipt.index}, number {receipt.index + 1} of {signed.size} records"
 
 
 def _tree(

@@ -8,7 +8,7 @@ import sys
 import traceback
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import click
 import typer
@@ -27,10 +27,13 @@ from voile.cli import (
     schema,
     testbed,
 )
+from voile.cli.interrupts import told_how_to_go_on
 from voile.cli.logs import LOG_FILE, SAID, VERBOSE, LogSettings, logged, taken_out
 from voile.cli.output import ExitCode, exit_code, print_error
 
 _TRACEBACK = "VOILE_TRACEBACK"
+_GONE_ON_WITH: Final = frozenset({"assess", "demo", "explain", "federate", "recommend"})
+"""Commands that take their time: who interrupts them is told what is kept, and how to go on."""
 _log = logging.getLogger(SAID)
 
 _EPILOG = """\
@@ -144,7 +147,10 @@ def _run(arguments: list[str]) -> int:
     as_json = "--json" in arguments
     command = typer.main.get_command(app)
     try:
-        with command.make_context("voile", list(arguments)) as context:
+        with (
+            command.make_context("voile", list(arguments)) as context,
+            told_how_to_go_on(context, _GONE_ON_WITH),
+        ):
             command.invoke(context)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()

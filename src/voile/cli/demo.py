@@ -34,6 +34,7 @@ def demo(
 
     Needs no file, no network and no account. Everything that the report shows is covered by a
     privacy guarantee; what the data are really like is known, so it is compared with the truth.
+    Once more into the same folder, it replaces what it wrote there and keeps anything else.
     """
     from voile.core.one_thread import one_thread
     from voile.workflows.demo import DELTA, run

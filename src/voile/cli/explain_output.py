@@ -31,13 +31,19 @@ def speed() -> Speed:
     return Speed(progress=progress_line()) if sys.stderr.isatty() else Speed()
 
 
-def print_preview(preview: Preview, rows: int, *, as_json: bool) -> None:
+def print_preview(preview: Preview, count: int, *, as_json: bool, of: str = "rows") -> None:
+    """What it would cost and be like.
+
+    Args:
+        count, of: how many of what are explained, or learnt from.
+    """
     if not as_json:
-        console().print(f"{rows} row(s); nothing was charged\n{preview}", soft_wrap=True)
+        counted = f"{count:,} {of if count != 1 else of.removesuffix('s')}"
+        console().print(f"{counted}; nothing was charged\n{preview}", soft_wrap=True)
         return
     print_json(
         {
-            "rows": rows,
+            of: count,
             "event": None if preview.event is None else str(preview.event),
             "guarantees": [guarantee.to_dict() for guarantee in preview.guarantees],
             "accuracy": preview.accuracy,

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import click
 
 from voile.cli.rounds import say
 
@@ -17,6 +20,53 @@ PAID: Final = (
     "charged nor released"
 )
 _FRESH, _YES = "--fresh", "--yes"
+
+
+@dataclass
+class _Course:
+    """How far a command is: what is kept of it, from the block on that it was in last.
+
+    Args:
+        kept: in words; None while nothing can have been charged.
+        told: whether the one who interrupted knows already.
+    """
+
+    kept: str | None = None
+    outputs: Callable[[], Sequence[Path]] = lambda: ()
+    told: bool = False
+
+    def tell(self) -> None:
+        """Say what is kept and how to go on, once."""
+        if self.told:
+            return
+        self.told = True
+        kept = "nothing was charged or released" if self.kept is None else self.kept
+        say(f"\ninterrupted: {kept}; to go on, type:\n  {shlex.join(self._words())}")
+
+    def _words(self) -> list[str]:
+        words = ["voile", *sys.argv[1:]]
+        if self.kept is None:
+            return words
+        words = [word for word in words if word != _FRESH]
+        if _YES not in words and any(map(os.path.lexists, self.outputs())):
+            words.append(_YES)
+        return words
+
+
+@contextmanager
+def told_how_to_go_on(context: click.Context, commands: Collection[str]) -> Iterator[None]:
+    """Around a whole command: whoever interrupts outside of all its blocks is told as well.
+
+    Args:
+        context: that of `voile` itself.
+        commands: those that are gone on with; of another one nothing is said.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        if context.invoked_subcommand in commands:
+            _course(context).tell()
+        raise
 
 
 @contextmanager
@@ -30,11 +80,18 @@ def interruptible(kept: str, outputs: Callable[[], Sequence[Path]] = lambda: ())
         kept: in words.
         outputs: what the command writes; asked once it is interrupted.
     """
+    course = _course(click.get_current_context(silent=True))
+    course.kept, course.outputs = kept, outputs  # also once the block has ended
     try:
         yield
     except KeyboardInterrupt:
-        words = [word for word in ("voile", *sys.argv[1:]) if word != _FRESH]
-        if _YES not in words and any(map(os.path.lexists, outputs())):
-            words.append(_YES)
-        say(f"\ninterrupted: {kept}; to go on, type:\n  {shlex.join(words)}")
+        course.tell()
         raise
+
+
+def _course(context: click.Context | None) -> _Course:
+    """Of the command that runs; its parts share it."""
+    if context is None:
+        return _Course()
+    found: _Course = context.meta.setdefault(__name__, _Course())
+    return found

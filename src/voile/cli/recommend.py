@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -130,8 +131,10 @@ def train(
     from voile.workflows.explain import ReleaseService
     from voile.workflows.recommend import (
         TrainingTerms,
+        charged_since,
         check_place,
         preview_training,
+        records_so_far,
         save_recommender,
     )
     from voile.workflows.recommend import train as learn
@@ -142,21 +145,31 @@ def train(
     with open_custody_at(_place(database, replay_key, key, policy), signing=None) as custody:
         service = ReleaseService(custody)
         if preview:
-            print_preview(preview_training(service, found, terms), 1, as_json=as_json)
+            told = preview_training(service, found, terms)
+            print_preview(told, len(found), as_json=as_json, of="users")
             return
+        before = records_so_far(service)
         with interruptible(PAID):
             trained = save_recommender(learn(service, found, terms, progress=steps_line), output)
             kept = custody.keep()
+        new = charged_since(service, trained.charges, before)
     facts = {
         "recommender": str(output),
         "users": len(found),
         "items": len(found.catalogue),
         "head": len(trained.moments.head),
-        "charges": list(trained.charges),
+        "charges": list(trained.charges) if as_json else _charges(trained.charges, new),
+        **({"replayed": not new} if as_json else {}),
         "guarantee": trained.guarantee.to_dict() if as_json else str(trained.guarantee),
         "checkpoint": str(kept),
     }
     print_facts(facts, as_json=as_json)
+
+
+def _charges(charges: Sequence[str], new: Sequence[str]) -> str:
+    old = [charge for charge in charges if charge not in new]
+    again = f"answered before, not charged again: {', '.join(old)}" if old else ""
+    return "; ".join(filter(None, (", ".join(new), again)))
 
 
 @app.command("recommend", epilog=RECOMMEND_EPILOG)
@@ -304,7 +317,9 @@ def _answer(spec: RecommendationSpec, call: _Call) -> None:
         outputs.check_signing(custody.keeper)
         service = ReleaseService(custody)
         if call.preview:
-            print_preview(preview(service, trained, found, spec), 1, as_json=as_json)
+            users = len(found) if spec.user is None else 1
+            told = preview(service, trained, found, spec)
+            print_preview(told, users, as_json=as_json, of="users")
             return
         with interruptible(PAID, lambda: call.files):
             explained = answer(service, trained, found, spec)
@@ -312,7 +327,8 @@ def _answer(spec: RecommendationSpec, call: _Call) -> None:
             signed = custody.covers(max(explained.records))
             written = outputs.write(service, explained, signed=signed)
             if call.page is not None:
-                write_page(explained.explanation, call.page)
+                page = write_page(explained.explanation, call.page)
+                written = replace(written, files={**written.files, "page": [str(page)]})
     table = _lines(explained.explanation) if spec.toward is Toward.HERSELF else None
     policy = call.place.policy
     print_explained(explained, spec.top, written, kept, policy, as_json=as_json, table=table)

@@ -49,7 +49,7 @@ from voile.pipelines.tables import NetworkModel, TableRecords
 from voile.release import PostProcessed
 from voile.training import TrainingPlan, with_arrays
 from voile.workflows.artefact import Artefact
-from voile.workflows.custody import open_custody
+from voile.workflows.custody import WORKSPACE, Place, open_custody
 from voile.workflows.explain import ReleaseService
 from voile.workflows.explain.files import RECEIPT, draw
 from voile.workflows.federate import (
@@ -65,7 +65,10 @@ from voile.workflows.federate import (
     party_key,
 )
 from voile.workflows.federate.files import NODES
-from voile.workflows.public_example import write_example
+from voile.workflows.federate.party import LOCK
+from voile.workflows.federate.run import ARTEFACT, CHECKPOINTS
+from voile.workflows.output_check import files_of
+from voile.workflows.public_example import EXAMPLE, write_example
 from voile.workflows.report import check_log, write_report
 
 NAME: Final = "clinic demo v1"
@@ -73,6 +76,11 @@ EPSILON: Final = 2.0
 DELTA: Final = 1e-5
 MARKER: Final = "voile-demo.txt"
 PATIENTS: Final = "patients.csv"
+_EXPLANATION: Final = "explanation.voile"
+_PICTURE: Final = "explanation.png"
+_ONE_PATIENT: Final = (_EXPLANATION, _PICTURE, str(Path(_EXPLANATION).with_suffix(RECEIPT)))
+_FOLDERS: Final = (ARTEFACT, CHECKPOINTS, NODES, NOT_FOR_RELEASE)
+_MARKED: Final = b"Made by `voile demo`, which replaces what it wrote here and keeps the rest.\n"
 _REFERENCE_ROWS: Final = 50
 _JUDGED_ROWS: Final = 40
 _STABILITY_RUNS: Final = 3
@@ -125,7 +133,7 @@ def run(
     steps_seen: Callable[[int, int], None] | None = None,
     say: Say = lambda _: None,
 ) -> Demo:
-    """Run the main job into a folder, which is made, or replaced if an earlier demo made it."""
+    """Run the main job into a folder, and in place of what an earlier demo wrote there."""
     _clear(output)
     clinic = clinic_federation(rows_per_hospital, reference_rows=_REFERENCE_ROWS)
     elsewhere = clinic_federation(500, seed=_ELSEWHERE).together()
@@ -177,13 +185,27 @@ def _job(clinic: ClinicFederation, held_out: TableRecords, output: Path, steps: 
 
 
 def _clear(output: Path) -> None:
-    """Only what an earlier demo made is removed."""
+    """Only what an earlier demo wrote is removed, by its names; anything else is kept."""
     if output.exists() and any(output.iterdir()):
         if not (output / MARKER).exists():
             raise InvalidInput(f"{output}: not empty, and not made by `voile demo`; choose another")
-        shutil.rmtree(output)
+        for path in written_into(output):
+            _remove(path)
     output.mkdir(parents=True, exist_ok=True)
-    replace_file(output / MARKER, b"Made by `voile demo`, which replaces this folder.\n")
+    replace_file(output / MARKER, _MARKED)
+
+
+def written_into(output: Path) -> list[Path]:
+    """Files and folders of the demo, but for its mark, whether they are there or not."""
+    names = (*_FOLDERS, LOCK, WORKSPACE, EXAMPLE, PATIENTS, *_ONE_PATIENT)
+    return [*(output / name for name in names), *files_of(Place.within(output))]
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 # --- against the truth ----------------------------------------------------------------------------
@@ -280,8 +302,8 @@ def _one_patient(artefact: Artefact, output: Path, rows: Rows) -> tuple[Path, Pa
     found = verify_receipt(bytes(receipt), policy, query=entry.question, answer=entry.answer)
     if found.failed is not None:
         raise VerificationFailed(f"{found.failed.name}: {found.failed.detail}")
-    saved = explained.explanation.save(output / "explanation.voile")
-    picture = draw(explained.explanation, output / "explanation.png")
+    saved = explained.explanation.save(output / _EXPLANATION)
+    picture = draw(explained.explanation, output / _PICTURE)
     return saved, picture, replace_file(saved.with_suffix(RECEIPT), bytes(receipt), mode=0o600)
 
 

@@ -40,7 +40,7 @@ def check_outputs(
     Args:
         outputs: files to write.
         needed: what the command reads or keeps; whether it is there yet or not.
-        folders: where numbered files are written, `0.voile` and so on.
+        folders: where numbered files are written, `1.voile` and so on.
     """
     taken = {_identity(path): path for path in needed}
     for path in outputs:

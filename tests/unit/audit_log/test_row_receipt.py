@@ -67,6 +67,7 @@ def test_every_row_has_a_proof_that_fits_no_other_row(count: int, data: st.DataO
     report = verify_row_receipt(content, policy(), row=rows(count)[number])
     assert report.verified
     assert report.steps[-1].outcome is CheckOutcome.CHECKED
+    assert report.steps[-1].detail.endswith(f"is row {number + 1} of {count}")
     other = verify_row_receipt(content, policy(), row=b"row 41")
     assert other.failed is not None
     assert other.failed.name == "row"
@@ -89,6 +90,14 @@ def test_without_the_row_there_is_nothing_to_open() -> None:
     report = verify_row_receipt(bytes(receipt(RowTree.of(rows(2), SEED), 0)), policy())
     assert report.verified
     assert report.steps[-1].outcome is CheckOutcome.NOT_CHECKABLE
+    assert report.steps[8].detail == "no answer was handed in"
+
+
+def test_a_row_that_was_handed_in_is_not_said_to_be_missing() -> None:
+    content = bytes(receipt(RowTree.of(rows(2), SEED), 0))
+    answer = verify_row_receipt(content, policy(), row=b"row 0").steps[8]
+    assert (answer.name, answer.outcome) == ("answer", CheckOutcome.NOT_CHECKABLE)
+    assert answer.detail == "the answer handed in is one row, which step 12 checks"
 
 
 def test_anything_else_is_refused() -> None:

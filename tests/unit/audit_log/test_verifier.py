@@ -64,6 +64,10 @@ class TestReceipts:
         assert report.record is not None
         assert report.record["charge"] == "charge 3"
 
+    def test_the_last_record_is_the_last_number(self, small: SmallLog) -> None:
+        inclusion = verify(small.receipt(14, 15)).steps[6]
+        assert inclusion.detail == "record 14, number 15 of 15 records"
+
     def test_what_is_not_handed_in_is_listed_not_counted(self, small: SmallLog) -> None:
         report = verify_receipt(bytes(small.receipt(3, 15)), policy(0))
         assert report.verified

@@ -120,8 +120,12 @@ def test_training_rows_are_protected_for_free(run: Any) -> None:
 
 def test_each_row_of_a_free_call_gets_a_proof(run: Any) -> None:
     run(*asked("applicants.csv", *FREE), "--row-receipts", "proofs")
-    own = ("audit", "verify", "proofs/0.row-proof", "--answer")
-    assert run(*own, "proofs/0.voile")["verified"]
+    own = ("audit", "verify", "proofs/2.row-proof", "--answer")
+    said = run(*own, "proofs/2.voile")
+    assert said["verified"]
+    told = {step["number"]: step["detail"] for step in said["steps"]}
+    assert told[9] == "the answer handed in is one row, which step 12 checks"
+    assert told[12] == "the row handed in is row 2 of 2"
     assert not run(*own, "proofs/1.voile", code=4)["verified"]
     told = run(*asked("applicants.csv", *FREE), "--row-receipts", "proofs", code=2)
     assert "proofs: exists already" in told["error"]["message"]
@@ -272,7 +276,7 @@ def test_an_output_overwrites_nothing_that_is_needed(run: Any, name: str) -> Non
 
 def test_no_row_overwrites_the_answer(run: Any) -> None:
     Path("proofs").mkdir()
-    to = ("--output", "proofs/0.voile", "--row-receipts", "proofs")
+    to = ("--output", "proofs/1.voile", "--row-receipts", "proofs")
     assert "numbered" in run(*asked("applicants.csv", *FREE), *to, code=2)["error"]["message"]
 
 
@@ -350,19 +354,19 @@ def test_the_command_that_checks_a_receipt_is_printed_and_works(run: Any) -> Non
         commands += [line.removeprefix("check it with: voile ").split() for line in lines]
         for line in lines:
             assert run(*line.removeprefix("check it with: voile ").split())["verified"]
-    assert ["audit", "verify", "e.receipts/0.tlog-proof", "--answer", "e.receipts/0.voile"] in [
+    assert ["audit", "verify", "e.receipts/1.tlog-proof", "--answer", "e.receipts/1.voile"] in [
         command[:5] for command in commands
     ]
 
 
 def test_a_receipt_with_the_wrong_file_does_not_look_forged(run: Any) -> None:
     run(*asked("applicants.csv", *ROW), "--output", "e.voile")
-    own = ("audit", "verify", "e.receipts/0.tlog-proof", "--answer")
+    own = ("audit", "verify", "e.receipts/1.tlog-proof", "--answer")
     said = run(*own, "e.voile", code=2)["error"]["message"]
     assert said.endswith(
-        "an explanation of 2 rows, the receipt is for one: use --answer e.receipts/0.voile"
+        "an explanation of 2 rows, the receipt is for one: use --answer e.receipts/1.voile"
     )
-    run(*own, "e.receipts/1.voile", code=4)
+    run(*own, "e.receipts/2.voile", code=4)
     Path("e.json").write_text("{}")
     said = run(*own, "e.json", code=2)["error"]["message"]
     assert "saved as .voile" in said
@@ -440,7 +444,7 @@ def test_explained_rows_pay_one_by_one_with_receipts(run: Any) -> None:
     said = run(*asked("applicants.csv", *ROW), "--output", "e.json")
     assert len(said["charges"]) == len(said["records"]) == 2
     assert json.loads(Path("e.json").read_text())["values"] == said["values"]
-    for number in range(2):
+    for number in (1, 2):
         proof = f"e.receipts/{number}.tlog-proof"
         assert run("audit", "verify", proof, "--answer", f"e.receipts/{number}.voile")["verified"]
     assert run(*asked("applicants.csv", *ROW))["replayed"]
@@ -675,17 +679,17 @@ def test_the_proof_of_a_row_tells_nothing_about_the_others(run: Any) -> None:
     """What bob left out is bob's affair: ada's slice and ada's proof are the same without it."""
     Path("people.csv").write_text("income,debt,employed\n3,6,no\n9,,\n")
     run(*asked("people.csv", *FREE), "--row-receipts", "proofs")
-    ada, bob = Explanation.load("proofs/0.voile"), Explanation.load("proofs/1.voile")
+    ada, bob = Explanation.load("proofs/1.voile"), Explanation.load("proofs/2.voile")
     assert not [note for note in ada.notes if "filled in" in str(note)]
     assert [str(note) for note in bob.notes if "filled in" in str(note)] == [
         "filled in with the schema's default: 'debt' = 1.0 in row 1",
         "filled in with the schema's default: 'employed' = yes in row 1",
     ]
-    for row in "01":
+    for row in "12":
         own = ("audit", "verify", f"proofs/{row}.row-proof", "--answer", f"proofs/{row}.voile")
         assert run(*own)["verified"]
     replace(bob, notes=ada.notes).save("unnoted.voile")  # notes are part of what is proved
-    run("audit", "verify", "proofs/1.row-proof", "--answer", "unnoted.voile", code=4)
+    run("audit", "verify", "proofs/2.row-proof", "--answer", "unnoted.voile", code=4)
 
 
 def test_words_for_nothing_are_missing_values_like_everywhere(run: Any) -> None:
@@ -838,11 +842,11 @@ def test_a_folder_of_pages_has_one_for_each_row_and_a_proof_beside_it(run: Any, 
     typed = (*asked("applicants.csv", *FREE, origin="training.json"), "--page", named)
     said = run(*typed)
     folder = Path(named)
-    assert said["written"]["pages"] == [f"{folder}/0.html", f"{folder}/1.html"]
-    names = {f"{n}{end}" for n in (0, 1) for end in (".html", ".voile", ".row-proof")}
+    assert said["written"]["pages"] == [f"{folder}/1.html", f"{folder}/2.html"]
+    names = {f"{n}{end}" for n in (1, 2) for end in (".html", ".voile", ".row-proof")}
     assert {path.name for path in folder.iterdir()} == names
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in folder.iterdir())
-    first, second = ((folder / f"{n}.html").read_text() for n in (0, 1))
+    first, second = ((folder / f"{n}.html").read_text() for n in (1, 2))
     assert (">3<" in first, ">9<" in first) == (True, False)
     assert (">3<" in second, ">9<" in second) == (False, True)
     for page in (first, second):
@@ -853,10 +857,34 @@ def test_a_folder_of_pages_has_one_for_each_row_and_a_proof_beside_it(run: Any, 
     run(*typed, "--yes")
 
 
+def test_pages_of_people_who_are_not_asked_about_again_do_not_stay(run: Any) -> None:
+    run(*asked("applicants.csv", *FREE), "--page", "why/")
+    for name in ("why/2.txt", "why/notes.html", "why/02.html"):
+        Path(name).write_text("mine")
+    Path("why/0.html").write_text("of an earlier version")
+    fewer = asked(one_applicant(), *FREE)
+    run(*fewer, "--page", "why/", code=2)
+    assert Path("why/2.html").exists()
+    run(*fewer, "--page", "why/", "--yes")
+    own = {"1.html", "1.voile", "1.row-proof"}
+    assert {path.name for path in Path("why").iterdir()} == own | {"2.txt", "notes.html", "02.html"}
+
+
+def test_receipts_of_people_who_are_not_asked_about_again_do_not_stay(run: Any) -> None:
+    run(*asked("applicants.csv", *FREE), "--row-receipts", "proofs")
+    run(*asked(one_applicant(), *FREE), "--row-receipts", "proofs", "--yes")
+    assert {path.name for path in Path("proofs").iterdir()} == {"1.voile", "1.row-proof"}
+    run(*asked("applicants.csv", *ROW), "--output", "e.voile")
+    assert len(list(Path("e.receipts").iterdir())) == 4
+    run(*asked(one_applicant(), *FREE), "--output", "e.voile", "--yes")
+    assert not list(Path("e.receipts").iterdir())
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         (BACKGROUND, "costs nothing (--protect training)"),
+        (BACKGROUND, "asks row by row from the start"),
         (ROW, "costs nothing (--protect training)"),
         (POPULATION, "importance is about many"),
     ],

@@ -86,8 +86,8 @@ def test_the_witnesses_of_the_policy_are_asked_by_every_command(run: Any) -> Non
         assert run("budget", "renew", "log.db", "other", "--reason", "x")["renewed"] == "other"
         assert run(*asked("applicants.csv", *FREE), "--row-receipts", "proofs")["records"]
         assert run("audit", "checkpoint", "log.db")["missing_cosignatures"] == 0
-        run("audit", "complete", "log.db", "proofs/0.row-proof")
-    assert run("audit", "verify", "proofs/0.row-proof", "--answer", "proofs/0.voile")["verified"]
+        run("audit", "complete", "log.db", "proofs/1.row-proof")
+    assert run("audit", "verify", "proofs/1.row-proof", "--answer", "proofs/1.voile")["verified"]
 
 
 def test_an_account_is_opened_although_cosignatures_are_missing(run: Any) -> None:  # noqa: F811

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from tests.unit.recommenders.examples import catalogue, table
 
 from voile import cli
+from voile.workflows.recommend.asking import NO_HISTORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -72,6 +74,39 @@ def test_from_interactions_to_a_page(run: Any) -> None:
     told = run(*EXPLAIN, "--user", "7", "--preview", *paid, "--delta", "1e-7")
     assert any("PAAS" in each for each in told["remarks"])
     assert run("budget", "verify", "log.db")["verified"]
+
+
+def test_training_says_what_it_takes_and_what_was_paid_before(run: Any) -> None:
+    def fits() -> str:
+        said = run(*TRAIN, *PRICE, "--preview", as_json=False)
+        assert said.startswith("800 users; nothing was charged")
+        return str(said.splitlines()[-1])
+
+    assert re.match(r"fits: takes \d+\.\d% of the account 'users', of which 0\.0% is used", fits())
+    too_dear = run(*TRAIN, "--epsilon", "9", *PRICE[2:], "--preview", as_json=False)
+    assert "as things stand, refused" in too_dear
+    assert not run(*TRAIN, *PRICE)["replayed"]
+    assert fits().startswith("answered before: the same is given again")
+    told = run(*TRAIN, *PRICE, as_json=False)
+    assert re.search(r"charges: +answered before, not charged again: users#1, users#2\n", told)
+    assert run(*TRAIN, *PRICE)["replayed"]
+    told = run(*TRAIN, *PRICE, "--epsilon", "1", "--fresh", as_json=False)
+    assert re.search(r"charges: +users#3, users#4\n", told)
+
+
+def test_a_page_that_was_written_is_named(run: Any) -> None:
+    run(*TRAIN, *PRICE)
+    assert "page: why.html" in run(*EXPLAIN, "--user", "7", "--page", "why.html", as_json=False)
+
+
+def test_who_has_no_history_is_told_so_herself_and_others_are_not(run: Any) -> None:
+    run(*TRAIN, *PRICE)
+    for asked in (("recommend", "recommend", "made", "lines.csv"), EXPLAIN):
+        assert NO_HISTORY in run(*asked, "--user", "nobody")["notes"]
+        assert NO_HISTORY not in run(*asked, "--user", "7")["notes"]
+    paid = ("--to", "others", "--by-what", "genre", "--account", "users", "--epsilon", "0.5")
+    told = [run(*EXPLAIN, "--user", user, "--top", "1", *paid)["notes"] for user in ("7", "nobody")]
+    assert told[0] == told[1]
 
 
 def test_people_read_a_line_for_each_recommendation(run: Any) -> None:

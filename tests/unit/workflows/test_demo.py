@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -86,3 +87,23 @@ def test_only_an_earlier_demo_is_replaced(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="not empty"):
         demo.run(tmp_path)
     assert (tmp_path / "mine.txt").read_text() == "precious"
+
+
+def test_an_earlier_demo_goes_and_what_somebody_put_there_stays(
+    result: demo.Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {path.name for path in demo.written_into(result.folder)} | {demo.MARKER}
+    assert {path.name for path in result.folder.iterdir()} <= known
+    again = Path(shutil.copytree(result.folder, tmp_path / "again"))
+    (again / "mine").mkdir()
+    for name in ("my-notes.txt", "why.png", "mine/thesis.txt"):
+        (again / name).write_text("precious")
+    monkeypatch.setattr(demo, "clinic_federation", _interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        demo.run(again)
+    left = {str(path.relative_to(again)) for path in again.rglob("*")}
+    assert left == {"my-notes.txt", "why.png", "mine", "mine/thesis.txt", demo.MARKER}
+
+
+def _interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt

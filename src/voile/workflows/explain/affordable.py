@@ -19,12 +19,14 @@ def affordable(
         return (f"as things stand, refused: {looked}",)
     if all(stored is not None for stored in looked[1]):
         return ("answered before: the same is given again at no cost, unless asked with --fresh",)
-    return (custody.storage.read_snapshot(lambda t: _share(custody, t, payer, event)),)
+    below = any(each.charge.account != payer for each in looked[0].prepared)
+    return (custody.storage.read_snapshot(lambda t: _share(custody, t, payer, event, below)),)
 
 
-def _share(custody: Custody, t: Reader, payer: str, event: PrivacyEvent) -> str:
+def _share(custody: Custody, t: Reader, payer: str, event: PrivacyEvent, below: bool) -> str:
+    """In words; `below` says that records pay, each from its own account below the payer's."""
     account = custody.ledger.account(t, payer)
-    if account.is_parallel and account.measure is not None:
+    if below and account.measure is not None:
         own = consumed(account.measure.cost(event), account.budgets)
         return f"fits: takes {own:.1%} of what each record has at {payer!r} for itself"
     found = would_cost(custody.ledger, t, payer, event)

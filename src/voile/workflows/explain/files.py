@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -28,6 +29,7 @@ PICTURES: Final = (".png", ".svg", ".pdf")
 _PRIVATE: Final = 0o600
 """A receipt holds nonces: whoever reads it can check guesses of what was asked and answered."""
 _TRAINED_ON = "trained-on:"
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 
 
 def save(explanation: Explanation, path: Path, *, private: bool = False) -> Path:
@@ -94,17 +96,34 @@ def write_receipts(service: ReleaseService, explained: Explained, path: Path) ->
 
     With an answer beside it, each can be checked by itself: `voile audit verify RECEIPT --answer`.
     """
-    receipts = service.receipts(explained)
+    receipts, folder = service.receipts(explained), folder_of_receipts(path)
     if len(receipts) == 1:
+        clear_numbered(folder, (SAVED[0], RECEIPT))
         return [replace_file(path, bytes(receipts[0]), mode=_PRIVATE)]
-    folder = folder_of_receipts(path)
     folder.mkdir(exist_ok=True)
+    clear_numbered(folder, (SAVED[0], RECEIPT), beyond=len(receipts))
     written = []
-    for number, (receipt, entry) in enumerate(zip(receipts, explained.entries, strict=True)):
-        entry.explanation.save(folder / f"{number}.voile")
+    answered = zip(receipts, explained.entries, strict=True)
+    for number, (receipt, entry) in enumerate(answered, start=1):
+        entry.explanation.save(folder / f"{number}{SAVED[0]}")
         proof = folder / f"{number}{RECEIPT}"
         written.append(replace_file(proof, bytes(receipt), mode=_PRIVATE))
     return written
+
+
+def clear_numbered(folder: Path, endings: Sequence[str], *, beyond: int = 0) -> None:
+    """Remove what an earlier call wrote about other people, whose numbers this one has not.
+
+    Whoever asked has said that files here may be overwritten. Anything else in the folder is kept.
+
+    Args:
+        endings: of the files that are written here.
+        beyond: how many of them, numbered from 1, are about to be replaced.
+    """
+    for path in folder.glob("*"):
+        is_own = path.suffix in endings and _NUMBER.fullmatch(path.stem) and not path.is_dir()
+        if is_own and not 1 <= int(path.stem) <= beyond:
+            path.unlink()
 
 
 def folder_of_receipts(path: Path) -> Path:
@@ -113,15 +132,16 @@ def folder_of_receipts(path: Path) -> Path:
 
 
 def write_row_receipts(service: ReleaseService, explained: Explained, folder: Path) -> list[Path]:
-    """For each row of a call that cost nothing, its explanation and its own proof."""
+    """For each row of a free call, its explanation and its own proof, numbered from 1."""
     folder.mkdir(parents=True, exist_ok=True)
+    clear_numbered(folder, (SAVED[0], ROW_RECEIPT), beyond=len(explained.explanation))
     return list(_row_receipts(service, explained, folder))
 
 
 def _row_receipts(service: ReleaseService, explained: Explained, folder: Path) -> Iterator[Path]:
-    for number, row in enumerate(explained.explanation):
-        row.save(folder / f"{number}.voile")
-        proof = service.row_receipt(explained, number)
+    for number, row in enumerate(explained.explanation, start=1):
+        row.save(folder / f"{number}{SAVED[0]}")
+        proof = service.row_receipt(explained, number - 1)
         yield replace_file(folder / f"{number}{ROW_RECEIPT}", bytes(proof), mode=_PRIVATE)
 
 

@@ -118,8 +118,10 @@ class Outputs:
         if self.pages is not None and protect is not Protect.TRAINING:
             raise InvalidInput(
                 "a folder of pages needs a proof for each row, which rows have where explaining "
-                "them costs nothing (--protect training); these are charged for: hand in one row "
-                "for each page (--page FILE.html)"
+                "them costs nothing (--protect training); these are charged for: ask row by row, "
+                "each with a page (--page FILE.html). Each is a question of its own, with noise of "
+                "its own, and is charged for, also where the same row was explained among others "
+                "before: who wants pages asks row by row from the start"
             )
         if self.pages is not None and rows > MOST_PAGES:
             raise InvalidInput(
@@ -196,11 +198,14 @@ def _write_pages(
 ) -> list[Path]:
     """For each row its explanation, its own proof, and the page that says how to check both."""
     folder.mkdir(parents=True, exist_ok=True)
+    files.clear_numbered(folder, (PAGE,), beyond=len(explained.explanation))
+    if not signed:  # proofs from before are not those of the new pages
+        files.clear_numbered(folder, (files.SAVED[0], files.ROW_RECEIPT))
     proofs = files.write_row_receipts(service, explained, folder) if signed else []
     written = []
-    for number, row in enumerate(explained.explanation):
+    for number, row in enumerate(explained.explanation, start=1):
         page, policy = folder / f"{number}{PAGE}", service.custody.place.policy
-        proof = proofs[number] if signed else None
+        proof = proofs[number - 1] if signed else None
         checked = Checked(page.with_suffix(files.SAVED[0]), proof, policy)
         written.append(write_page(replace(explained, explanation=row), page, checked))
     return written

@@ -64,7 +64,7 @@ from voile.workflows.workspace import release_name, workspace_text
 
 ARTEFACT: Final = "artefact"
 _EXAMPLES: Final = 3
-_CHECKPOINTS: Final = "checkpoints"
+CHECKPOINTS: Final = "checkpoints"
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class Federated:
 
 def has_begun(server: ServerSide) -> bool:
     """Whether rounds of a run are kept in the server's folder."""
-    kept = server.folder / _CHECKPOINTS
+    kept = server.folder / CHECKPOINTS
     return kept.is_dir() and any(kept.iterdir())
 
 
@@ -158,7 +158,7 @@ def run_server(
             transport,
             agreement.sizes,
             log=_books(custody, agreement, plan),
-            checkpoints=server.folder / _CHECKPOINTS,
+            checkpoints=server.folder / CHECKPOINTS,
             progress=rounds_seen or NoProgress(),
             deadline=deadline,
             agreement=agreement.digest,

@@ -1,6 +1,7 @@
 """Recommenders that are paid for once, from interactions to the page that a user sees.
 
-- learn the item side, charged and on record: `train`, before it `preview_training`
+- learn the item side, charged and on record: `train`, before it `preview_training`;
+  what was new about it: `records_so_far`, `charged_since`
 - keep it: `save_recommender`, `load_recommender` give a `TrainedRecommender`
 - ask it something: a `RecommendationSpec` says what, about whom and toward whom; `answer` gives it
   to the user herself for free and to others charged, on record; before it `preview`
@@ -23,7 +24,13 @@ from voile.workflows.recommend.specification import (
     RecommendationSpec,
     Toward,
 )
-from voile.workflows.recommend.training import TrainingTerms, preview_training, train
+from voile.workflows.recommend.training import (
+    TrainingTerms,
+    charged_since,
+    preview_training,
+    records_so_far,
+    train,
+)
 
 __all__ = [
     "ITEMS",
@@ -34,12 +41,14 @@ __all__ = [
     "TrainedRecommender",
     "TrainingTerms",
     "answer",
+    "charged_since",
     "check_not_inside",
     "check_place",
     "load_recommender",
     "preview",
     "preview_training",
     "reasons",
+    "records_so_far",
     "save_recommender",
     "train",
     "write_page",

@@ -38,6 +38,10 @@ from voile.workflows.recommend.specification import (
 )
 
 _MOST_KNOWN: Final = 64
+NO_HISTORY: Final = (
+    "there are no interactions of this user, so this is what is popular with everybody; is the "
+    "identifier spelt as in the interactions?"
+)
 _DIGITS: Final = 12
 """Of a digest, in what a record says about its subject."""
 
@@ -194,5 +198,6 @@ def _rows(interactions: Interactions, spec: RecommendationSpec) -> RowsToExplain
     if spec.user is None:
         return RowsToExplain(interactions)
     history = interactions.history(spec.user)
-    named = None if spec.toward is Toward.HERSELF else [spec.user]
-    return RowsToExplain([history], identifiers=named)
+    if spec.toward is not Toward.HERSELF:  # others are not told whether there is anything of her
+        return RowsToExplain([history], identifiers=[spec.user])
+    return RowsToExplain([history], notes=() if len(history) else (NO_HISTORY,))

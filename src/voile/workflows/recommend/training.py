@@ -7,6 +7,7 @@ alone. Asking again gives the same moments, at no cost; new ones (`fresh`) are p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from voile.core.errors import BudgetExceeded
@@ -16,6 +17,7 @@ from voile.privacy.events import Composed, PrivacyEvent
 from voile.recommenders import (
     Interactions,
     ItemMoments,
+    ItemPopularity,
     MomentsBudget,
     PrivateGram,
     PrivatePopularity,
@@ -23,9 +25,12 @@ from voile.recommenders import (
 )
 from voile.recommenders.moments import Progress
 from voile.release import Preview
+from voile.workflows.custody import Custody
 from voile.workflows.explain import ReleaseService, RowsToExplain
+from voile.workflows.explain.affordable import affordable
 from voile.workflows.explain.charging import AccountQuestions, prepare, record_refusal
 from voile.workflows.explain.requests import ExplanationRequest, PublicFacts
+from voile.workflows.explain.walk import Asking, look_now
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,14 +67,7 @@ def train(
     popularity = service.obtain(first, **asked)  # type: ignore[arg-type]
     gram = None
     if not budget.popularity_only:
-        second = PrivateGram(
-            interactions,
-            budget,
-            protected=first.protected,
-            delta=terms.delta,
-            progress=progress,
-            chosen=popularity,
-        )
+        second = _second(interactions, first, popularity, progress)
         # Never fresh by itself: the charge of the first release is part of the question.
         gram = service.obtain(second, payer=terms.account, caller=terms.caller)
     promise = joint_guarantee(budget, protected=first.protected, delta=terms.delta)
@@ -82,14 +80,30 @@ def preview_training(
     """What training would cost and be like, both releases together; nothing is charged."""
     first = _first(service, interactions, terms, None)
     found = service.preview(first, payer=terms.account)
-    noises = first.budget.noises
-    values = sum(noise.shape[0] for noise in noises)
+    values = sum(noise.shape[0] for noise in first.budget.noises)
+    drawn = f"{values:,} values are drawn by an exact sampler"
     return replace(
         found,
-        event=Composed(tuple(noise.event() for noise in noises)),
+        event=_both(first.budget),
         guarantees=(joint_guarantee(first.budget, protected=first.protected, delta=terms.delta),),
-        remarks=(*found.remarks, f"{values:,} values are drawn by an exact sampler"),
+        remarks=(*found.remarks, drawn, *_affordable(service, interactions, first, terms)),
     )
+
+
+def records_so_far(service: ReleaseService) -> int:
+    """How many there are in the log, for `charged_since`."""
+    custody = service.custody
+    return custody.storage.read_snapshot(lambda t: custody.log.head(t).size)
+
+
+def charged_since(service: ReleaseService, charges: Sequence[str], records: int) -> tuple[str, ...]:
+    """Which of these came after so many records; the others were answered before."""
+    custody = service.custody
+
+    def find(t: Reader) -> tuple[str, ...]:
+        return tuple(each for each in charges if custody.ledger.paid(t, each).record >= records)
+
+    return custody.storage.read_snapshot(find)
 
 
 def budget_for(
@@ -126,6 +140,70 @@ def _first(
     )
 
 
+def _second(
+    interactions: Interactions,
+    first: PrivatePopularity,
+    chosen: ItemPopularity,
+    progress: Progress | None = None,
+) -> PrivateGram:
+    return PrivateGram(
+        interactions,
+        first.budget,
+        protected=first.protected,
+        delta=first.delta,
+        progress=progress,
+        chosen=chosen,
+    )
+
+
+def _both(budget: MomentsBudget) -> PrivacyEvent:
+    return Composed(tuple(noise.event() for noise in budget.noises))
+
+
+def _affordable(
+    service: ReleaseService,
+    interactions: Interactions,
+    first: PrivatePopularity,
+    terms: TrainingTerms,
+) -> tuple[str, ...]:
+    """Whether the account can pay for both releases, or for what is left to pay of them."""
+    custody, both = service.custody, _both(first.budget)
+    asking = _asking(custody, first, terms, both)
+    if first.budget.popularity_only or not _is_answered(custody, asking):
+        return affordable(custody, asking, terms.account, both)
+    chosen = service.obtain(first, payer=terms.account, caller=terms.caller)  # paid for before
+    event = first.budget.gram_noise.event()
+    left = _asking(custody, _second(interactions, first, chosen), terms, event)
+    said = affordable(custody, left, terms.account, event)
+    if _is_answered(custody, left):
+        return said
+    return tuple(f"popularity was paid for before; what is left {each}" for each in said)
+
+
+def _asking(
+    custody: Custody,
+    release: PrivatePopularity | PrivateGram,
+    terms: TrainingTerms,
+    event: PrivacyEvent | None = None,
+) -> Asking:
+    """The question for one of both releases, charged as this event if that is another one."""
+    asking = ExplanationRequest(rows=RowsToExplain(None), payer=terms.account, caller=terms.caller)
+    request = PublicFacts(release).artefact(replace(asking, purpose=release.name))
+
+    def questions(t: Reader) -> AccountQuestions:
+        account = custody.ledger.account(t, terms.account)
+        own = prepare(custody, request, account)
+        charge = own.charge if event is None else replace(own.charge, event=event)
+        return AccountQuestions(account, (replace(own, charge=charge),), terms.fresh)
+
+    return questions
+
+
+def _is_answered(custody: Custody, asking: Asking) -> bool:
+    looked = look_now(custody, asking)
+    return not isinstance(looked, Exception) and None not in looked[1]
+
+
 def _check_both_fit(
     service: ReleaseService, first: PrivatePopularity, terms: TrainingTerms, then: PrivacyEvent
 ) -> None:
@@ -134,12 +212,7 @@ def _check_both_fit(
     If the first one was paid for already, the second is looked at when it is asked for.
     """
     custody = service.custody
-    asking = ExplanationRequest(rows=RowsToExplain(None), payer=terms.account, caller=terms.caller)
-    request = PublicFacts(first).artefact(replace(asking, purpose=first.name))
-
-    def questions(t: Reader) -> AccountQuestions:
-        account = custody.ledger.account(t, terms.account)
-        return AccountQuestions(account, (prepare(custody, request, account),), terms.fresh)
+    questions = _asking(custody, first, terms)
 
     def look(t: Reader) -> BudgetExceeded | None:
         asked = questions(t)

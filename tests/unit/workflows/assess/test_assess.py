@@ -388,7 +388,7 @@ def test_one_persons_page_says_what_an_attacker_found(own: Path, tmp_path: Path)
 
     several = tmp_path / "several"
     CliRunner().invoke(app, ["explain", *map(str, words), "--page", f"{several}/"])
-    assert "What an attacker found" in (several / "0.html").read_text()
+    assert "What an attacker found" in (several / "1.html").read_text()
 
 
 @pytest.mark.usefixtures("sees_nothing")

@@ -30,9 +30,11 @@ from voile.workflows.custody import Custody, open_custody
 from voile.workflows.explain import ReleaseService
 from voile.workflows.recommend import (
     TrainingTerms,
+    charged_since,
     check_place,
     load_recommender,
     preview_training,
+    records_so_far,
     save_recommender,
     train,
 )
@@ -100,7 +102,11 @@ def test_broken_off_between_the_releases_it_goes_on_without_paying_twice(
         with pytest.raises(KeyboardInterrupt):
             train(service, SHOP, TERMS)
     assert len(records(service, ReleaseRecord)) == 1
+    said = preview_training(service, SHOP, TERMS).remarks[-1]
+    assert said.startswith("popularity was paid for before; what is left fits: takes ")
+    before = records_so_far(service)
     made = train(service, SHOP, TERMS)
+    assert charged_since(service, ("users#1", "users#2"), before) == ("users#2",)
     assert (made.popularity.charge, made.gram and made.gram.charge) == ("users#1", "users#2")
     assert len(records(service, ReleaseRecord)) == 2
 
@@ -170,6 +176,7 @@ def test_a_plan_is_composed_exactly_and_needs_less_noise(service: ReleaseService
     spent = budget(SHOP, 3.0)
     events = (spent.popularity_noise.event(), spent.gram_noise.event())
     opened(service.custody, 3.0, spending=Planned(events), children=Children.SEQUENTIAL)
+    assert "fits: takes 100.0% of" in preview_training(service, SHOP, TERMS).remarks[-1]
     made = train(service, SHOP, TERMS)
     assert made.budget == spent
     assert 2.9999 < made.guarantee.epsilon <= 3.0
