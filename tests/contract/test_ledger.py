@@ -261,7 +261,7 @@ class TestBadInput:
 class TestRoots:
     def test_a_second_root_is_sent_below_the_first(self, books: Books) -> None:
         books.open("first")
-        with pytest.raises(Refused, match="parent='first'"):
+        with pytest.raises(Refused, match="--parent first; in Python, parent='first'"):
             books.open("second")
         books.open("second", parent="first")
 

@@ -2,7 +2,7 @@
 
     ```console          lines with `$ ` are typed, others are excerpts of what is printed, in order;
                         `...` stands for anything. A command is to succeed, unless an excerpt begins
-                        with `voile: error:`
+                        with `voile: error:`. A `cd` stands on a line of its own
     ```toml title="x"   (or any other kind with a title) the reader saves as the file x
     ```python           runs in one namespace for the whole page
 
@@ -12,9 +12,11 @@ Anything else is for reading. `<!-- files: NAME -->` says which files the reader
 from __future__ import annotations
 
 import io
+import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -81,6 +83,8 @@ def run(typed: Typed) -> None:
 
 def _run(line: str) -> tuple[int, str]:
     words = shlex.split(line, comments=True)
+    if words[0] == "cd":
+        return _change_folder(Path(words[1]))
     if words[0] != "voile":
         ran = subprocess.run(
             ["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False
@@ -93,6 +97,15 @@ def _run(line: str) -> tuple[int, str]:
         except SystemExit as left:
             return int(left.code or 0), printed.getvalue()
     raise AssertionError("a command always leaves with an exit code")
+
+
+def _change_folder(folder: Path) -> tuple[int, str]:
+    """A reader's modules are imported anew from there, as by a command of its own."""
+    files = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
+    for name in [name for name, file in files.items() if file and Path(file).parent == Path.cwd()]:
+        del sys.modules[name]
+    os.chdir(folder)
+    return 0, ""
 
 
 def _plain(text: str) -> str:

@@ -32,6 +32,12 @@ def test_a_first_hour(
     run_page(page)
 
 
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.stem) for page in PAGES])
+def test_a_reader_is_told_how_the_files_are_made(page: Path) -> None:
+    beginning = page.read_text(encoding="utf-8").partition("```")[0]
+    assert files_of(page) == "nothing" or "`python VOILE/examples/clinics.py`" in beginning
+
+
 def test_a_page_that_says_something_else_is_noticed() -> None:
     (typed,) = commands("$ echo one \\\n  two three\none\n...\nthree\n")
     assert typed == Typed("echo one    two three", ("one", "three"))

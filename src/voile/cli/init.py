@@ -176,6 +176,9 @@ def _start_federation(data: list[Path], output: Path, label: str | None, *, as_j
             }
         )
         return
+    checks = [
+        shlex.join(["voile", "schema", "check", str(started.schema), str(each)]) for each in data
+    ]
     console().print(
         f"{started.schema}: fill in kind and bounds (or categories) of "
         f"{len(started.columns) - 1} features and the classes of {started.label!r}\n"
@@ -183,8 +186,11 @@ def _start_federation(data: list[Path], output: Path, label: str | None, *, as_j
         f"{started.config.parent / 'server.toml'}: name a held-out file, which nobody protects\n"
         f"{started.config.parent / 'nodes'}: what stays with each party\n\n"
         f"Then:\n  {shlex.join(['voile', 'schema', 'show', str(started.schema)])}\n"
-        f"  {shlex.join(['voile', 'federate', str(started.config), '--preview'])}\n"
-        f"  {shlex.join(['voile', 'federate', str(started.config)])}",
+        + "".join(f"  {check}\n" for check in checks)
+        + f"  {shlex.join(['voile', 'federate', str(started.config), '--preview'])}\n"
+        f"  {shlex.join(['voile', 'federate', str(started.config)])}\n\n"
+        "The checks are for each party's own eyes: of protected rows that cannot be read, nothing "
+        "is told later.",
         soft_wrap=True,
     )
 

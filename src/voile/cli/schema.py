@@ -37,7 +37,8 @@ DataArgument = Annotated[str, typer.Argument(metavar="DATA")]
 def check(file: FileArgument, data: DataArgument, as_json: JsonOption = False) -> None:
     """Say what in DATA falls outside the schema FILE; exit code 4 if something does.
 
-    FILE is TOML; DATA is CSV with a header, Parquet, or - for CSV from standard input.
+    FILE is TOML; DATA is CSV with a header, Parquet, or - for CSV from standard input. Empty cells
+    are counted, and fit: the schema's defaults stand for them.
 
     The output shows raw values and exact counts: for the custodian only, never for release.
     """
@@ -47,10 +48,10 @@ def check(file: FileArgument, data: DataArgument, as_json: JsonOption = False) -
     schema = Schema.load(file)
     report = schema.check(read_table(data))
     if as_json:
-        print_json({"schema": schema.name, "ok": report.ok, **asdict(report)})
+        print_json({"schema": schema.name, **_verdict(report), **asdict(report)})
     else:
         _print_report(schema, report)
-    if not report.ok:
+    if not report.fits:
         raise typer.Exit(ExitCode.VERIFICATION_FAILED)
 
 
@@ -125,8 +126,20 @@ def _print_report(schema: Schema, report: SchemaReport) -> None:
     outside = [(column, finding) for column, finding in found if finding.count]
     if outside:
         out.print(_findings_table(outside))
-    verdict = "everything fits" if report.ok else "does not fit"
+    if report.empty_cells:
+        out.print(f"empty cells, filled in with the schema's defaults: {report.empty_cells}")
+    if report.empty_labels:
+        out.print(f"rows without a label, from which nothing is learned: {report.empty_labels}")
+    verdict = "everything fits" if report.fits else "does not fit"
     out.print(f"{report.rows} rows, schema {schema.name!r}: {verdict}")
+
+
+def _verdict(report: SchemaReport) -> dict[str, bool | int]:
+    return {
+        "ok": report.fits,
+        "empty_cells": report.empty_cells,
+        "empty_labels": report.empty_labels,
+    }
 
 
 def _names(names: tuple[str, ...]) -> str:

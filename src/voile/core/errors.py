@@ -47,18 +47,29 @@ class InvalidInput(VoileError, ValueError):
 
 
 class SchemaError(InvalidInput):
-    """A schema is wrong: says where (file and line, where they are known) and in which field."""
+    """A schema is wrong: says where (file and line, where they are known) and in which field.
+
+    Args:
+        more: what is wrong with other fields of it, each on a line of its own.
+    """
 
     def __init__(
-        self, problem: str, *, field: str, line: int | None = None, file: Path | None = None
+        self,
+        problem: str,
+        *,
+        field: str,
+        line: int | None = None,
+        file: Path | None = None,
+        more: tuple[SchemaError, ...] = (),
     ) -> None:
         self.problem = problem
         self.field = field
         self.line = line
         self.file = file
+        self.more = more
         place = "" if file is None else f"{file}: "
         place += "" if line is None else f"line {line}: "
-        super().__init__(f"{place}{field}: {problem}")
+        super().__init__("\n".join([f"{place}{field}: {problem}", *map(str, more)]))
 
 
 class UnreadableFile(InvalidInput):

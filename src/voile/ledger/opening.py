@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from shlex import quote
 
 from voile.core.errors import DuplicateRecord, InvalidInput, Refused
 from voile.core.storage import Reader, Transaction
@@ -254,7 +255,7 @@ def _claim_dataset(t: Transaction, account: Account, shares_rows_with: tuple[str
             raise Refused(
                 f"{row.dataset!r} has a root account for the unit {unit!r} already, {row.root!r}, "
                 f"and one record must not be charged to two: open {account.name!r} below it "
-                f"(parent={row.root!r})"
+                f"(--parent {quote(row.root)}; in Python, parent={row.root!r})"
             )
     for version, row in zip(versions, owned, strict=True):
         if row is None:

@@ -17,7 +17,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final
 
-from voile.core.errors import InvalidInput, Refused
+from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.input_file import read_file
 from voile.models.onnx_files import load_onnx
 from voile.models.wrapped import WrappedModel
@@ -37,6 +37,11 @@ _NAMES: Final = {".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt", ".bin", "
 _WAY_OUT: Final = (
     "export the model to ONNX (skl2onnx, torch.onnx.export), or import it from your own code with "
     "package.module:object"
+)
+
+_FILES_OF_A_MODULE: Final = (
+    ". If this is about a file that the module reads: name it relative to the module's own, "
+    "Path(__file__).parent / ..., and it is found from any folder"
 )
 
 
@@ -81,19 +86,41 @@ def _imported(module: str, name: str, folder: Path) -> Any:
     try:
         with _folder_first(folder):
             found: Any = import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise
-        raise InvalidInput(
-            f"there is no module {error.name!r} to import {name!r} from, neither installed nor in "
-            f"{folder}"
-        ) from error
+    except Exception as error:
+        raise InvalidInput(_why_not(module, name, folder, error)) from error
     _check_from(folder, module.partition(".")[0])
     for part in name.split("."):
         if not hasattr(found, part):
             raise InvalidInput(f"the module {module!r} has no object {name!r}")
         found = getattr(found, part)
     return found
+
+
+def _why_not(module: str, name: str, folder: Path, error: Exception) -> str:
+    """It is not there, or its own code raised something."""
+    if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+        return (
+            f"there is no module {error.name!r} to import {name!r} from, neither installed nor in "
+            f"{folder}{_if_here(module.partition('.')[0], folder)}"
+        )
+    hint = _FILES_OF_A_MODULE if _is_about_a_file(error) else ""
+    raised = f"{type(error).__name__}: {error}"
+    return f"the module {module!r} failed while it was imported: {raised}{hint}"
+
+
+def _if_here(module: str, folder: Path) -> str:
+    """A workspace that was started with a module of the current folder would work from there only,
+    and its account would be open by then."""
+    here = PathFinder.find_spec(module, [str(Path.cwd())])
+    if here is None or here.origin is None:
+        return ""
+    return f"; a workspace looks beside its own file: move {here.origin} to {folder}, or install it"
+
+
+def _is_about_a_file(error: BaseException | None) -> bool:
+    """It, or what it came from; a library that is missing is none of the module's files."""
+    kinds = (OSError, UnreadableFile)
+    return error is not None and (isinstance(error, kinds) or _is_about_a_file(error.__cause__))
 
 
 @contextmanager

@@ -127,6 +127,19 @@ def test_check_of_data_that_do_not_fit(schema: Path, bad: Path) -> None:
     assert "no column for the label 'ill'" in run.stdout
 
 
+def test_empty_cells_fit_and_are_counted(schema: Path, good: Path) -> None:
+    header, _, row = GOOD.strip().partition("\n")
+    cells = row.split(",")
+    empty = ",".join(["", *cells[1:]])
+    good.write_text(f"{header}\n{row}\n{empty}\n{empty}\n")
+    run = voile("schema", "check", schema, good)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "empty cells, filled in with the schema's defaults: 2" in run.stdout
+    assert "3 rows, schema 'clinic': everything fits" in run.stdout
+    report = json.loads(voile("schema", "check", schema, good, "--json").stdout)
+    assert (report["ok"], report["empty_cells"], report["empty_labels"]) == (True, 2, 0)
+
+
 def test_check_as_json(schema: Path, bad: Path) -> None:
     run = voile("schema", "check", schema, "-", "--json", input=BAD)
     assert (run.returncode, run.stderr) == (4, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -223,8 +224,30 @@ def test_a_module_is_looked_for_where_the_workspace_will_lie(run: Any) -> None:
     files = (*PRIVATE, *PROMISE, "--between", "0", "1")
     said = run("init", "lone_scoring:risk", *files, "--output", "elsewhere", code=2)
     assert "no module 'lone_scoring'" in said
+    assert "move" in said.partition("a workspace looks beside its own file")[2]
     assert not Path("elsewhere").exists()
     shutil.copytree(".", "there", ignore=shutil.ignore_patterns("there"))
     Path("lone_scoring.py").unlink()
     made = run("init", "lone_scoring:risk", *files, "--output", "there")
     assert Path(made["workspace"]).exists()
+
+
+def test_a_module_that_reads_files_by_the_current_folder_is_told_apart(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = "from pathlib import Path\nPath({}).read_bytes()\n"
+    reads += "def risk(rows):\n    return rows[:, 0] * 0\n"
+    Path("careless_scoring.py").write_text(reads.format("'public.csv'"))
+    Path("careful_scoring.py").write_text(reads.format("__file__).with_name('public.csv'"))
+    for name in ("careless", "careful"):
+        run("init", f"{name}_scoring:risk", *FREE, "--between", "0", "1", "--output", ".")
+        Path("voile.toml").rename(f"{name}.toml")
+        del sys.modules[f"{name}_scoring"]  # as for another command
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    assert run(
+        "explain", "risk", "../applicants.csv", "--workspace", "../careful.toml", "--preview"
+    )
+    said = run("explain", "risk", "../applicants.csv", "--workspace", "../careless.toml", code=2)
+    assert "the module 'careless_scoring' failed while it was imported: FileNotFoundError" in said
+    assert "Path(__file__).parent" in said

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
-from examples import credit_decision, fraud_alert, hospital_risk
+import pytest
+from examples import clinics, credit_decision, fraud_alert, hospital_risk
 
 from voile import Explanation
 from voile.audit_log import CheckOutcome
 from voile.core.row_note import KnownNote
 
 SMALLEST_PICTURE = 5_000
+FIRST = "74,no,99.8,2,no"  # pages state figures that follow from it
 
 
 def test_the_applicant_learns_why_and_can_check_it(tmp_path: Path) -> None:
@@ -58,3 +62,23 @@ def test_a_shop_learns_roughly_why_and_not_more(tmp_path: Path) -> None:
     assert any("nothing is promised about 'payments 2025'" in str(note) for note in shown.notes)
     assert "To the shop" in fraud_alert.said(story)
     assert story.picture.stat().st_size > SMALLEST_PICTURE
+
+
+def test_the_files_of_the_first_hour_are_written_once(tmp_path: Path) -> None:
+    script = [sys.executable, str(Path(clinics.__file__).absolute())]
+    ran = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["north.csv", "south.csv", "held-out.csv", "people.csv"]
+    north = (tmp_path / "north.csv").read_text(encoding="utf-8").splitlines()
+    assert len(north) == 1 + clinics.ROWS["north"]
+    assert north[0] == ",".join(clinics.HEADER)
+    (tmp_path / "people.csv").write_text("mine", encoding="utf-8")
+    (tmp_path / "north.csv").unlink()
+    with pytest.raises(FileExistsError, match=r"people\.csv: exists already; nothing was written"):
+        clinics.main(tmp_path)
+    assert not (tmp_path / "north.csv").exists()
+    assert (tmp_path / "people.csv").read_text(encoding="utf-8") == "mine"
+
+
+def test_the_files_of_the_first_hour_are_the_same_everywhere(tmp_path: Path) -> None:
+    clinics.main(tmp_path)
+    assert (tmp_path / "north.csv").read_text(encoding="utf-8").splitlines()[1] == FIRST

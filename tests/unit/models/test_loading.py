@@ -167,6 +167,26 @@ def test_a_module_of_the_same_name_from_elsewhere_is_not_taken_for_it(tmp_path: 
         load_model("scores_twice:ANSWER", tmp_path / "two")
 
 
+@pytest.mark.parametrize(
+    ("line", "raised", "hinted"),
+    [
+        ("open('rows.csv')", "FileNotFoundError: .*rows.csv", True),
+        ("Schema.load('rows.toml')", "SchemaError: rows.toml: .*cannot be read", True),
+        ("import absent_library", "ModuleNotFoundError: No module named 'absent_library'", False),
+        ("1 / 0", "ZeroDivisionError: division by zero", False),
+    ],
+)
+def test_a_module_that_fails_is_said_to(
+    line: str, raised: str, hinted: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "failing_model.py").write_text(f"from voile.core.schema import Schema\n{line}\n")
+    with pytest.raises(
+        InvalidInput, match=f"module 'failing_model' failed while it was imported: {raised}"
+    ) as said:
+        load_model("failing_model:risk", tmp_path)
+    assert ("Path(__file__).parent" in str(said.value)) == hinted
+
+
 def test_what_a_text_is_called_like(tmp_path: Path) -> None:
     assert names_object("package.module:object")
     assert not names_object("package.module")

@@ -33,6 +33,10 @@ PATH = Path("settings.toml")
         ("\n[parts.a]\nsice = 1", "settings.toml:3: parts.a.sice: there is no such key; did"),
         ("[parts.size]\nsice = 1", "parts.size.sice: there is no such key; did you mean 'size'?"),
         ("[[listed]]\nsice = 1", "listed.0.sice: there is no such key; did you mean 'size'?"),
+        (
+            "[[listed]]\n[[listed]]\nsice = 1",
+            "settings.toml:3: listed.1.sice: there is no such key; did",
+        ),
         ("[one]\nsice = 1", "one.sice: there is no such key; did you mean 'size'?"),
         ("[one]\nqqqq = 1", "one.qqqq: there is no such key"),
         ('[one]\nsize = "x"', "settings.toml:2: one.size: Input should be a valid integer"),

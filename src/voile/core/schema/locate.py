@@ -67,11 +67,32 @@ def field_at(line: int, text: str) -> str:
 def _paths(text: str) -> Iterator[tuple[int, Path]]:
     """Every path that a statement names, with the statement's line; inline tables included."""
     table: Path = ()
+    begun: dict[Path, int] = {}
     for statement in _statements(text):
         header = _header_path(statement.text)
-        named = _held(_parsed(statement.text))
-        yield from ((statement.line, path if header else table + path) for path in named)
-        table = header or table
+        if header is None:
+            held = _held(_parsed(statement.text))
+            yield from ((statement.line, table + path) for path in held)
+            continue
+        table = _numbered(header, begun, begins=statement.text.lstrip().startswith("[["))
+        yield from ((statement.line, table[:depth]) for depth in range(1, len(table) + 1))
+
+
+def _numbered(header: Path, begun: dict[Path, int], *, begins: bool) -> Path:
+    """The path of a table, with the numbers (from 0) of those in arrays: the latest of each.
+
+    Args:
+        begun: how many tables each array has so far; counted on here.
+        begins: whether this header begins another one.
+    """
+    path: Path = ()
+    for depth, key in enumerate(header, start=1):
+        path = (*path, key)
+        if begins and depth == len(header):
+            begun[path] = begun.get(path, 0) + 1
+        if path in begun:
+            path = (*path, str(begun[path] - 1))
+    return path
 
 
 def _statements(text: str) -> Iterator[_Statement]:

@@ -63,20 +63,44 @@ def lines_of(text: str, file: Path | None) -> Iterator[None]:
     try:
         yield
     except SchemaError as error:
-        line = line_of(error.field, text) if error.line is None else error.line
-        raise SchemaError(error.problem, field=error.field, line=line, file=file) from error
+        raise _placed(error, text, file) from error
+
+
+def _placed(error: SchemaError, text: str, file: Path | None) -> SchemaError:
+    line = line_of(error.field, text) if error.line is None else error.line
+    more = tuple(_placed(each, text, file) for each in error.more)
+    return SchemaError(error.problem, field=error.field, line=line, file=file, more=more)
 
 
 def parse(text: str) -> Parts:
-    """Read the parts of a schema; to be called within `lines_of`."""
+    """Read the parts of a schema; to be called within `lines_of`.
+
+    Of each table the first problem is told, and of all tables together.
+    """
     document = _Section(_document(text), ())
     document.only("name", "label", "features")
     name = document.required("name")
-    label = _label(document.section("label")) if "label" in document.values else None
+    label = document.section("label") if "label" in document.values else None
     features = document.section("features")
-    return Parts(
-        name, label, tuple(_feature(key, features.section(key)) for key in features.values)
-    )
+    problems: list[SchemaError] = []
+    with _noted(problems):
+        declared = None if label is None else _label(label)
+    found: list[Feature] = []
+    for key in features.values:
+        with _noted(problems):
+            found.append(_feature(key, features.section(key)))
+    if problems:
+        first, *others = problems
+        raise SchemaError(first.problem, field=first.field, more=tuple(others)) from first
+    return Parts(name, declared, tuple(found))
+
+
+@contextmanager
+def _noted(problems: list[SchemaError]) -> Iterator[None]:
+    try:
+        yield
+    except SchemaError as error:
+        problems.append(error)
 
 
 def _document(text: str) -> dict[str, Any]:

@@ -45,6 +45,11 @@ class ColumnReport:
     def ok(self) -> bool:
         return all(finding.count == 0 for finding in self.findings)
 
+    @property
+    def fits(self) -> bool:
+        """Whether every value that is there is inside; empty cells may be among them."""
+        return not any(each.count for each in self.findings if each.problem is not Problem.MISSING)
+
 
 @dataclass(frozen=True)
 class SchemaReport:
@@ -54,7 +59,8 @@ class SchemaReport:
     for the custodian of the data only, never for release.
 
     `ok` means that every feature has its column and that reading the table would replace, round or
-    clamp nothing. Columns unknown to the schema are ignored in reading, so they do not count.
+    clamp nothing; `fits`, that it would at most fill in what is empty. Columns unknown to the
+    schema are ignored in reading, so they do not count.
     `label` is None if the schema has none or the table lacks its column.
     """
 
@@ -72,6 +78,20 @@ class SchemaReport:
     @property
     def ok(self) -> bool:
         return not self.missing_columns and all(column.ok for column in self.columns)
+
+    @property
+    def fits(self) -> bool:
+        return not self.missing_columns and all(column.fits for column in self.columns)
+
+    @property
+    def empty_cells(self) -> int:
+        """Of features: the schema's defaults stand there when the table is read."""
+        return sum(column.count(Problem.MISSING) for column in self.features)
+
+    @property
+    def empty_labels(self) -> int:
+        """Nothing stands for a label: nothing is learned from these rows."""
+        return 0 if self.label is None else self.label.count(Problem.MISSING)
 
 
 def column_report(name: str, domain: Domain, column: RawColumn) -> ColumnReport:

@@ -120,7 +120,7 @@ def verify(
         lambda: _agree(books().costs, "every cost follows from its event"),
         lambda: _agree(books().bounds, "no account is above its budget"),
         lambda: _agree(books().answers, _answers_held(books().answered, evidence.replay_key)),
-        lambda: _newer(storage, log, newest),
+        lambda: _newer(storage, log, evidence, newest),
     )
     numbered = enumerate(zip(NAMES, checks, strict=True), start=1)
     return Report(tuple(_step(number, name, check) for number, (name, check) in numbered))
@@ -228,10 +228,13 @@ def _witnesses(storage: Storage, log: AuditLog, evidence: Evidence) -> str:
     return said
 
 
-def _newer(storage: Storage, log: AuditLog, newest: list[int]) -> str:
+def _newer(storage: Storage, log: AuditLog, evidence: Evidence, newest: list[int]) -> str:
+    if not evidence.checkpoints or evidence.policy is None:
+        raise _MissingEvidence("no copy to count from; records that were lost cannot be noticed")
+    if len(newest) < len(evidence.checkpoints):
+        raise _MissingEvidence("not counted: the log does not extend every copy handed in (step 2)")
     size = storage.submit(log.head).size
-    covered = max(newest, default=0)
     raise _MissingEvidence(
-        f"{size - covered} of {size} records are newer than the newest copy handed in; records "
+        f"{size - max(newest)} of {size} records are newer than the newest copy handed in; records "
         "that were lost after it cannot be noticed"
     )

@@ -47,5 +47,46 @@ def test_line_of(path: tuple[str, ...], line: int) -> None:
     assert line_of(dotted(*path), DOCUMENT) == line
 
 
+ARRAYS = """\
+[[parties]]
+name = "north"
+rows = 1
+[[parties.keys]]
+text = "a"
+[parties.more]
+size = 1
+
+[[parties]]
+name = "south"
+rows = 2
+[[parties.keys]]
+text = "b"
+[[parties.keys]]
+text = "c"
+[parties.more]
+size = 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("field", "line"),
+    [
+        ("parties", 1),
+        ("parties.0.rows", 3),
+        ("parties.0.keys.0.text", 5),
+        ("parties.0.more.size", 7),
+        ("parties.1", 9),
+        ("parties.1.rows", 11),
+        ("parties.1.missing", 9),
+        ("parties.1.keys.0.text", 13),
+        ("parties.1.keys.1.text", 15),
+        ("parties.1.more.size", 17),
+        ("parties.2.rows", 1),
+    ],
+)
+def test_each_table_of_an_array_has_lines_of_its_own(field: str, line: int) -> None:
+    assert line_of(field, ARRAYS) == line
+
+
 def test_dotted_quotes_what_is_not_a_bare_key() -> None:
     assert dotted("features", "a.b", 'c"\x7f') == 'features."a.b"."c\\u0022\\u007f"'

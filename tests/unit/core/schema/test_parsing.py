@@ -188,3 +188,32 @@ def test_errors_in_python_know_the_field_without_a_line() -> None:
         Feature("\ud800", Numbers(0, 1))
     with pytest.raises(SchemaError, match="continuous"):
         Label("y", Numbers(0, 1, whole=True))
+
+
+def test_everything_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
+    """In the order of the file; the first is what the error itself is about."""
+    text = """\
+name = "to be filled in"
+[label]
+name = "ill"
+categories = []
+[features.age]
+kind = ""
+[features.sex]
+kind = "categorical"
+categories = ["f", "m"]
+[features.visits]
+kind = "integer"
+"""
+    error = failure(text)
+    assert (error.field, error.line) == ("label.categories", 4)
+    assert [(each.field, each.line) for each in error.more] == [
+        ("features.age.kind", 6),
+        ("features.visits.bounds", 10),
+    ]
+    file = tmp_path / "schema.toml"
+    file.write_text(text)
+    with pytest.raises(SchemaError) as raised:
+        Schema.load(file)
+    lines = str(raised.value).splitlines()
+    assert [line.startswith(f"{file}: line ") for line in lines] == [True] * 3

@@ -560,5 +560,15 @@ def test_ok_means_that_reading_changes_nothing(problem: dict[str, list[Any]]) ->
     assert not CLINIC.check({**INSIDE, **problem}).ok
 
 
+@pytest.mark.parametrize("problem", [{"age": [17]}, {"visits": [0.5]}, {"sex": ["?"]}])
+def test_what_is_empty_fits_and_what_is_outside_does_not(problem: dict[str, list[Any]]) -> None:
+    report = CLINIC.check({**INSIDE, "sex": [None], "readmitted": [""]})
+    assert report.fits
+    assert not report.ok
+    assert (report.empty_cells, report.empty_labels) == (1, 1)
+    assert not CLINIC.check({**INSIDE, **problem}).fits
+    assert not CLINIC.check({"age": [40], "visits": [2]}).fits, "a column is missing"
+
+
 def test_the_report_says_for_whom_it_is() -> None:
     assert "never for release" in " ".join((voile.core.schema.SchemaReport.__doc__ or "").split())

@@ -287,6 +287,7 @@ class TestVerify:
 
     def test_it_says_what_it_cannot_notice(self, house: House) -> None:
         assert "old backup would not show" in house.verify().steps[1].detail
+        assert house.verify().steps[9].detail.startswith("no copy to count from")
         house.keep()
         house.answer()
         assert "1 of 2 records are newer" in house.verify().steps[9].detail
