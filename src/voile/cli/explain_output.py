@@ -76,6 +76,7 @@ def print_explained(
             "charges": list(explained.charges),
             "records": list(explained.records),
             "replayed": explained.replayed,
+            "alarms": list(explained.alarms),
             "checkpoint": str(kept),
             "missing_cosignatures": kept.missing,
             "written": written.files,
@@ -85,6 +86,8 @@ def print_explained(
         print_json(said | _top_names(explained.explanation, top) | as_plain(explained.explanation))
         return
     out, explanation = console(), explained.explanation
+    for line in explained.alarms:
+        out.print(f"do not use it as it is: {line}", soft_wrap=True, style="bold red")
     out.print(_table(explanation, top) if table is None else table)
     for promise in explanation.guarantees or ("no privacy guarantee",):
         out.print(f"guarantee: {promise}", soft_wrap=True)

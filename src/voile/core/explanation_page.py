@@ -8,7 +8,7 @@ neither its values nor a prediction are in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -63,6 +63,9 @@ _NOTEBOOK: Final = """\
 {% for row in rows %}{% if rows | length > 1 %}<h4>Row {{ loop.index }}</h4>{% endif %}{{ row }}
 {% endfor %}{% if more %}<p class="note">and {{ more }} more rows</p>{% endif %}</div>
 """
+_ALARMS: Final = """\
+{% for line in alarms %}<p class="alarm"><b>Do not use it as it is.</b> {{ line }}</p>
+{% endfor %}"""
 WIDTH: Final = 2.0
 """Of an estimated ±, in typical deviations."""
 KNOWN: Final = "± is a 95 % interval."
@@ -104,6 +107,11 @@ def _estimated(
         return None
     widths = WIDTH * np.array([deviations[name] for name in explanation.feature_names])
     return np.broadcast_to(widths[np.newaxis, :, np.newaxis], explanation.shape)
+
+
+def alarms_html(alarms: Sequence[str]) -> str:
+    """What makes a model useless, for the first lines of a page; nothing where nothing does."""
+    return fragment(_ALARMS, alarms=alarms)
 
 
 def promises_html(explanation: ReadableExplanation) -> str:

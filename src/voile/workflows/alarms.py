@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 _UNSTABLE: Final = 0.5
 """Under it, explanations say more about the noise than about people."""
 
 
-def alarms(figures: Mapping[str, Any]) -> list[str]:
-    """From the figures of an artefact; none where they were not measured."""
+def alarms(figures: Mapping[str, Any], *, unused: Collection[str] = ()) -> list[str]:
+    """From the figures of an artefact; none where they were not measured.
+
+    Args:
+        unused: what the reader is shown nothing of, such as the surrogate.
+    """
     quality = figures.get("quality")
     said = [
         f"The {what}: {line}."
         for what, found in (quality or {}).items()
         for line in found["alarms"]
+        if what not in unused
     ]
     if quality is not None and not quality:
         said.append("In no held-out row could anything be read: nobody knows how good this is.")

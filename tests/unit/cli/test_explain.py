@@ -11,6 +11,7 @@ import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from voile.audit_log import AuditLog
 from voile.cli import explain_output
 from voile.core.storage import open_storage
 from voile.ledger import ReplayKey
+from voile.release import trained_privately
 from voile.workflows.custody import PARTS
-from voile.workflows.explain import outputs
+from voile.workflows.explain import inputs, outputs
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -593,8 +595,6 @@ def test_protected_rows_are_not_their_own_background(run: Any, protect: tuple[st
 
 
 def test_an_artefact_says_itself_what_it_was_made_from() -> None:
-    from types import SimpleNamespace
-
     from voile.core.errors import InvalidInput
     from voile.release import PUBLIC, trained_on
     from voile.workflows.explain import ExplanationSpec, Protect
@@ -816,6 +816,39 @@ def test_a_page_of_a_protected_row_holds_neither_its_values_nor_a_prediction(run
     assert f"<b>{said['base_values'][0][0]:.4g}</b>" not in page
 
 
+def useless_artefact() -> Any:
+    """As far as explanations look into it; its report begins with an alarm."""
+    alarm = "it cannot be told from always saying <no>"
+    return SimpleNamespace(
+        schema=SCHEMA,
+        model=SCORE,
+        reference=np.array([[2.0, 1.0, 1.0], [5.0, 4.0, 0.0]]),
+        settings={},
+        figures={"quality": {"black box": {"alarms": [alarm]}, "surrogate": {"alarms": ["x"]}}},
+        origin=trained_privately(TRAINED),
+        folder=Path("artefact"),
+        history=(),
+    )
+
+
+def test_a_useless_model_is_named_before_anything_it_says(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(*asked("applicants.csv", *FREE))["alarms"] == []
+    monkeypatch.setattr(inputs, "find_artefact", lambda _: useless_artefact())
+    typed = ("explain", "artefact", one_applicant(), "--database", "log.db")
+    said = run(*typed, "--page", "why.html")
+    alarm = "The black box: it cannot be told from always saying <no>."
+    assert said["alarms"] == [alarm]
+    run(*typed, "--page", "why/")
+    for page in ("why.html", "why/1.html"):
+        text = Path(page).read_text()
+        shown = f'<p class="alarm"><b>Do not use it as it is.</b> {html.escape(alarm)}</p>'
+        assert text.index("<h1>") < text.index(shown) < text.index("approved")
+    table = run(*typed, as_json=False)
+    assert table.index(f"do not use it as it is: {alarm}") < table.index("approved")
+
+
 @pytest.mark.parametrize("saved", ["why.voile", "why.json", "why.parquet"])
 def test_whatever_shows_a_persons_values_is_for_its_owner_only(run: Any, saved: str) -> None:
     places = ("--page", "why.html", "--output", saved, "--plot", "why.svg")
@@ -861,7 +894,7 @@ def test_pages_of_people_who_are_not_asked_about_again_do_not_stay(run: Any) -> 
     run(*asked("applicants.csv", *FREE), "--page", "why/")
     for name in ("why/2.txt", "why/notes.html", "why/02.html"):
         Path(name).write_text("mine")
-    Path("why/0.html").write_text("of an earlier version")
+    Path("why/1.html").write_text("of an earlier version")
     fewer = asked(one_applicant(), *FREE)
     run(*fewer, "--page", "why/", code=2)
     assert Path("why/2.html").exists()

@@ -21,9 +21,11 @@ from voile.core.input_file import read_json
 from voile.core.schema import Schema, is_table
 from voile.datasets.tables import read_protected_table, read_table
 from voile.models import Box, Simplex, WrappedModel, load_model, wrap
+from voile.pipelines.objectives import SURROGATE
 from voile.release import PUBLIC, Origin
 from voile.release.feature_clusters import CLUSTERS, Clusters, declared_clusters, public_clusters
 from voile.release.levels import Level, groups_at
+from voile.workflows.alarms import alarms
 from voile.workflows.explain.files import origin_from
 from voile.workflows.explain.public_rows import public_rows
 from voile.workflows.explain.questions import RowsToExplain
@@ -52,6 +54,7 @@ class ExplanationInputs:
         remarks: what is to be said about the background rows.
         deviations: by feature, how far contributions may be off for the noise in training the
             model; an estimate, where its artefact holds one.
+        alarms: what makes the model useless, as its artefact says.
     """
 
     spec: ExplanationSpec
@@ -64,6 +67,7 @@ class ExplanationInputs:
     declared: Clusters | None = None
     remarks: tuple[str, ...] = ()
     deviations: Mapping[str, float] | None = None
+    alarms: tuple[str, ...] = ()
     speed: Speed = field(default_factory=Speed)
 
     def __post_init__(self) -> None:
@@ -120,7 +124,9 @@ class ExplanationInputs:
 
     def told(self, explained: Explained) -> Explained:
         """With what is known here, for whoever reads it out."""
-        return replace(explained, schema=self.schema, deviations=self.deviations)
+        return replace(
+            explained, schema=self.schema, deviations=self.deviations, alarms=self.alarms
+        )
 
     def read_rows(self, given: Any) -> RowsToExplain:
         """Rows to explain: of a file, of standard input (`-`), or handed in.
@@ -186,6 +192,7 @@ def load_inputs(
         declared=None if spec.clusters is None else _clusters(spec.clusters),
         remarks=tuple(f"background: {note}" for note in background.notes),
         deviations=_deviations(spec, artefact),
+        alarms=_alarms(spec, artefact),
         speed=speed or Speed(),
     )
 
@@ -196,6 +203,14 @@ def _deviations(spec: ExplanationSpec, artefact: Artefact | None) -> Mapping[str
         return None
     found: Mapping[str, float] | None = artefact.figures.get("stability", {}).get("deviations")
     return found
+
+
+def _alarms(spec: ExplanationSpec, artefact: Artefact | None) -> tuple[str, ...]:
+    """Of the surrogate only where a learned explainer, which was made from it, explains."""
+    if artefact is None:
+        return ()
+    unused = () if spec.explainer is not None else (SURROGATE,)
+    return tuple(alarms(artefact.figures, unused=unused))
 
 
 def find_artefact(model: str) -> Artefact | None:

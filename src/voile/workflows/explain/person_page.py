@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from voile.core.atomic_file import replace_file
-from voile.core.explanation_page import promises_html, row_html
+from voile.core.explanation_page import alarms_html, promises_html, row_html
 from voile.core.explanation_words import Wording
 from voile.core.guarantee import ProtectedUnit
 from voile.core.page_frame import fragment, framed
@@ -23,7 +23,7 @@ PAGE: Final = ".html"
 TITLE: Final = "Why this result"
 _BODY: Final = """\
 <h1>{{ title }}</h1>
-{{ row }}
+{{ alarms }}{{ row }}
 <h2>What is promised</h2>
 {{ promises }}
 {% if assessed %}<h2>What an attacker found</h2>
@@ -105,6 +105,7 @@ def person_html(explained: Explained, checked: Checked, folder: Path) -> str:
     body = fragment(
         _BODY,
         title=TITLE,
+        alarms=alarms_html(explained.alarms),
         row=row_html(explanation, schema, explained.deviations),
         promises=promises_html(explanation),
         assessed=explained.assessed,

@@ -10,7 +10,7 @@ import numpy as np
 
 from voile.audit_log import RowTree, explanation_bytes
 from voile.core.explanation import Explanation
-from voile.core.explanation_page import notebook_html
+from voile.core.explanation_page import alarms_html, notebook_html
 from voile.core.page_frame import fragment
 from voile.core.row_note import KnownNote, Note
 from voile.core.schema import Schema
@@ -54,6 +54,7 @@ class Explained:
         schema: of the rows, for whoever reads it out.
         deviations: by feature, how far contributions may be off for the noise in training; an
             estimate, where there is one.
+        alarms: why what was trained is useless, where it is; whoever reads is told first.
         assessed: what attacks on the claims behind it have found, where there were any.
     """
 
@@ -62,6 +63,7 @@ class Explained:
     rows_tree: RowTree | None = field(default=None, repr=False)
     schema: Schema | None = field(default=None, repr=False)
     deviations: Mapping[str, float] | None = field(default=None, repr=False)
+    alarms: tuple[str, ...] = ()
     assessed: AssessedClaims | None = None
 
     @property
@@ -92,12 +94,15 @@ class Explained:
         return f"{said}; record {records}"
 
     def __repr__(self) -> str:
-        return f"{self.explanation!r}\n  {self.payment}"
+        warned = "".join(f"Do not use it as it is. {line}\n" for line in self.alarms)
+        return f"{warned}{self.explanation!r}\n  {self.payment}"
 
     def _repr_html_(self) -> str:
         """For notebooks."""
         said = fragment("<p class='voile note'>{{ payment }}</p>", payment=self.payment)
-        return notebook_html(self.explanation, self.schema, self.deviations) + said
+        shown = notebook_html(self.explanation, self.schema, self.deviations)
+        warned = fragment("<div class='voile'>{{ lines }}</div>", lines=alarms_html(self.alarms))
+        return (warned if self.alarms else "") + shown + said
 
 
 def _first_few(names: Sequence[str], count: int = 5) -> str:

@@ -17,7 +17,7 @@ from voile.audit_log import Report, record_lines, verify_export
 from voile.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
 from voile.core.atomic_file import replace_file
 from voile.core.errors import VerificationFailed
-from voile.core.explanation_page import STUDIED
+from voile.core.explanation_page import STUDIED, alarms_html
 from voile.core.guarantee_words import guarantee_in_words, several_records
 from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.core.page_frame import fragment, framed
@@ -46,8 +46,7 @@ from voile.workflows.workspace.file import books_beside
 
 _BODY: Final = """\
 <h1>{{ name }}</h1>
-{% for line in alarms %}<p class="alarm"><b>Do not use it as it is.</b> {{ line }}</p>
-{% endfor %}
+{{ alarms }}
 <p>{{ clients | length }} clients, {{ "{:,}".format(total) }} rows that stayed where they are.
 Trained with differential privacy: {{ stages | join(", ") }}. Every explanation made from it is
 covered by the promise below, at no further cost.</p>
@@ -223,7 +222,7 @@ def report_html(artefact: Artefact) -> str:
         up=rounded_up,
         words=guarantee_in_words,
         several=lambda g: several_records(g.protected, g.epsilon, g.delta, g.records_per_person),
-        alarms=alarms(artefact.figures),
+        alarms=alarms_html(alarms(artefact.figures)),
         compared=compared(artefact),
         calibration=_calibration(artefact),
         stability=stability,
