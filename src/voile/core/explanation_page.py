@@ -8,7 +8,7 @@ neither its values nor a prediction are in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -83,14 +83,16 @@ def row_html(
     explanation: ReadableExplanation,
     schema: Schema | None = None,
     deviations: Mapping[str, float] | None = None,
+    filled: Collection[str] = (),
 ) -> str:
     """The first row: prediction, base value and contributions, each with its uncertainty.
 
     Args:
         deviations: for each feature how far a contribution may typically be off because the model
             was trained with noise, where somebody has estimated it. Used if nothing else is known.
+        filled: features that were missing in this row; what stands for them is not its own.
     """
-    words = Wording(explanation, schema)
+    words = Wording(explanation, schema, (frozenset(filled),))
     spread, why = explanation.reach, KNOWN
     estimated = None if deviations is None else _estimated(explanation, deviations)
     if spread is None and estimated is not None:
@@ -126,10 +128,11 @@ def notebook_html(
     explanation: ReadableExplanation,
     schema: Schema | None = None,
     deviations: Mapping[str, float] | None = None,
+    filled: Sequence[Collection[str]] = (),
 ) -> str:
     """What a notebook shows: promises first, then the rows, as far as they are few."""
     shown = [
-        row_html(explanation[number], schema, deviations)
+        row_html(explanation[number], schema, deviations, filled[number] if filled else ())
         for number in range(min(len(explanation), _MOST_ROWS))
     ]
     return fragment(

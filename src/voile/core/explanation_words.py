@@ -6,6 +6,7 @@ they stand in the explanation.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -64,10 +65,12 @@ class Wording:
     Args:
         explanation: what is read out.
         schema: of its rows, if it is known.
+        filled: for each row, features that were missing in it; empty where none was.
     """
 
     explanation: ReadableExplanation
     schema: Schema | None = None
+    filled: Sequence[Collection[str]] = ()
 
     @property
     def leads_to_prediction(self) -> bool:
@@ -94,6 +97,11 @@ class Wording:
 
     def value(self, row: int, place: int) -> str:
         """What stands in a row for a feature, with its unit; nothing if it is not told."""
+        said = self._cell(row, place)
+        missing = self.filled and self.explanation.feature_names[place] in self.filled[row]
+        return f"missing ({said} was filled in)" if said and missing else said
+
+    def _cell(self, row: int, place: int) -> str:
         data = self.explanation.data
         if data is None:
             return ""

@@ -692,6 +692,21 @@ def test_the_proof_of_a_row_tells_nothing_about_the_others(run: Any) -> None:
     run("audit", "verify", "proofs/2.row-proof", "--answer", "unnoted.voile", code=4)
 
 
+def test_a_value_that_was_filled_in_is_not_shown_as_the_persons_own(run: Any) -> None:
+    Path("people.csv").write_text("income,debt,employed\n3,,no\n9,1,yes\n")
+    run(*asked("people.csv", *FREE), "--page", "why/")
+    ada, bob = (Path(f"why/{n}.html").read_text() for n in (1, 2))
+    assert "<td>missing (1 was filled in)</td>" in ada
+    assert "<td>3</td>" in ada
+    assert "The values on this page are those of the person" not in ada
+    assert "missing" not in bob.partition("What is promised")[0]
+    assert "The values on this page are those of the person" in bob
+    Path("one.csv").write_text("income,debt,employed\n3,,no\n")
+    for n, paid in enumerate((FREE, BACKGROUND, BACKGROUND)):  # the last is answered from memory
+        run(*asked("one.csv", *paid), "--page", f"{n}.html")
+        assert "<td>missing (1 was filled in)</td>" in Path(f"{n}.html").read_text()
+
+
 def test_words_for_nothing_are_missing_values_like_everywhere(run: Any) -> None:
     Path("people.csv").write_text("income,debt,employed\nNA,n/a,NULL\n")
     assert len([n for n in run(*asked("people.csv", *FREE))["notes"] if "filled in" in n]) == 3
@@ -699,7 +714,8 @@ def test_words_for_nothing_are_missing_values_like_everywhere(run: Any) -> None:
 
 def test_nothing_is_said_about_missing_values_of_protected_rows(run: Any) -> None:
     Path("applicants.csv").write_text("id,income,debt,employed\nada,3,,no\n")
-    assert "filled in" not in json.dumps(run(*asked("applicants.csv", *ROW)))
+    said = run(*asked("applicants.csv", *ROW), "--page", "why.html")
+    assert "filled in" not in json.dumps(said) + Path("why.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -122,10 +122,14 @@ class ExplanationInputs:
         made = f"made from {', '.join(labels)}" if labels else "public"
         return (f"it is assumed, as stated, that the background rows are {made}", *self.remarks)
 
-    def told(self, explained: Explained) -> Explained:
-        """With what is known here, for whoever reads it out."""
+    def told(self, explained: Explained, given: RowsToExplain) -> Explained:
+        """With what is known here and of the rows that were given, for whoever reads it out."""
         return replace(
-            explained, schema=self.schema, deviations=self.deviations, alarms=self.alarms
+            explained,
+            schema=self.schema,
+            deviations=self.deviations,
+            alarms=self.alarms,
+            filled=given.filled,
         )
 
     def read_rows(self, given: Any) -> RowsToExplain:
@@ -308,7 +312,7 @@ def _of_table(
     if protected:
         return RowsToExplain(features, identifiers)
     read = public_rows(features, schema, source=source)
-    return RowsToExplain(read.rows, identifiers, read.notes)
+    return RowsToExplain(read.rows, identifiers, read.notes, filled=read.filled)
 
 
 def _features(table: Any, schema: Schema, source: str) -> dict[str, Any]:

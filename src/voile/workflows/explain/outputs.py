@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -203,9 +203,9 @@ def _write_pages(
         files.clear_numbered(folder, (files.SAVED[0], files.ROW_RECEIPT))
     proofs = files.write_row_receipts(service, explained, folder) if signed else []
     written = []
-    for number, row in enumerate(explained.explanation, start=1):
-        page, policy = folder / f"{number}{PAGE}", service.custody.place.policy
-        proof = proofs[number - 1] if signed else None
+    for place in range(len(explained.explanation)):
+        page, policy = folder / f"{place + 1}{PAGE}", service.custody.place.policy
+        proof = proofs[place] if signed else None
         checked = Checked(page.with_suffix(files.SAVED[0]), proof, policy)
-        written.append(write_page(replace(explained, explanation=row), page, checked))
+        written.append(write_page(explained.of_row(place), page, checked))
     return written

@@ -7,14 +7,15 @@ prediction where that row is what is protected.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from dataclasses import dataclass
 from os.path import relpath
 from pathlib import Path
 from typing import Final
 
 from voile.core.atomic_file import replace_file
+from voile.core.explanation import Explanation
 from voile.core.explanation_page import alarms_html, promises_html, row_html
-from voile.core.explanation_words import Wording
 from voile.core.guarantee import ProtectedUnit
 from voile.core.page_frame import fragment, framed
 from voile.workflows.explain.released import Explained
@@ -61,6 +62,11 @@ _OWN: Final = (
     "The values on this page are those of the person whom it is about, and no promise covers them: "
     "it is for this person."
 )
+_PARTLY_OWN: Final = (
+    "Values that were missing were filled in, as in training, and are not those of the person: "
+    "what they add says nothing about her or him. The others are, and no promise covers them: this "
+    "page is for this person."
+)
 _HIDDEN: Final = (
     "What stands in the record, and what the model predicts for it, is not on this page: the "
     "record is what is protected."
@@ -102,24 +108,25 @@ def write_page(explained: Explained, path: Path, checked: Checked) -> Path:
 def person_html(explained: Explained, checked: Checked, folder: Path) -> str:
     """The page, as it lies in a folder."""
     explanation, schema = explained.explanation, explained.schema
+    filled = explained.filled[0] if explained.filled else frozenset[str]()
     body = fragment(
         _BODY,
         title=TITLE,
         alarms=alarms_html(explained.alarms),
-        row=row_html(explanation, schema, explained.deviations),
+        row=row_html(explanation, schema, explained.deviations, filled),
         promises=promises_html(explanation),
         assessed=explained.assessed,
         meaning="" if explained.assessed is None else _MEANING[explained.assessed.verdict],
         payment=explained.payment,
         command=checked.command(folder),
         receipt="" if checked.receipt is None else checked.receipt.name,
-        limits=_limits(Wording(explanation, schema)),
+        limits=_limits(explanation, filled),
     )
     return framed(TITLE, body)
 
 
-def _limits(words: Wording) -> tuple[str, ...]:
-    explanation = words.explanation
+def _limits(explanation: Explanation, filled: Collection[str]) -> tuple[str, ...]:
     units = {each.protected.unit for each in explanation.guarantees}
     more = (_HIDDEN,) if ProtectedUnit.EXPLAINED_ROW in units else ()
-    return (*_LIMITS, *more, *((_OWN,) if explanation.data is not None else ()))
+    own = (_PARTLY_OWN if filled else _OWN,) if explanation.data is not None else ()
+    return (*_LIMITS, *more, *own)

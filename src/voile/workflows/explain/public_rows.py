@@ -6,6 +6,7 @@ defaults, as in training. Whoever reads the explanation is told which cells were
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,10 +27,12 @@ class PublicRows:
     Args:
         rows: shape (n, d).
         notes: for each column with cells that were filled in, in which rows.
+        filled: for each row, the features of which nothing stood there.
     """
 
     rows: Rows
     notes: tuple[RowNote, ...]
+    filled: tuple[frozenset[str], ...] = ()
 
 
 def public_rows(table: ColumnTable, schema: Schema, *, source: str = "") -> PublicRows:
@@ -37,8 +40,12 @@ def public_rows(table: ColumnTable, schema: Schema, *, source: str = "") -> Publ
     report = schema.check(table)
     _check(report, schema, source)
     incomplete = {column.name for column in report.features if column.count(Problem.MISSING)}
-    notes = (_note(each, table[each.name]) for each in schema.features if each.name in incomplete)
-    return PublicRows(schema.rows(table), tuple(notes))
+    found = [each for each in schema.features if each.name in incomplete]
+    missing = {each.name: _missing(each, table[each.name]) for each in found}
+    notes = tuple(_note(each, missing[each.name]) for each in found)
+    rows = schema.rows(table)
+    filled = (frozenset(name for name, of in missing.items() if n in of) for n in range(len(rows)))
+    return PublicRows(rows, notes, tuple(filled) if missing else ())
 
 
 def _check(report: SchemaReport, schema: Schema, source: str) -> None:
@@ -63,8 +70,13 @@ def _check(report: SchemaReport, schema: Schema, source: str) -> None:
         )
 
 
-def _note(feature: Feature, column: Any) -> RowNote:
+def _missing(feature: Feature, column: Any) -> dict[int, None]:
+    """The rows in which nothing stands, in order."""
     cells = raw_column(column, feature.name)
-    missing = np.flatnonzero(feature.domain.problems(feature.domain.read(cells))[Problem.MISSING])
+    missing = feature.domain.problems(feature.domain.read(cells))[Problem.MISSING]
+    return dict.fromkeys(np.flatnonzero(missing).tolist())
+
+
+def _note(feature: Feature, missing: Collection[int]) -> RowNote:
     text = f"filled in with the schema's default: {feature.name!r} = {feature.default}"
-    return RowNote(text, tuple(missing.tolist()))
+    return RowNote(text, tuple(missing))

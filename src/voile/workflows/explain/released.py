@@ -55,6 +55,8 @@ class Explained:
         deviations: by feature, how far contributions may be off for the noise in training; an
             estimate, where there is one.
         alarms: why what was trained is useless, where it is; whoever reads is told first.
+        filled: for each row, the features that were missing in it and filled in; empty where none
+            was, and where the row is protected.
         assessed: what attacks on the claims behind it have found, where there were any.
     """
 
@@ -64,7 +66,13 @@ class Explained:
     schema: Schema | None = field(default=None, repr=False)
     deviations: Mapping[str, float] | None = field(default=None, repr=False)
     alarms: tuple[str, ...] = ()
+    filled: tuple[frozenset[str], ...] = field(default=(), repr=False)
     assessed: AssessedClaims | None = None
+
+    def of_row(self, number: int) -> Explained:
+        """What is told about one row alone."""
+        filled = self.filled[number : number + 1]
+        return replace(self, explanation=self.explanation[number], filled=filled)
 
     @property
     def replayed(self) -> bool:
@@ -100,7 +108,7 @@ class Explained:
     def _repr_html_(self) -> str:
         """For notebooks."""
         said = fragment("<p class='voile note'>{{ payment }}</p>", payment=self.payment)
-        shown = notebook_html(self.explanation, self.schema, self.deviations)
+        shown = notebook_html(self.explanation, self.schema, self.deviations, self.filled)
         warned = fragment("<div class='voile'>{{ lines }}</div>", lines=alarms_html(self.alarms))
         return (warned if self.alarms else "") + shown + said
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,15 @@ def test_rows_come_in_any_form_and_are_the_same_question(
     assert not first.replayed
     assert again.replayed
     assert again.explanation == first.explanation
+
+
+def test_a_notebook_shows_what_was_missing_and_what_is_useless(workspace: Workspace) -> None:
+    explained = workspace.explain("approval", {**ROWS, "debt": [6, None]})
+    assert explained._repr_html_().count("missing (1 was filled in)") == 1
+    warned = replace(explained, alarms=("It is <useless>.",))
+    assert warned._repr_html_().startswith("<div class='voile'><p class=\"alarm\"><b>Do not use")
+    assert "It is &lt;useless&gt;." in warned._repr_html_()
+    assert repr(warned).startswith("Do not use it as it is. It is <useless>.\n")
 
 
 def test_it_shows_what_it_has_and_what_was_paid(workspace: Workspace) -> None:
