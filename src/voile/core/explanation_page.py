@@ -27,9 +27,9 @@ _MOST_PLACES: Final = 6
 _ROW: Final = """\
 {% for part in parts %}
 {% if part.prediction is not none %}
-<p>{{ part.output }}: <b>{{ "%.4g" | format(part.prediction) }}</b>{% if part.noise %}
+<p>{{ part.output }}: <b>{{ part.prediction }}</b>{% if part.noise %}
 ± {{ "%.2g" | format(part.noise) }}{% endif %}; on average, over the rows it is compared with:
-<b>{{ "%.4g" | format(part.base) }}</b>. The difference is made up of:</p>
+<b>{{ part.base }}</b>. The difference is made up of:</p>
 {% else %}<p>{{ part.output }}</p>{% endif %}
 <table class="bars">
 <tr><th>feature</th>{% if values %}<th>value</th>{% endif %}<th class="number">contribution</th>
@@ -210,11 +210,12 @@ def _part(
     order = np.argsort(-np.abs(values), kind="stable")
     lines = [line(int(place)) for place in order]
     base = float(explanation.base_values[0, output])
+    total = base + float(values.sum())
     return {
         "output": words.output(output),
-        "prediction": base + float(values.sum()) if words.leads_to_prediction else None,
+        "prediction": words.result(output, total) if words.leads_to_prediction else None,
         "noise": _noise_of_sum(explanation, output),
-        "base": base,
+        "base": words.result(output, base),
         "lines": lines,
         "zero": at(0),
         "uncertain": reach is not None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from voile.core.explanation_checks import Attributions, BaseValues, RowData
 from voile.core.guarantee import Guarantee, ProtectedUnit
 from voile.core.row_note import KnownNote, Note
 from voile.core.schema import Categories, Feature, Schema
+
+_LEAST: Final = 0.001
+"""Nearer to 0 or 1, a model's probability is not worth its digits."""
 
 
 class ReadableExplanation(Protocol):
@@ -91,9 +94,24 @@ class Wording:
         if label is None:
             return name
         if isinstance(label.domain, Categories):
-            listed = name in map(str, label.domain.values)
-            return f"probability of {label.name} = {name}" if listed else name
+            known = self._is_probability(place)
+            return f"probability of {label.name} = {name}" if known else name
         return f"{name} ({label.unit})" if label.unit and name == label.name else name
+
+    def result(self, place: int, value: float) -> str:
+        """What an output amounts to; of a probability no powers of ten, and never quite 0 or 1."""
+        if not self._is_probability(place):
+            return f"{value:.4g}"
+        noisy = self.explanation.half_widths is not None
+        if noisy or _LEAST <= value <= 1 - _LEAST:
+            return f"{value:.3f}"
+        return f"below {_LEAST:g}" if value < _LEAST else f"above {1 - _LEAST:g}"
+
+    def _is_probability(self, place: int) -> bool:
+        label = None if self.schema is None else self.schema.label
+        if label is None or not isinstance(label.domain, Categories):
+            return False
+        return self.explanation.output_names[place] in map(str, label.domain.values)
 
     def value(self, row: int, place: int) -> str:
         """What stands in a row for a feature, with its unit; nothing if it is not told."""

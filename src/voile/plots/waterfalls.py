@@ -60,7 +60,7 @@ def waterfall(
     axes.use_sticky_edges = False
     axes.margins(x=0.05)
     exact = steps.low is None
-    said = f"base {base:.4g}  →  prediction {ends[-1]:.4g}"
+    said = f"base {words.result(0, base)}  →  prediction {words.result(0, float(ends[-1]))}"
     axes.set_title(said if exact else f"{said} (with noise)", fontsize=10, color=INK, loc="left")
     uncertain = "" if exact else "\n(whiskers: 95 %; pale: cannot be told from zero)"
     axes.set_xlabel(words.output(0) + uncertain, color=INK, parse_math=False)

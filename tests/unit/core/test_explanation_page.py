@@ -63,7 +63,7 @@ def test_bars_that_cannot_be_told_from_zero_are_pale() -> None:
     assert re.findall(r'<rect class="([a-z ]+)"', page) == ["raises", "lowers pale"]
     assert "+0.25 ± 0.1" in page
     assert "(1 of 2)" in page
-    assert "0.74</b>\n± 0.17" in page  # three independent errors of 0.1
+    assert "0.740</b>\n± 0.17" in page  # three independent errors of 0.1
 
 
 def test_bars_lie_inside_the_picture_and_begin_at_zero() -> None:
@@ -75,6 +75,27 @@ def test_bars_lie_inside_the_picture_and_begin_at_zero() -> None:
     assert other + span == pytest.approx(float(zero), abs=0.01)
     assert width == pytest.approx(3 * span, abs=0.01)
     assert all(0 <= float(x) <= 100 for x in re.findall(r'x[12]="([\d.]+)"', page))
+
+
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [
+        (1.066e-6, "below 0.001"),
+        (0.0, "below 0.001"),
+        (0.00123, "0.001"),
+        (0.5, "0.500"),
+        (0.99899, "0.999"),
+        (0.99999, "above 0.999"),
+    ],
+)
+def test_a_probability_has_no_powers_of_ten_and_is_never_quite_certain(
+    base: float, said: str
+) -> None:
+    flat = patient(values=[[0.0, 0.0]], base_values=base)
+    assert row_html(flat, CLINIC).count(f"<b>{said}</b>") == 2
+    assert row_html(flat).count(f"<b>{base:.4g}</b>") == 2  # nobody says that it is a probability
+    noisy = patient(values=[[0.0, 0.0]], base_values=-0.05, half_widths=[[0.1, 0.1]])
+    assert "<b>-0.050</b>" in row_html(noisy, CLINIC)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +120,7 @@ def test_an_estimate_of_training_noise_is_called_an_estimate() -> None:
     assert "a rough estimate" in page
     assert "+0.250 ± 0.020" in page
     assert "lowers pale" in page
-    assert "0.74</b>;" in page  # the prediction itself is what the model says
+    assert "0.740</b>;" in page  # the prediction itself is what the model says
     assert STUDIED in page
     assert "a rough estimate" not in row_html(patient(half_widths=[[0.1, 0.1]]), None, {"age": 1.0})
     assert "exactly" in row_html(patient(), None, {"age": 0.01})  # not for every feature
