@@ -151,8 +151,12 @@ has the key in a policy from somewhere else can check that nothing was changed s
 <th>result when this page was written</th></tr>
 {% for party, size, result in logs %}<tr><td>{{ party }}</td><td class="number">{{ size }}</td>
 <td>{{ result }}</td></tr>{% endfor %}</table>
+<p>In the folder that holds this artefact:</p>
 <pre>{% for folder in folders %}voile audit verify {{ folder }} --policy {{ folder }}/{{ policy }}
 {% endfor %}</pre>
+<p class="note">The policies named here came with the artefact: with them, the commands find out
+damage and nothing more. Ask each party for its own policy, on a way that whoever handed you the
+artefact does not control, and name that one instead.</p>
 <p>Against an operator who rewrites a log and signs it anew, compare the checkpoint with a copy of
 your own or with a witness.</p>
 

@@ -273,6 +273,8 @@ def test_the_report_needs_nothing_else_and_says_everything(
     for text in ("What is promised", "What is not covered", "How to verify", *CHOSEN):
         assert text in page
     assert page.count("signed and complete") == 1 + len(CHOSEN)
+    assert "In the folder that holds this artefact:</p>\n<pre>voile audit verify artefact/" in page
+    assert "Ask each party for its own policy" in page
     assert page.count('<svg class="picture" role="img" aria-label="') == 5
     names = re.findall(r' id="([^"]+)"', page)
     assert len(names) == len(set(names)), "each part of a picture by a name of its own"
