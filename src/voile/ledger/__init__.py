@@ -55,7 +55,7 @@ from voile.ledger.replay import (
     ReplayKey,
     WholeDataset,
 )
-from voile.ledger.report import BudgetReport, budget_report
+from voile.ledger.report import BudgetReport, PlanUse, budget_report
 from voile.ledger.tables import PART
 from voile.ledger.tree import AccountNode, share_of
 from voile.ledger.watch import Finding, watch
@@ -81,6 +81,7 @@ __all__ = [
     "Measure",
     "NamedRecord",
     "Opening",
+    "PlanUse",
     "Planned",
     "PublicInput",
     "Question",

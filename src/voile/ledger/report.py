@@ -17,7 +17,7 @@ from voile.ledger.journal import entries_of
 from voile.ledger.ledger import Ledger
 from voile.ledger.reading import Forecast, Remaining, epsilon_spent, forecast, remaining
 from voile.ledger.report_schema import FORMAT
-from voile.ledger.tables import ALERTS
+from voile.ledger.tables import ALERTS, PLAN_PARTS
 from voile.ledger.tree import AccountNode, share_of
 from voile.ledger.watch import Finding, watch
 from voile.privacy.weakness import weaknesses
@@ -30,6 +30,11 @@ DISJOINT: Final = (
     "The accounts below {name!r} are charged in parallel: no record is behind two of them. A "
     "person with records in two of them pays both."
 )
+PAID: Final = (
+    "Nothing to do: the plan was counted as a whole when it was opened, and nothing but its parts "
+    "is ever charged. Another plan for the same records adds to what is known about them."
+)
+_IDLE: Final = "Nothing to do: less than half of the budget is used."
 READING: Final = (
     "Spent figures are readings of what was charged; the guarantee is the promise fixed at opening."
 )
@@ -52,6 +57,14 @@ class Lifetime:
     basic_epsilon: float | None
     promised_epsilon: float
     promised_delta: float
+
+
+@dataclass(frozen=True)
+class PlanUse:
+    """How many parts of a plan were used, of how many."""
+
+    used: int
+    planned: int
 
 
 @dataclass(frozen=True)
@@ -84,6 +97,8 @@ class BudgetReport:
     curve: tuple[Point, ...]
     findings: tuple[Finding, ...] | None
     """Of the reconstruction watch; None in a report that is not for the custodian."""
+    plan: PlanUse | None = None
+    """None for a filter; for people, not in the JSON form, which says it in `composition`."""
 
     @property
     def protected(self) -> Protected:
@@ -93,6 +108,7 @@ class BudgetReport:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, as `SCHEMA` says."""
         content = asdict(self)
+        del content["plan"]
         content["alerts"] = [{"threshold": n, "time": when} for n, when in self.alerts]
         content["accounts_below"] = [
             {"account": name, "consumed": share, "risk": risk}
@@ -148,7 +164,15 @@ def budget_report(ledger: Ledger, t: Reader, name: str, *, custodian: bool = Fal
         advice=_advice(share, node, below),
         curve=history.curve,
         findings=findings,
+        plan=_plan_use(t, node),
     )
+
+
+def _plan_use(t: Reader, node: AccountNode) -> PlanUse | None:
+    if not node.account.is_plan:
+        return None
+    parts = t.scan(PLAN_PARTS, node.account.name)
+    return PlanUse(sum(part.used for part in parts), sum(part.planned for part in parts))
 
 
 def _line(t: Reader, node: AccountNode) -> tuple[str, float, str]:
@@ -161,11 +185,20 @@ def _assumptions(node: AccountNode, below: list[AccountNode]) -> tuple[str, ...]
     said = [DISJOINT.format(name=each.name) for each in parallel]
     if below or node.account.parent is not None:
         said.append(COLLUSION)
-    return (*said, READING)
+    return tuple(said) if node.account.is_plan else (*said, READING)
 
 
 def _advice(share: float, node: AccountNode, below: list[AccountNode]) -> tuple[str, ...]:
     """Each of these lowers risk; spending more per answer never does."""
+    said: list[str] = [] if node.account.is_plan else _saving(share, node, below)
+    said += [
+        f"{weakness}. Open the next account with a smaller promise."
+        for weakness in weaknesses(node.account.epsilon, node.account.delta)
+    ]
+    return tuple(said) or (PAID if node.account.is_plan else _IDLE,)
+
+
+def _saving(share: float, node: AccountNode, below: list[AccountNode]) -> list[str]:
     said: list[str] = []
     if share >= 0.5:
         said += [
@@ -181,11 +214,7 @@ def _advice(share: float, node: AccountNode, below: list[AccountNode]) -> tuple[
         ]
     if share > 0.75 and not node.account.is_parallel and len(below) > 1:
         said.append("Give analysts smaller accounts of their own below this one.")
-    said += [
-        f"{weakness}. Open the next account with a smaller promise."
-        for weakness in weaknesses(node.account.epsilon, node.account.delta)
-    ]
-    return tuple(said) or ("Nothing to do: less than half of the budget is used.",)
+    return said
 
 
 def _lifetime(node: AccountNode, history: History) -> Lifetime:

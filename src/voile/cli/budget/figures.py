@@ -46,7 +46,7 @@ def report(
     """Say what is used, what is left, how risky that is, and what would lower the risk."""
     from voile.core.atomic_file import replace_file
     from voile.ledger import Ledger, budget_report
-    from voile.workflows.budget.page import budget_html, declaring, summary
+    from voile.workflows.budget.page import budget_html, declaring, summary, two_readings
     from voile.workflows.output_check import check_outputs, files_of
     from voile.workflows.workspace import declared_beside
 
@@ -67,9 +67,10 @@ def report(
         print_json(found.to_dict())
         return
     rows = [("risk", f"{found.risk.value}, {found.consumed:.1%} used"), *summary(found)]
+    both = two_readings(found)
     _print_table(f"Privacy budget of {account}", rows)
     out = console()
-    for line in (*found.advice, *found.assumptions):
+    for line in (*([both] if both else []), *found.advice, *found.assumptions):
         out.print(f"- {line}", soft_wrap=True)
     for each in found.findings or ():
         out.print(f"! {each.rule} ({', '.join(each.callers)}): {each.detail}", soft_wrap=True)

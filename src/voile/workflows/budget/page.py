@@ -9,12 +9,14 @@ from typing import Final
 from voile.core.guarantee import declared_maximum
 from voile.core.guarantee_words import in_words, several_records
 from voile.core.page_frame import fragment, framed
-from voile.ledger import THRESHOLDS, BudgetReport
+from voile.ledger import THRESHOLDS, BudgetReport, PlanUse, Remaining
 from voile.ledger.history import Point
 
 _WIDTH: Final = 640
 _HEIGHT: Final = 220
 _MARGIN: Final = 40
+_ALIKE: Final = 0.02
+"""Shares that lie nearer to each other puzzle nobody."""
 
 _BODY: Final = """\
 <style>
@@ -28,7 +30,8 @@ _BODY: Final = """\
 {{ report.dataset }}, {{ report.relation }}</span></p>
 {% for line in several %}<p class="note">{{ line }}</p>
 {% endfor %}<p>Risk: <span class="risk {{ report.risk.value }}">{{ report.risk.value }}</span>,
-{{ percent(report.consumed) }} of the budget is used.</p>
+{% if report.plan %}{{ report.plan.used }} of {{ report.plan.planned }} parts of the plan are used
+{%- else %}{{ percent(report.consumed) }} of the budget is used{% endif %}.</p>
 <figure>
 <div class="wide"><svg class="picture" viewBox="0 0 {{ width }} {{ height }}" role="img"
  aria-label="Consumed share over time">
@@ -50,7 +53,8 @@ at(report.curve[0].time) }}</text>
 <table>
 {% for name, value in rows %}<tr><th>{{ name }}</th><td>{{ value }}</td></tr>
 {% endfor %}</table>
-{% if report.accounts_below %}<h2>Accounts below</h2>
+{% if both %}<p class="note">{{ both }}</p>
+{% endif %}{% if report.accounts_below %}<h2>Accounts below</h2>
 <table>{% for name, share, risk in report.accounts_below %}
 <tr><th>{{ name }}</th><td>{{ percent(share) }}</td><td class="{{ risk }}">{{ risk }}</td></tr>
 {% endfor %}</table>{% endif %}
@@ -86,6 +90,7 @@ def budget_html(report: BudgetReport, records_per_person: int | None = None) -> 
         words=in_words(protected, report.epsilon, report.delta),
         several=several_records(protected, report.epsilon, report.delta, records_per_person),
         rows=summary(report),
+        both=two_readings(report),
         curve=_polyline(report.curve, report.time),
         levels=[(each, _y(each / 100)) for each in (0, *THRESHOLDS, 100)],
         width=_WIDTH,
@@ -100,7 +105,9 @@ def budget_html(report: BudgetReport, records_per_person: int | None = None) -> 
 
 def summary(report: BudgetReport) -> list[tuple[str, str]]:
     """The lines of a report, for people."""
-    life, left, ahead = report.lifetime, report.remaining, report.forecast
+    if report.plan is not None:
+        return _of_plan(report, report.plan)
+    life, ahead = report.lifetime, report.forecast
     return [
         ("promised", f"ε = {report.epsilon:g}, δ = {report.delta:g}"),
         ("composition", report.composition),
@@ -108,16 +115,57 @@ def summary(report: BudgetReport) -> list[tuple[str, str]]:
         ("charges in this period", f"{report.charges:,}"),
         ("used, by the account's composition", _epsilon(report.epsilon_spent, report.delta)),
         ("used, by basic composition", _epsilon(report.basic_epsilon_spent, report.delta)),
-        ("left", f"{left.share:.1%}, limited to {left.available:.1%} by {left.limited_by}"),
+        ("left", _left(report.remaining)),
         ("lifetime, all renewals", _epsilon(life.epsilon, life.delta)),
         ("lifetime, by basic composition", _epsilon(life.basic_epsilon, life.delta)),
         ("lifetime, promised", f"ε = {life.promised_epsilon:g}, δ = {life.promised_delta:g}"),
         ("answers like the last that still fit", f"{ahead.more:,}"),
-        (
-            "used up at the rate of the last day",
-            "not in sight" if ahead.exhausted_at is None else _at(ahead.exhausted_at),
-        ),
+        _used_up(report),
     ]
+
+
+def two_readings(report: BudgetReport) -> str:
+    """Why a share of the budget and a share of the ε differ, where they do; else nothing."""
+    spent, share = report.epsilon_spent, report.consumed
+    if not spent or abs(share - spent / report.epsilon) < _ALIKE:
+        return ""
+    measure = report.composition.removeprefix("filter: ")
+    grows = "half of the ε is about a quarter of it" if measure == "zcdp" else "ε grows unevenly"
+    return (
+        f"{share:.1%} of the budget and ε = {spent:.2g} of {report.epsilon:g} are the same, and "
+        f"both are right: the budget is counted in the account's own measure ({measure}), in which "
+        f"{grows}."
+    )
+
+
+def _of_plan(report: BudgetReport, plan: PlanUse) -> list[tuple[str, str]]:
+    """Nothing is added up: what the whole plan amounts to was computed when it was opened."""
+    life, left = report.lifetime, plan.planned - plan.used
+    promised = f"ε = {report.epsilon:g}, δ = {report.delta:g}"
+    again = ("lifetime, promised", f"ε = {life.promised_epsilon:g}, δ = {life.promised_delta:g}")
+    return [
+        ("promised", promised),
+        ("composition", report.composition),
+        ("period", f"{report.period} ({life.periods} so far)"),
+        ("the whole plan amounts to", f"at most {promised}, however much of it is used"),
+        ("parts of the plan used", f"{plan.used:,} of {plan.planned:,}"),
+        ("used up", "all of it" if left == 0 else f"no: {left:,} to come, and nothing else fits"),
+        *([again] if life.periods > 1 else []),
+    ]
+
+
+def _left(left: Remaining) -> str:
+    own = f"{left.share:.1%}"
+    if left.limited_by == left.account:
+        return own
+    return f"{own}, limited to {left.available:.1%} by {left.limited_by}"
+
+
+def _used_up(report: BudgetReport) -> tuple[str, str]:
+    if round(report.consumed, 3) >= 1:  # it is shown as 100.0 %
+        return "used up", "all of it"
+    ends = report.forecast.exhausted_at
+    return "used up at the rate of the last day", "not in sight" if ends is None else _at(ends)
 
 
 def _epsilon(value: float | None, delta: float) -> str:
