@@ -22,6 +22,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee, RowPart
+from voile.privacy.event_words import event_in_words
 from voile.privacy.events import PrivacyEvent
 
 Made = TypeVar("Made")
@@ -85,7 +86,7 @@ class Preview:
 
     def __str__(self) -> str:
         promises = [f"guarantee: {guarantee}" for guarantee in self.guarantees]
-        price = "costs nothing" if self.event is None else f"costs {self.event}"
+        price = "costs nothing" if self.event is None else f"costs {event_in_words(self.event)}"
         return "\n".join([price, *promises, self.accuracy, *self.remarks])
 
 
