@@ -181,6 +181,7 @@ def _line(each: object) -> str:
     from voile.workflows.report import rounded_up
 
     assert isinstance(each, Assessed)
+    blind = each.verdict is Verdict.BLIND
     claim = f"claim ε = {rounded_up(each.epsilon)}, δ = {rounded_up(each.delta)}"
     said = f"{each.verdict.value:<12} {each.name}: {claim}; {each.runs:,} runs"
     said += f", e-value {each.e_value:.3g} of {each.threshold:g}"
@@ -189,4 +190,4 @@ def _line(each: object) -> str:
             f"; half of the noise was found out after {each.control_runs:,} runs; a claim of "
             f"ε = {each.epsilon_found:.3g} with more noise would have been refuted (95 %)"
         )
-    return said
+    return said + ("; nothing follows: give it more --minutes" if blind else "")

@@ -41,6 +41,7 @@ def as_plain(found: FederationPreview) -> dict[str, object]:
     """For programs."""
     return {
         "guarantee": found.guarantee,
+        "reserved": found.reserved,
         "expected": [asdict(each) for each in found.expected],
         "attainable": None if found.attainable is None else asdict(found.attainable),
         "seconds": found.seconds,

@@ -32,6 +32,7 @@ from voile.workflows.federate.expectation import (
     expected_quality,
 )
 from voile.workflows.federate.job import ServerSide
+from voile.workflows.federate.results import reserved
 
 _SMALL: Final = 100
 _FEW_HELD_OUT: Final = 100
@@ -62,6 +63,7 @@ class FederationPreview:
         expected: figures of the report, with their spread.
         attainable: what open rows say about the task; None if that cannot be said.
         seconds: how long it takes here, about.
+        reserved: what is kept of the promise for something else, in words; empty if nothing is.
     """
 
     guarantee: str
@@ -69,14 +71,16 @@ class FederationPreview:
     expected: tuple[ExpectedFigure, ...]
     attainable: Attainable | None
     seconds: float
+    reserved: str = ""
 
     @property
     def grave(self) -> tuple[Concern, ...]:
         return tuple(each for each in self.concerns if each.grave)
 
     def __str__(self) -> str:
-        lines = [self.guarantee, f"takes about {_in_words(self.seconds)} here", *self._expectation]
-        return "\n".join([*lines, *map(str, self.concerns)])
+        promised = [self.guarantee, *([self.reserved] if self.reserved else [])]
+        lines = [f"takes about {_in_words(self.seconds)} here", *self._expectation]
+        return "\n".join([*promised, *lines, *map(str, self.concerns)])
 
     @property
     def _expectation(self) -> Iterator[str]:
@@ -113,6 +117,7 @@ def preview(agreement: FederationAgreement, server: ServerSide) -> FederationPre
             expected=expected,
             attainable=found,
             seconds=_seconds(agreement, server),
+            reserved="; ".join(f"reserved: {each}" for each in reserved(agreement)),
         )
 
 

@@ -88,7 +88,8 @@ def _settings(agreement: FederationAgreement, results: Mapping[str, StageResult]
     }
 
 
-def _reserved(agreement: FederationAgreement) -> tuple[str, ...]:
+def reserved(agreement: FederationAgreement) -> tuple[str, ...]:
+    """What is kept of the promise for something else than training, in words."""
     if agreement.members_count is None:
         return ()
     return (
@@ -174,7 +175,7 @@ def _statement(
             "rows listed as held out, and reference rows, which are public",
             "whether a client took part in a round",
             *((_NO_NOISE,) if agreement.secure is not None else ()),
-            *_reserved(agreement),
+            *reserved(agreement),
             *made.promised.notes,
         ],
         "seen_by": dict(SEEN if agreement.secure is None else SEEN_IN_SECRET),

@@ -232,6 +232,16 @@ def test_the_command_says_how_far_it_is(
     assert told[-1].claims == 1
 
 
+def test_a_blind_attack_says_what_follows() -> None:
+    said = {
+        verdict: _line(Assessed("stage", Gaussian(5.0), 0.5, 1e-5, verdict, 9, 1.0, 1e3, 0.2, 4))
+        for verdict in Verdict
+    }
+    follows = {verdict for verdict, line in said.items() if "nothing follows" in line}
+    assert follows == {Verdict.BLIND}
+    assert said[Verdict.BLIND].endswith("; nothing follows: give it more --minutes")
+
+
 def test_a_claim_is_never_printed_smaller_than_it_is() -> None:
     tried = Assessed("stage", Gaussian(5.0), 0.48301, 1e-5, Verdict.BLIND, 9, 1.0, 1e3, 0.0, None)
     assert "claim ε = 0.4831, δ = 1e-05; 9 runs, e-value 1 of 1000" in _line(tried)

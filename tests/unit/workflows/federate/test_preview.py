@@ -62,6 +62,13 @@ def test_a_sound_plan_is_told_with_what_to_expect(job: Job) -> None:
     assert not job.server.folder.joinpath("checkpoints").exists()
 
 
+def test_what_is_reserved_for_a_count_is_said(job: Job) -> None:
+    assert "reserved" not in str(found(job))
+    told = str(found(job, members_count=0.1))
+    assert "reserved: a count of members, at ε = 0.1, that each party may release once" in told
+    assert "for both together ε = 3 is promised" in told
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
