@@ -14,13 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.schema import Categories, Numbers, Schema
-from voile.evaluation import Judged, is_constant, judge_classes, judge_numbers, spread_of
+from voile.evaluation import (
+    ClassJudgement,
+    Judged,
+    is_constant,
+    judge_classes,
+    judge_numbers,
+    spread_of,
+)
 from voile.pipelines.objectives import BLACK_BOX, SURROGATE
 from voile.pipelines.tables import TableRecords
 from voile.workflows.federate.kinds import Made
 
 _MOST: Final = 20_000
 """Rows to judge by."""
+_SAME: Final = "it says nearly the same about everybody: its explanations explain nothing"
 
 
 def quality_figures(made: Made, measured: TableRecords) -> dict[str, Any]:
@@ -55,9 +63,27 @@ def _judged(said: NDArray[np.float64], rows: TableRecords) -> dict[str, Any]:
     majority = label.domain.values[found.majority]
     alarms = [f"it cannot be told from always saying {majority!r}, by accuracy or AUC"]
     useless = found.no_better_than_baseline
-    quality = _quality(said, rows.schema, figures, alarms if useless else [])
+    close = _close_together(found, said, majority)
+    quality = _quality(said, rows.schema, figures, alarms if useless else [], close)
     calibration = [{k: float(v) for k, v in asdict(each).items()} for each in found.calibration]
     return quality | {"calibration": calibration}
+
+
+def _close_together(found: ClassJudgement, said: NDArray[np.float64], majority: object) -> str:
+    """What to say of one whose answers lie close together; nothing if they are good answers.
+
+    Where one answer is rare, probabilities lie close together whatever is known about people.
+    """
+    if found.auc is None or found.auc.low <= found.auc.baseline:
+        return _SAME
+    if found.accuracy.low > found.accuracy.baseline:
+        return ""
+    others = np.count_nonzero(said.argmax(axis=1) != found.majority)
+    return (
+        f"it {'hardly ever' if others else 'never'} predicts anything but {majority!r}, so what it "
+        "predicts is of no use; but it ranks people better than guessing (AUC "
+        f"{found.auc.figure:.3f}, 95 %: {found.auc.low:.3f} to {found.auc.high:.3f})"
+    )
 
 
 def _quality(
@@ -65,13 +91,14 @@ def _quality(
     schema: Schema,
     figures: Mapping[str, Judged],
     alarms: list[str],
+    same: str = _SAME,
 ) -> dict[str, Any]:
+    """With what is to be said of one whose answers lie close together."""
     constant = is_constant(said, _width(schema))
-    same = ["it says nearly the same about everybody: its explanations explain nothing"]
     return {
         "spread": spread_of(said),
         "constant": constant,
-        "alarms": [*(same if constant else []), *alarms],
+        "alarms": [*([same] if constant and same else []), *alarms],
         "figures": {name: asdict(each) for name, each in figures.items()},
         "calibration": [],
     }

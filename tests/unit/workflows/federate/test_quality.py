@@ -66,6 +66,36 @@ def test_alarms_of_what_was_measured() -> None:
     assert alarms({"stability": {"cosine": 0.9}}) == []
 
 
+def of_rare_answer(tops: int) -> dict[str, Any]:
+    """One person in 25 has it; a model knows a little about all, and is sure of so many."""
+    few = np.zeros(len(ROWS))
+    few[: len(few) // 25] = 1
+    score = 0.012 + 0.006 * few + 0.004 * np.random.default_rng(5).normal(size=len(few)).clip(-1, 1)
+    score[:tops] = 0.9
+    rare = TableRecords(ROWS.schema, ROWS.rows, few, ROWS.null)
+    made: Any = MadeBy(black_box=Says(score))
+    found: dict[str, Any] = quality_figures(made, rare)[BLACK_BOX]
+    return found
+
+
+@pytest.mark.parametrize(("tops", "often"), [(0, "never"), (3, "hardly ever")])
+def test_one_that_ranks_a_rare_answer_is_not_said_to_explain_nothing(tops: int, often: str) -> None:
+    """Where few have it, probabilities lie close together, whatever a model knows."""
+    found = of_rare_answer(tops)
+    assert found["constant"]
+    assert found["figures"]["AUC"]["low"] > 0.5
+    (said,) = found["alarms"]
+    assert said.startswith(f"it {often} predicts anything but 'no'")
+    assert "ranks people better than guessing (AUC 0." in said
+    assert "explain nothing" not in said
+
+
+def test_one_that_finds_a_rare_answer_raises_no_alarm() -> None:
+    found = of_rare_answer(len(ROWS) // 25)
+    assert found["constant"]
+    assert found["alarms"] == []
+
+
 def test_a_model_that_moves_but_knows_nothing_is_named() -> None:
     found = figures(black_box=Says(DRAW.uniform(size=len(ROWS))))[BLACK_BOX]
     assert not found["constant"]
