@@ -176,6 +176,14 @@ def _of_quality(
                 'help, a larger epsilon, fewer features, or pipeline = "logistic regression"',
                 grave=True,
             )
+        elif each.kept is not None and each.low <= found.majority:
+            yield Concern(
+                f"the expected {each.figure}, {each.low:.2f} to {each.high:.2f}, is not above the "
+                f"{found.majority:.2f} of always saying the commonest answer: it may be no better. "
+                "More rows or parties help, or a larger epsilon; where one answer is rare, look at "
+                "AUC instead",
+                grave=True,
+            )
 
 
 # --- how long -------------------------------------------------------------------------------------

@@ -85,6 +85,15 @@ def test_what_would_mean_nothing_is_grave(job: Job, changes: dict[str, Any], wor
     assert any(words in text for text in graves(job, **changes))
 
 
+def test_a_rare_answer_that_accuracy_cannot_see_is_grave(job: Job) -> None:
+    """There is little noise; but always saying the other answer is as good."""
+    rare = (np.random.default_rng(3).random(len(OPEN)) < 0.02).astype(np.float64)
+    rows = TableRecords(OPEN.schema, OPEN.rows, rare, OPEN.null)
+    (text,) = graves(replace(job, server=replace(job.server, held_out=rows)))
+    assert text.startswith("the expected accuracy of the black box, 0.")
+    assert "of always saying the commonest answer: it may be no better" in text
+
+
 def test_small_parties_and_few_open_rows_are_said_and_not_grave(job: Job) -> None:
     few = replace(job, server=replace(job.server, held_out=OPEN.only(np.arange(30))))
     told = found(few, sizes={"city": 5_000, "coast": 5_000, "harbour": 40})
