@@ -158,12 +158,13 @@ def test_every_command_that_is_documented_or_printed_works_in_its_turn(
     sizes = write_hospitals(home)
     init, *others = documented()
     names = [words[0] for words in (init, *others)]
-    assert names == ["init", "schema", "federate", "federate", "explain"]
+    assert names == ["init", "schema", "schema", "federate", "federate", "explain"]
     assert run_main(*init) == 0
-    assert commands(capsys.readouterr().out) == others[:3]  # what it says comes next
+    printed = commands(capsys.readouterr().out)  # what it says comes next
+    assert [words for words in printed if "south.csv" not in words] == others[:4]
     fill_in(home, sizes)
     for words in others:
-        if words == others[2]:
+        if words == others[3]:
             assert run_main(*words) == 3, "so few rows make noise of it, and it asks first"
             said = capsys.readouterr().err
             assert said.splitlines()[-1].startswith("voile: error: nothing was charged")

@@ -332,7 +332,7 @@ def test_the_preview_says_what_to_expect() -> None:
     first = PrivatePopularity(found, budget(found, 5.0), protected=USER, delta=DELTA)
     text = str(first.preview())
     assert "of the NDCG@10 without privacy" in text
-    assert "Gaussian(noise_multiplier=" in text
+    assert "Gaussian noise of " in text
     assert first.identity == replace(first).identity
     other = PrivatePopularity(found, budget(found, 4.0), protected=USER, delta=DELTA)
     assert other.identity != first.identity
