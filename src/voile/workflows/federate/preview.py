@@ -36,6 +36,8 @@ from voile.workflows.federate.results import reserved
 
 _SMALL: Final = 100
 _FEW_HELD_OUT: Final = 100
+_NO_BETTER: Final = 0.01
+"""What is most likely has to be above always saying the commonest answer by more."""
 _TIMED_ROWS: Final = 20_000
 _DISTILLING: Final = 0.009
 """Seconds of one step of the fast explainer, of a dozen features on one core of 2025."""
@@ -182,7 +184,7 @@ def _of_quality(
                 f"{found.majority:.2f} of always saying the commonest answer: it may be no better. "
                 "More rows or parties help, or a larger epsilon; where one answer is rare, look at "
                 "AUC instead",
-                grave=True,
+                grave=each.middle <= found.majority + _NO_BETTER,
             )
 
 

@@ -94,6 +94,18 @@ def test_a_rare_answer_that_accuracy_cannot_see_is_grave(job: Job) -> None:
     assert "of always saying the commonest answer: it may be no better" in text
 
 
+def test_a_wide_interval_is_said_and_stops_nobody(job: Job) -> None:
+    """Few rows to measure on; what is most likely is better than the commonest answer."""
+    small = agreed(job, sizes=dict.fromkeys(("city", "coast", "harbour"), 150), epsilon=1.0)
+    few = replace(job.server, held_out=OPEN.only(np.arange(48)))
+    found = preview(small.agreement, few)
+    said = [each for each in found.concerns if "commonest answer" in each.text]
+    (accuracy,) = [each for each in found.expected if each.kept is not None]
+    assert found.attainable is not None
+    assert accuracy.low <= found.attainable.majority < accuracy.middle - 0.01
+    assert [each.grave for each in said] == [False]
+
+
 def test_small_parties_and_few_open_rows_are_said_and_not_grave(job: Job) -> None:
     few = replace(job, server=replace(job.server, held_out=OPEN.only(np.arange(30))))
     told = found(few, sizes={"city": 5_000, "coast": 5_000, "harbour": 40})
