@@ -26,7 +26,7 @@ from voile.attacks.members_count import (
 from voile.audit_log import FederationRoundRecord, decode_record, record_lines
 from voile.audit_log.publishing import RECORDS_FILE
 from voile.core.atomic_file import check_output, replace_file
-from voile.core.errors import BudgetExceeded, Refused
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.input_file import read_file
 from voile.core.storage import Reader
 from voile.federation import digest_of_arrays
@@ -80,8 +80,7 @@ class MembersCounting:
         threshold = OpenThreshold.on(opened.network, open_records(opened.schema, others))
         check_model(opened)
         found = cls(opened, party, threshold)
-        for path in (found.path, found.receipt):
-            check_output(path)
+        found._check_place()
         with found._books() as custody:
             ReleaseService(custody).preview(found._release(custody), payer=found.account)
         return found
@@ -123,6 +122,17 @@ class MembersCounting:
             replace_file(self.path, counted.to_bytes())
             replace_file(self.receipt, bytes(service.receipt(counted.charge)))
         return counted
+
+    def _check_place(self) -> None:
+        """Refuse to overwrite anything but an earlier copy of the same figure."""
+        for path in (self.path, self.receipt):
+            check_output(path)
+        named = json.dumps(self.artefact.name, ensure_ascii=False).encode()
+        if self.path.exists() and named not in read_file(self.path):
+            raise InvalidInput(
+                f"{self.path}: holds something else than a count of {self.artefact.name!r}, and is "
+                "not overwritten; move it away"
+            )
 
     @contextmanager
     def _books(self) -> Iterator[Custody]:

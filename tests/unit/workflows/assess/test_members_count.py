@@ -322,3 +322,12 @@ def test_what_is_no_part_of_epsilon_is_refused(tmp_path: Path, written: str) -> 
 
 def test_minutes_are_a_number(study: Path) -> None:
     assert run(study, "--minutes", "nan").exit_code == 2
+
+
+def test_another_figure_of_that_name_is_not_overwritten(study: Path) -> None:
+    found = counting(study)
+    found.path.write_text("mine")
+    paid = charges(study)
+    with pytest.raises(InvalidInput, match="holds something else"):
+        counting(study)
+    assert (found.path.read_text(), charges(study)) == ("mine", paid)
