@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -63,7 +64,10 @@ def test_every_release_has_stored_texts() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_release_is_the_same_question_as_before(name: str) -> None:
     """Answers are stored under a digest of this: another text would be charged a second time."""
-    identity = CASES[name].build().identity
+    (identity,) = CASES[name].build().identity.earlier or (None,)
+    if identity is None:
+        assert CASES[name].build().cost(1) is None  # nothing is stored of what costs nothing
+        return
     said = [identity.model, identity.explainer, identity.level, identity.parameters]
     assert said == RELEASES[name]["identity"]
 
@@ -72,9 +76,15 @@ def test_a_release_is_the_same_question_as_before(name: str) -> None:
 def test_its_guarantees_are_written_and_printed_as_before(name: str) -> None:
     case, before = CASES[name], RELEASES[name]
     promised = case.build().guarantees(case.count)
-    assert [json.dumps(guarantee.to_dict()) for guarantee in promised] == before["guarantees"]
+    stored = [Guarantee.from_dict(json.loads(text)) for text in before["guarantees"]]
+    assert [json.dumps(guarantee.to_dict()) for guarantee in stored] == before["guarantees"]
+    # Processors round the norm of a design differently in its last bit, and epsilon follows.
+    assert [guarantee.epsilon for guarantee in promised] == pytest.approx(
+        [guarantee.epsilon for guarantee in stored], rel=1e-12
+    )
+    same = [replace(new, epsilon=old.epsilon) for new, old in zip(promised, stored, strict=True)]
+    assert same == stored
     assert [str(guarantee) for guarantee in promised] == before["printed"]
-    assert tuple(Guarantee.from_dict(json.loads(text)) for text in before["guarantees"]) == promised
 
 
 def test_an_explanation_file_has_the_same_bytes(tmp_path: Path) -> None:
@@ -101,7 +111,7 @@ def test_an_artefact_is_asked_for_and_charged_as_before(
 
     def answered(_: Any, request: Request, draw: Callable[[], Drawn], **__: Any) -> Answer:
         asked.append(request)
-        return Answer(draw().content, "clinic#1", 0, False, {})
+        return Answer(request.question, draw().content, "clinic#1", 0, False, {})
 
     house = House.create("memory:", tmp_path)
     house.open("clinic", relation=relation, epsilon=2.0)
@@ -113,7 +123,7 @@ def test_an_artefact_is_asked_for_and_charged_as_before(
         paid_synthetic_background(*where, epsilon=1.0, delta=1e-6, size=20)
     (request,) = asked
     assert {
-        "question": request.question.canonical_bytes.decode(),
+        "question": request.question.earlier[0].canonical_bytes.decode(),
         "event": event_text(request.event),
         "guarantees": [json.dumps(guarantee.to_dict()) for guarantee in request.guarantees],
         "subject": request.subject,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,8 @@ class _KnownGradients:
     lines: int
     name: str = "invented"
     loss: SlopeLoss = field(default_factory=SlopeLoss)
+    identity: ClassVar[dict[str, object]] = {"kind": "invented"}
+    identity_v1: ClassVar[str] = "invented"
 
     def shape(self, head: int) -> tuple[int, tuple[int, ...], int]:
         return head // 2, (), 1

@@ -30,8 +30,8 @@ from voile.privacy.sensitivity import count
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.charged import Accuracy, ModelRelease
 from voile.release.contract import Codec, RowsAre
+from voile.release.identities import origins_v1
 from voile.release.made_once import STORED, MadeOnce
-from voile.release.origin import origins_digest
 from voile.release.silence import silenced
 
 SHARE_ABOVE: Final = 0.05
@@ -133,6 +133,7 @@ class PrivateMembersCount(ModelRelease):
     members: TableRecords = field(repr=False)
     threshold: OpenThreshold
     part: ClassVar = RowPart.POPULATION
+    tag: ClassVar = "members-count"
     name: ClassVar = "count of members above a threshold"
     _noise: DiscreteLaplace = field(init=False, repr=False)
 
@@ -152,12 +153,14 @@ class PrivateMembersCount(ModelRelease):
         return self.model.digest, self.name, self.level
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings_v1(self) -> dict[str, object]:
         return {
             "epsilon": self.epsilon,
             "members": len(self.members),
-            "origins": origins_digest(self.origins),
-            **vars(self.threshold),
+            "origins": origins_v1(self.origins),
+            "value": self.threshold.value,
+            "above": self.threshold.above,
+            "rows": self.threshold.rows,
         }
 
     def cost(self, rows: int) -> PureDp:

@@ -31,6 +31,7 @@ class ExactShapley(GameExplainer):
     """
 
     title: ClassVar[str] = "exact Shapley"
+    tag: ClassVar[str] = "exact-shapley"
 
     def check_players(self, players: int) -> None:
         check_player_count(players)

@@ -28,6 +28,7 @@ class ShapleyInteractions(GameExplainer):
     """
 
     title: ClassVar[str] = "interactions"
+    tag: ClassVar[str] = "shapley-interactions"
 
     def check_players(self, players: int) -> None:
         check_player_count(players)

@@ -37,6 +37,7 @@ class KernelShapley(SampledShapley):
     """
 
     title: ClassVar[str] = "kernel Shapley"
+    tag: ClassVar[str] = "kernel-shapley"
 
     def check_players(self, players: int) -> None:
         instead = "use PermutationShapley, or form groups of features"

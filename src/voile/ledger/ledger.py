@@ -135,9 +135,15 @@ class Ledger:
         return Settled(kept, grant.terms, grant)
 
     def answered(self, t: Reader, asked: Asked) -> Settled | None:
-        """The latest stored answer to this question, if it may be given again."""
-        found = t.scan(ANSWERS, asked.digest, limit=1, descending=True) if asked.replayable else []
-        return self._given_again(t, found[0]) if found else None
+        """The latest stored answer to this question, if it may be given again.
+
+        In whatever version's spelling it was stored: else a better name would charge people twice.
+        """
+        for digest in (asked.digest, *asked.earlier) if asked.replayable else ():
+            found = t.scan(ANSWERS, digest, limit=1, descending=True)
+            if found:
+                return self._given_again(t, found[0])
+        return None
 
     def first_answer(self, t: Reader) -> Settled | None:
         """One stored answer, if there is any: the oldest of a tree, if that is found at once."""

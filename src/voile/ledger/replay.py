@@ -84,6 +84,8 @@ class Question:
         level: the transparency level.
         parameters: all settings, as canonical text.
         about: the record or input; None if it has no name.
+        earlier: the same question as earlier versions of voile spelled it: an answer that was
+            stored under one of these answers this one.
     """
 
     account: str
@@ -92,6 +94,12 @@ class Question:
     level: str
     parameters: str
     about: About = None
+    earlier: tuple[Question, ...] = ()
+
+    def spelled(self, digest: bytes, asked: Asked) -> Question:
+        """The spelling that an answer was stored under."""
+        known = {spelling: each for each, spelling in zip(self.earlier, asked.earlier, strict=True)}
+        return known.get(digest, self)
 
     @cached_property
     def canonical_bytes(self) -> bytes:
@@ -109,12 +117,19 @@ class Question:
 
 @dataclass(frozen=True)
 class Asked:
-    """A question as the ledger knows it."""
+    """A question as the ledger knows it.
+
+    Args:
+        digest: what an answer is stored under.
+        replayable: an earlier answer may be given again.
+        earlier: digests of earlier spellings of the question, newest first.
+    """
 
     account: str
     caller: str
     digest: bytes
     replayable: bool
+    earlier: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -168,10 +183,14 @@ class ReplayKey:
                 f"the record is of {about.dataset!r}, the account of {account.protected.dataset!r}"
             )
         if about is None or (personal and not isinstance(about, NamedRecord)):
-            return Asked(account.name, caller, secrets.token_bytes(KEY_SIZE), replayable=False)
+            unknown = tuple(secrets.token_bytes(KEY_SIZE) for _ in (question, *question.earlier))
+            return Asked(account.name, caller, unknown[0], replayable=False, earlier=unknown[1:])
         scope = json.dumps(caller if personal else None).encode()
-        digest = self._digest(b"question", scope + b"\n" + question.canonical_bytes)
-        return Asked(account.name, caller, digest, replayable=True)
+        digest, *earlier = (
+            self._digest(b"question", scope + b"\n" + each.canonical_bytes)
+            for each in (question, *question.earlier)
+        )
+        return Asked(account.name, caller, digest, replayable=True, earlier=tuple(earlier))
 
     def records(self, identifiers: Iterable[str], dataset: str) -> frozenset[bytes]:
         """Keyed digests of the records of a population, for the reconstruction watch."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from voile.recommenders.denoising import Matrix
 from voile.recommenders.interactions import History
 from voile.recommenders.models import LinearRecommender, Recommender, best
 from voile.release import Origin, PostProcessed, trained_privately
+from voile.release.contract import ExplainerName
 from voile.release.feature_clusters import CLUSTERS
 
 RECOMMENDED: Final = 10
@@ -48,6 +49,7 @@ class ByItems:
     model: LinearRecommender
     count: int = RECOMMENDED
     name: str = "items of the history"
+    tag: ClassVar[str] = "history-items"
 
     def __call__(self, rows: Any) -> Explanation:
         history, items = _recommended(self.model, rows, self.count)
@@ -71,6 +73,10 @@ class ByLabels:
     @property
     def name(self) -> str:
         return f"{self.kind} of the history"
+
+    @property
+    def tag(self) -> str:
+        return f"history-labels/{self.kind}"
 
     def __call__(self, rows: Any) -> Explanation:
         history, items = _recommended(self.model, rows, self.count)
@@ -97,6 +103,7 @@ class ScoresOnly:
     model: Recommender
     count: int = RECOMMENDED
     name: str = "recommendations"
+    tag: ClassVar[str] = "recommendations"
 
     def __call__(self, rows: Any) -> Explanation:
         history = one_history(rows)
@@ -146,7 +153,8 @@ def for_herself(
         model: digest of the model, for the record.
     """
     origin: Origin = trained_privately(toward_herself(guarantee))
-    return PostProcessed(explainer, [origin], model, explainer.name)
+    name = ExplainerName(explainer.name, explainer.tag)
+    return PostProcessed(explainer, [origin], model, name)
 
 
 def grouped_shares(

@@ -109,7 +109,7 @@ class _MomentsRelease(ChargedRelease):
         return self.interactions.catalogue.digest, self.name, self.name
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings_v1(self) -> dict[str, object]:
         return {"delta": self.delta, "sigma": self.noise.sigma, "users": self.budget.users}
 
     def cost(self, rows: int) -> events.Gaussian:
@@ -142,6 +142,7 @@ class PrivatePopularity(_MomentsRelease):
         3. No interaction makes `draw` raise.
     """
 
+    tag: ClassVar = "item-popularity"
     name: ClassVar = "popularity of items"
 
     @property
@@ -176,6 +177,7 @@ class PrivateGram(_MomentsRelease):
     """
 
     chosen: ItemPopularity = field(kw_only=True)
+    tag: ClassVar = "item-gram"
     name: ClassVar = "Gram matrix of items"
 
     def prepare(self) -> None:
@@ -191,10 +193,16 @@ class PrivateGram(_MomentsRelease):
         return self.chosen.head(self.budget.head)
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings_v1(self) -> dict[str, object]:
         head = hashlib.sha256(np.ascontiguousarray(self.head, dtype="<i8").tobytes()).hexdigest()
         # A new popularity asks for a new Gram matrix, even if it should choose the same head.
-        return {**super().settings, "head": head, "chosen by": self.chosen.charge}
+        return {**super().settings_v1, "head": head, "chosen by": self.chosen.charge}
+
+    @property
+    def settings(self) -> dict[str, object]:
+        found = self.settings_v1
+        found["chosen_by"] = found.pop("chosen by")
+        return found
 
     def draw(self, rows: Any = None) -> ItemGram:  # noqa: ARG002
         exact = gram(unit_rows(self.interactions.matrix[:, self.head], bits=self.bits))

@@ -32,7 +32,14 @@ from voile.release.charged import Accuracy, ChargedRelease
 from voile.release.contract import Codec, RowsAre
 from voile.release.made_once import MadeOnce
 from voile.training import Batch, Loss, Perceptron, Sigmoid, Softmax, TargetLoss, perceptron
-from voile.training.private import Adam, Optimiser, PrivateSteps, TrainingSpeed, fit_privately
+from voile.training.private import (
+    Adam,
+    AdaptedNorm,
+    Optimiser,
+    PrivateSteps,
+    TrainingSpeed,
+    fit_privately,
+)
 
 _CHUNK: Final = 64
 _LINES: Final = 8
@@ -44,6 +51,14 @@ class NetworkKind(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """Its tag and its settings, for stored identities."""
+
+    @property
+    def identity_v1(self) -> str:
+        """The same as version 1 spelled it; the text must never change."""
 
     def shape(self, head: int) -> tuple[int, tuple[int, ...], int]:
         """Inputs, hidden layers, outputs."""
@@ -68,6 +83,14 @@ class Autoencoder:
 
     hidden: int = 64
     name: str = "autoencoder"
+
+    @property
+    def identity(self) -> dict[str, object]:
+        return {"kind": "autoencoder", "hidden": self.hidden}
+
+    @property
+    def identity_v1(self) -> str:
+        return f"Autoencoder(hidden={self.hidden!r}, name={self.name!r})"
 
     def shape(self, head: int) -> tuple[int, tuple[int, ...], int]:
         return head, (self.hidden,), head
@@ -98,6 +121,14 @@ class CollaborativeFilter:
 
     hidden: tuple[int, ...] = (32, 16)
     name: str = "collaborative filter"
+
+    @property
+    def identity(self) -> dict[str, object]:
+        return {"kind": "collaborative-filter", "hidden": list(self.hidden)}
+
+    @property
+    def identity_v1(self) -> str:
+        return f"CollaborativeFilter(hidden={self.hidden!r}, name={self.name!r})"
 
     def shape(self, head: int) -> tuple[int, tuple[int, ...], int]:
         return 2 * head, self.hidden, 1
@@ -186,6 +217,7 @@ class PrivateNetwork(ChargedRelease):
     epsilon: float = field(init=False)
     speed: TrainingSpeed = field(default=TrainingSpeed(), repr=False)
     part: ClassVar = RowPart.TRAINING
+    tag: ClassVar = "history-network"
 
     def prepare(self) -> None:
         self.chosen.check_paid()
@@ -211,13 +243,31 @@ class PrivateNetwork(ChargedRelease):
         return self.interactions.catalogue.digest, self.kind.name, self.kind.name
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings_v1(self) -> dict[str, object]:
         return {
             "chosen by": self.chosen.charge,
             "delta": self.delta,
             "head": self.head,
-            "kind": repr(self.kind),
-            "privacy": repr(self.privacy),
+            "kind": self.kind.identity_v1,
+            "privacy": _steps_v1(self.privacy),
+            "rate": self.rate,
+        }
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {
+            "chosen_by": self.chosen.charge,
+            "delta": self.delta,
+            "head": self.head,
+            "network": self.kind.identity,
+            "steps": {
+                **_norm_identity(self.privacy.clipping_norm),
+                "noise_multiplier": self.privacy.noise_multiplier,
+                "sampling_rate": self.privacy.sampling_rate,
+                "steps": self.privacy.steps,
+                "rows": self.privacy.rows,
+                "relation": str(self.privacy.relation),
+            },
             "rate": self.rate,
         }
 
@@ -325,3 +375,34 @@ def head_rows(histories: sparse.csr_array, head: NDArray[np.int64]) -> NDArray[n
     """Histories on the head as unit vectors."""
     rows = unit_rows(histories[:, head], bits=grid_bits(1))
     return np.asarray(rows.toarray(), dtype=np.float32)
+
+
+def _norm_identity(norm: float | AdaptedNorm) -> dict[str, object]:
+    if not isinstance(norm, AdaptedNorm):
+        return {"clipping_norm": norm}
+    return {
+        "adapted_norm": {
+            "start": norm.start,
+            "count_noise": norm.count_noise,
+            "share": norm.share,
+            "rate": norm.rate,
+        }
+    }
+
+
+def _steps_v1(steps: PrivateSteps) -> str:
+    """As version 1 spelled them; the text must never change."""
+    norm = steps.clipping_norm
+    spelled = repr(norm)
+    if isinstance(norm, AdaptedNorm):
+        spelled = (
+            f"AdaptedNorm(start={norm.start!r}, count_noise={norm.count_noise!r}, "
+            f"share={norm.share!r}, rate={norm.rate!r})"
+        )
+    stated = str(steps.relation)
+    relation = f"<Relation.{stated.upper().replace(' ', '_')}: {stated!r}>"
+    return (
+        f"PrivateSteps(clipping_norm={spelled}, noise_multiplier={steps.noise_multiplier!r}, "
+        f"sampling_rate={steps.sampling_rate!r}, steps={steps.steps!r}, rows={steps.rows!r}, "
+        f"relation={relation})"
+    )

@@ -55,6 +55,7 @@ class PrivateLiking(ChargedRelease):
     bounds: tuple[float, float]
     _noise: GaussianMechanism = field(init=False, repr=False)
     part: ClassVar = RowPart.TRAINING
+    tag: ClassVar = "item-ratings"
     name: ClassVar = "ratings of items"
 
     def prepare(self) -> None:
@@ -80,7 +81,7 @@ class PrivateLiking(ChargedRelease):
         return self.interactions.catalogue.digest, self.name, self.name
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings_v1(self) -> dict[str, object]:
         return {
             "bounds": list(self.bounds),
             "delta": self.delta,

@@ -31,7 +31,7 @@ from voile.recommenders.interactions import History, Interactions
 from voile.release.artefact_guarantees import with_earlier
 from voile.release.charged import Accuracy, ModelRelease
 from voile.release.contract import RowsAre
-from voile.release.origin import origins_digest
+from voile.release.identities import origins_v1
 
 TOTAL: Final = "all recommendations"
 OF_ONE_USER: Final = (
@@ -75,15 +75,19 @@ class _OfUser(ModelRelease):
         return self.model, f"{self.way} {self.profile.name}", self.level
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings_v1(self) -> dict[str, object]:
         return {
             "count": self.profile.count,
             "dataset": self.protected.dataset,
             "delta": self.delta,
             "epsilon": self.epsilon,
             "groups": _listed(self.profile),
-            "origins": origins_digest(self.origins),
+            "origins": origins_v1(self.origins),
         }
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {**super().settings, "profile": self.profile.kind}
 
     def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
         """The user is in the moments as well: the first guarantee is about both together."""
@@ -132,6 +136,7 @@ class TopLabelsOfUser(_OfUser):
     k: int
     delta: float = field(init=False, default=0.0)
     _response: SubsetSelection = field(init=False, repr=False)
+    tag: ClassVar = "top-labels-of-user"
     way: ClassVar = "top"
 
     def prepare(self) -> None:
@@ -148,8 +153,8 @@ class TopLabelsOfUser(_OfUser):
         object.__setattr__(self, "_response", response)
 
     @property
-    def settings(self) -> dict[str, object]:
-        return {**super().settings, "k": self.k}
+    def settings_v1(self) -> dict[str, object]:
+        return {**super().settings_v1, "k": self.k}
 
     def cost(self, rows: int) -> PrivacyEvent:
         positive("rows", rows)
@@ -191,6 +196,7 @@ class NoisyProfileOfUser(_OfUser):
     """
 
     _noise: GaussianMechanism = field(init=False, repr=False)
+    tag: ClassVar = "noisy-profile-of-user"
     way: ClassVar = "noisy"
 
     def prepare(self) -> None:
@@ -260,6 +266,7 @@ class LabelImportance(ModelRelease):
     users: int
     _noise: GaussianMechanism = field(init=False, repr=False)
     part: ClassVar = RowPart.POPULATION
+    tag: ClassVar = "label-importance"
 
     def prepare(self) -> None:
         exact = unit_row_sum(relation=self.protected.relation).scaled(1 / self.users)
@@ -282,16 +289,20 @@ class LabelImportance(ModelRelease):
         return self.model, f"importance of {self.profile.name}", self.level
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings_v1(self) -> dict[str, object]:
         return {
             "count": self.profile.count,
             "delta": self.delta,
             "epsilon": self.epsilon,
             "groups": _listed(self.profile),
-            "origins": origins_digest(self.origins),
+            "origins": origins_v1(self.origins),
             "population": self.protected.dataset,
             "users": self.users,
         }
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {**super().settings, "profile": self.profile.kind}
 
     def cost(self, rows: int) -> PrivacyEvent:
         positive("rows", rows)

@@ -34,6 +34,12 @@ from voile.release.charged import Accuracy, ModelRelease
 from voile.release.coalition_designs import PAIRS_A_PLAYER, BackgroundRowDesigns, full_stretch
 from voile.release.composition import epsilon_of_repeated, event_of_repeated
 from voile.release.games import BackgroundGames, Joint, background_outputs, joint
+from voile.release.identities import (
+    origins_identity,
+    origins_v1,
+    outputs_identity,
+    outputs_v1,
+)
 from voile.release.intervals import (
     NO_SAMPLING,
     SamplingError,
@@ -41,7 +47,6 @@ from voile.release.intervals import (
     sampling_error,
     standard_error,
 )
-from voile.release.origin import origins_digest
 from voile.release.output_sets import SAME_ANSWER, BoundedModel
 from voile.release.records import Records
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
@@ -88,6 +93,7 @@ class PrivateBackgroundShapley(ModelRelease):
     games: BackgroundGames = field(init=False, repr=False)
     noise: GaussianMechanism = field(init=False, repr=False)
     part: ClassVar = RowPart.BACKGROUND
+    tag: ClassVar = "background-shapley"
     explains: ClassVar = "Shapley values"
     columns: ClassVar = "values and base value"
     """What the noise is on."""
@@ -196,7 +202,7 @@ class PrivateBackgroundShapley(ModelRelease):
         return digest, f"{self.explains} over a private background", self.level
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings_v1(self) -> dict[str, object]:
         return {
             "background": self.protected.dataset,
             "background rows": self.background_rows,
@@ -204,11 +210,30 @@ class PrivateBackgroundShapley(ModelRelease):
             "delta": self.delta,
             "epsilon": self.epsilon,
             "groups": None if self.groups is None else {k: list(v) for k, v in self.groups.items()},
-            "origins": origins_digest(self.origins),
+            "origins": origins_v1(self.origins),
             "output names": list(self.games.bounded.names),
-            "outputs": repr(self.games.bounded.model.outputs),
+            "outputs": outputs_v1(self.games.bounded.model.outputs),
             "pairs": None if self.games.designs is None else self.games.designs.pairs,
             "relation": self.protected.relation,
+            "schema": self.schema.digest,
+            "seed": self.seed,
+        }
+
+    @property
+    def settings(self) -> dict[str, object]:
+        bounded, designs = self.games.bounded, self.games.designs
+        return {
+            "background": self.protected.dataset,
+            "background_rows": self.background_rows,
+            "batches": bounded.batches,
+            "delta": self.delta,
+            "epsilon": self.epsilon,
+            "groups": None if self.groups is None else {k: list(v) for k, v in self.groups.items()},
+            "origins": origins_identity(self.origins),
+            "output_names": list(bounded.names),
+            "outputs": outputs_identity(bounded.model.outputs),
+            "pairs": None if designs is None else designs.pairs,
+            "relation": str(self.protected.relation),
             "schema": self.schema.digest,
             "seed": self.seed,
         }

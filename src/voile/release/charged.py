@@ -28,11 +28,13 @@ from voile.release.artefact_guarantees import (
 from voile.release.contract import (
     EXPLANATIONS,
     Codec,
+    ExplainerName,
     Preview,
     ReleaseIdentity,
     RowsAre,
     parameters,
 )
+from voile.release.identities import origins_identity
 from voile.release.origin import Origin, refuse_unprotected, stated
 from voile.release.per_row import PerRow
 from voile.release.post_processed import Explainer
@@ -42,6 +44,8 @@ ROLES: Final = {
     RowPart.POPULATION: "population",
     RowPart.EXPLAINED: "data set of the explained rows",
 }
+IDENTITY_VERSION: Final = 2
+"""Version 1 put class names and sentences into identities."""
 ROWS_ARE: Final = {
     RowPart.BACKGROUND: RowsAre.PUBLIC,  # what is explained over it
     RowPart.POPULATION: RowsAre.POPULATION,
@@ -91,15 +95,24 @@ class ChargedRelease(ABC):
     def prepare(self) -> None:
         """Check the settings against the bound, and derive the noise."""
 
-    @property
-    @abstractmethod
-    def asked(self) -> tuple[str, str, str]:
-        """Digest of the model, which release with which explainer, and level; for the identity."""
+    tag: ClassVar[str]
+    """Names the kind of release in stored identities; never changes."""
 
     @property
     @abstractmethod
+    def asked(self) -> tuple[str, str, str]:
+        """Digest of the model, the release in words, and the level, as version 1 spelled them."""
+
+    @property
+    @abstractmethod
+    def settings_v1(self) -> dict[str, object]:
+        """All that tells it from another release of that kind, from public facts, as version 1
+        spelled it: the text must never change."""
+
+    @property
     def settings(self) -> dict[str, object]:
-        """All that tells it from another release of that kind, from public facts."""
+        """The same in tags and figures."""
+        return self.settings_v1
 
     @abstractmethod
     def cost(self, rows: int) -> PrivacyEvent: ...
@@ -122,8 +135,21 @@ class ChargedRelease(ABC):
         return ROWS_ARE[self.part]
 
     @property
+    def title(self) -> str:
+        """What is released, in words; for the log and for readers."""
+        return self.asked[1]
+
+    @property
     def identity(self) -> ReleaseIdentity:
-        return ReleaseIdentity(*self.asked, parameters(self.settings))
+        model, _, _ = self.asked
+        first = ReleaseIdentity(*self.asked, parameters(self.settings_v1))
+        return ReleaseIdentity(
+            model,
+            f"{self.tag}/{IDENTITY_VERSION}",
+            getattr(self, "level", "none"),
+            parameters(self.settings),
+            earlier=(first,),
+        )
 
     def promise(
         self,
@@ -193,6 +219,10 @@ class ModelRelease(ChargedRelease):
             return own, *self._carried_forward
         return with_earlier(own, self._carried_forward)
 
+    @property
+    def settings(self) -> dict[str, object]:
+        return {**self.settings_v1, "origins": origins_identity(self.origins)}
+
     @cached_property
     def _carried_forward(self) -> tuple[Guarantee, ...]:
         return carried_forward(self.origins)
@@ -216,7 +246,7 @@ class ExplainerRelease(ModelRelease):
     _: KW_ONLY
     schema: Schema
     model: str
-    name: str
+    name: str | ExplainerName
     way: ClassVar[str]
     """How the explainer is used, in words."""
     _inner: PerRow = field(init=False, repr=False)
@@ -226,4 +256,8 @@ class ExplainerRelease(ModelRelease):
 
     @property
     def asked(self) -> tuple[str, str, str]:
-        return self.model, f"{self.way} {self.name}", self.level
+        return self.model, f"{self.way} {ExplainerName.read(self.name).words}", self.level
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {**super().settings, "explainer": ExplainerName.read(self.name).tag}

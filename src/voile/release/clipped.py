@@ -25,7 +25,7 @@ from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity, clipped_vector
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.charged import Accuracy, ExplainerRelease
-from voile.release.origin import origins_digest
+from voile.release.identities import origins_v1
 from voile.release.per_row import EXPLAINER_IS_STATELESS
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 
@@ -60,6 +60,7 @@ class ClippedRelease(ExplainerRelease):
     bound: float
     _noise: GaussianMechanism = field(init=False, repr=False)
     part: ClassVar = RowPart.EXPLAINED
+    tag: ClassVar = "clipped-values"
     way: ClassVar = "clipped"
 
     def prepare(self) -> None:
@@ -83,13 +84,13 @@ class ClippedRelease(ExplainerRelease):
         )
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings_v1(self) -> dict[str, object]:
         return {
             "bound": self.bound,
             "dataset": self.protected.dataset,
             "delta": self.delta,
             "epsilon": self.epsilon,
-            "origins": origins_digest(self.origins),
+            "origins": origins_v1(self.origins),
             "schema": self.schema.digest,
         }
 

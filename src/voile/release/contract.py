@@ -43,24 +43,52 @@ class RowsAre(StrEnum):
 
 @dataclass(frozen=True)
 class ReleaseIdentity:
-    """Everything beside the rows that determines what would be released, from public facts.
+    """Everything except the rows that decides what would be released, from public facts.
+
+    A stored answer is found again by a digest of this, and a question that is not found is charged.
+    So it consists of tags, figures, digests and names that people gave: never of a class name, a
+    `repr` or a sentence, which change when the code is improved. A tag never changes its meaning.
+    A new spelling is a new version; the former one stays in `earlier`, so old answers are found.
 
     Args:
         model: digest of the model.
-        explainer: which release with which explainer, in words or as a digest.
-        level: the transparency level, or "detailed".
+        explainer: tag and version of the release, such as `clipped-values/2`.
+        level: the transparency level; "none" where a release has none.
         parameters: all settings, as canonical text (`parameters`).
+        earlier: how earlier versions of voile spelled the same question.
     """
 
     model: str
     explainer: str
     level: str
     parameters: str
+    earlier: tuple[ReleaseIdentity, ...] = ()
 
 
 def parameters(settings: Mapping[str, object]) -> str:
-    """Settings as canonical text: equal settings give equal text."""
-    return json.dumps(settings, sort_keys=True, separators=(",", ":"), default=str)
+    """Settings as canonical text: equal settings give equal text.
+
+    Raises `TypeError` for a value without a JSON form: what identifies a stored answer is spelled
+    out by the release, not left to `str`.
+    """
+    return json.dumps(settings, sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class ExplainerName:
+    """What an explainer is called.
+
+    Args:
+        words: for people, in logs and reports.
+        tag: for identities; the words themselves where somebody named their own explainer.
+    """
+
+    words: str
+    tag: str
+
+    @classmethod
+    def read(cls, given: str | ExplainerName) -> ExplainerName:
+        return given if isinstance(given, cls) else cls(str(given), str(given))
 
 
 @dataclass(frozen=True)
@@ -109,6 +137,10 @@ EXPLANATIONS: Final = Codec(Explanation.to_bytes, Explanation.from_bytes)
 @runtime_checkable
 class Release(Protocol[Made]):
     """An explanation, or an artefact, with a guarantee."""
+
+    @property
+    def title(self) -> str:
+        """What is released, in words; for the log and for readers."""
 
     @property
     def identity(self) -> ReleaseIdentity: ...

@@ -74,6 +74,7 @@ class PrivateClusters(ArtefactRelease):
     count: int = CLUSTERS
     _noise: GaussianMechanism = field(init=False, repr=False)
     part: ClassVar = RowPart.POPULATION
+    tag: ClassVar = "feature-clusters"
     name: ClassVar = "clusters of features"
 
     def prepare(self) -> None:
@@ -94,7 +95,7 @@ class PrivateClusters(ArtefactRelease):
         return moments_sensitivity(features=features, rows=rows, relation=relation)
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings_v1(self) -> dict[str, object]:
         return {
             "count": self.count,
             "delta": self.delta,

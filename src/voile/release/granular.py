@@ -51,6 +51,7 @@ class PrivateInteractions(PrivateBackgroundShapley):
     """
 
     level: str = field(default="granular", kw_only=True)
+    tag: ClassVar = "background-interactions"
     explains: ClassVar = "Shapley values and interactions"
     columns: ClassVar = "values, base value and interactions"
 

@@ -24,8 +24,14 @@ from voile.privacy.mechanisms.parameters import MARGIN
 from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.charged import Accuracy, ModelRelease
+from voile.release.contract import ExplainerName
+from voile.release.identities import (
+    origins_identity,
+    origins_v1,
+    outputs_identity,
+    outputs_v1,
+)
 from voile.release.intervals import NO_SAMPLING, half_width
-from voile.release.origin import origins_digest
 from voile.release.population import Importance
 from voile.release.records import Records
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
@@ -60,8 +66,9 @@ class PrivateGlobalImportance(ModelRelease):
     importance: Importance
     _: KW_ONLY
     model: str
-    name: str
+    name: str | ExplainerName
     parts: tuple[str, ...] = ()
+    tag: ClassVar = "global-importance"
     part: ClassVar = RowPart.POPULATION
 
     def prepare(self) -> None:
@@ -73,22 +80,39 @@ class PrivateGlobalImportance(ModelRelease):
 
     @property
     def asked(self) -> tuple[str, str, str]:
-        return self.model, f"mean absolute {self.name}", self.level
+        return self.model, f"mean absolute {ExplainerName.read(self.name).words}", self.level
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings_v1(self) -> dict[str, object]:
         return {
-            "by": type(self.importance).__name__,
+            "by": self.importance.identity_v1,
             "conditions": list(self.sensitivity(1).conditions),
             "delta": self.delta,
             "epsilon": self.epsilon,
             "groups": self.importance.teams,
-            "origins": origins_digest(self.origins),
+            "origins": origins_v1(self.origins),
             "output names": list(self.importance.output_names),
-            "outputs": repr(self.importance.outputs),
+            "outputs": outputs_v1(self.importance.outputs),
             "parts": list(self.parts),
             "population": self.protected.dataset,
             "relation": self.protected.relation,
+            "schema": self.importance.schema.digest,
+        }
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {
+            "delta": self.delta,
+            "epsilon": self.epsilon,
+            "explainer": ExplainerName.read(self.name).tag,
+            "groups": self.importance.teams,
+            "origins": origins_identity(self.origins),
+            "output_names": list(self.importance.output_names),
+            "outputs": outputs_identity(self.importance.outputs),
+            "over": self.importance.identity,
+            "parts": list(self.parts),
+            "population": self.protected.dataset,
+            "relation": str(self.protected.relation),
             "schema": self.importance.schema.digest,
         }
 

@@ -33,7 +33,7 @@ from voile.privacy.accounting.conversion import gaussian_epsilon
 from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import member, width_of
 from voile.release.background import PrivateBackgroundShapley
-from voile.release.contract import Release
+from voile.release.contract import ExplainerName, Release
 from voile.release.feature_clusters import Clusters
 from voile.release.granular import PrivateInteractions
 from voile.release.origin import Origin
@@ -233,7 +233,8 @@ def _public(
     wrapped = model if isinstance(model, WrappedModel) else wrap(model)
     kind: Any = ShapleyInteractions if level is Level.GRANULAR else shapley_explainer
     explainer = kind(wrapped, background, groups=groups, schema=schema, speed=speed)
-    name = f"{explainer.title} over {len(explainer.game.background)} background rows"
+    rows = len(explainer.game.background)
+    name = ExplainerName(f"{explainer.title} over {rows} background rows", explainer.tag)
     return PostProcessed(explainer, origins, wrapped.digest, name, str(level))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,7 @@ class NoisyValues(ChargedRelease):
     feature_names: Sequence[str]
     name: str
     model: str
+    tag: ClassVar = "noisy-values"
     output_names: Sequence[str] = ("output",)
 
     def prepare(self) -> None:
@@ -74,7 +75,7 @@ class NoisyValues(ChargedRelease):
         return self.model, f"noisy {self.name}", "detailed"
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings_v1(self) -> dict[str, object]:
         return {
             "dataset": self.protected.dataset,
             "delta": self.delta,
@@ -86,6 +87,10 @@ class NoisyValues(ChargedRelease):
             "sensitivity": self.sensitivity.value,
             "unit": self.protected.texts["unit"],
         }
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {**super().settings, "source": self.name}
 
     @property
     def part(self) -> RowPart:

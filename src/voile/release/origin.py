@@ -7,14 +7,12 @@ at all. So every release asks where the model, surrogate, explainer or backgroun
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Guarantee
-from voile.release.contract import parameters
 
 _ALTERNATIVES: Final = (
     "train it with differential privacy, explain a surrogate that was, or use rows that had no "
@@ -136,25 +134,6 @@ def _about(dataset: str, guarantees: Sequence[Guarantee]) -> list[Guarantee]:
     labels = frozenset[str]().union(*(guarantee.labels for guarantee in own))
     others = (guarantee for guarantee in guarantees if guarantee.protected.dataset != dataset)
     return own + [guarantee for guarantee in others if guarantee.labels & labels]
-
-
-def origins_digest(origins: Iterable[Origin]) -> str:
-    """A short name for what origins promise and leave open, for the identity of a release.
-
-    Two releases that differ in what is known about their artefacts are two questions: the answer to
-    the one must not be given again, with its guarantees, as an answer to the other.
-    """
-    said = sorted(
-        parameters(
-            {
-                "guarantees": sorted(parameters(g.to_dict()) for g in origin.guarantees),
-                "unprotected": sorted(origin.unprotected),
-            }
-        )
-        for origin in origins
-        if origin.datasets
-    )
-    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:32]
 
 
 def added_up(parts: Sequence[Guarantee]) -> Guarantee:

@@ -154,6 +154,13 @@ class BoundedModel:
         return (SAME_INPUT_SAME_OUTPUT, *declared)
 
     @property
+    def batches(self) -> str:
+        """The same as a tag, for identities."""
+        if self.row_wise is None:
+            return "one-row-per-call"
+        return "known-row-wise" if self.row_wise is RowWise.KNOWN else "declared-row-wise"
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         return (ONE_ROW_PER_CALL,) if self.row_wise is None else ()
 

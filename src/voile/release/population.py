@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,14 @@ class Importance(Protocol):
         """For each player its features, or nothing where that is up to an explainer."""
 
     @property
+    def identity(self) -> dict[str, str]:
+        """Tags for stored identities."""
+
+    @property
+    def identity_v1(self) -> str:
+        """The same as version 1 spelled it; the text must never change."""
+
+    @property
     def notes(self) -> tuple[str, ...]: ...
 
     def vectors(self, records: Records) -> NDArray[np.float64]:
@@ -109,6 +117,9 @@ class ByExplainer:
     @property
     def base(self) -> NDArray[np.float64]:
         return self.inner.base
+
+    identity: ClassVar[dict[str, str]] = {"background": "explainer"}
+    identity_v1: ClassVar[str] = "ByExplainer"
 
     @property
     def teams(self) -> dict[str, list[str]]:
@@ -181,6 +192,12 @@ class OverItself:
     @property
     def outputs(self) -> DeclaredOutputs:
         return self.bounded.model.outputs
+
+    identity_v1: ClassVar[str] = "OverItself"
+
+    @property
+    def identity(self) -> dict[str, str]:
+        return {"background": "itself", "batches": self.bounded.batches}
 
     @property
     def teams(self) -> dict[str, list[str]]:

@@ -15,8 +15,16 @@ from typing import Any, ClassVar, TypeAlias
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee, RowPart
 from voile.core.row_note import KnownNote
-from voile.release.contract import EXPLANATIONS, Preview, ReleaseIdentity, RowsAre, parameters
-from voile.release.origin import Origin, joint_guarantees, origins_digest, stated
+from voile.release.contract import (
+    EXPLANATIONS,
+    ExplainerName,
+    Preview,
+    ReleaseIdentity,
+    RowsAre,
+    parameters,
+)
+from voile.release.identities import origins_identity
+from voile.release.origin import Origin, joint_guarantees, stated
 
 Explainer: TypeAlias = Callable[[Any], Explanation]
 """Any explainer of `voile.attribution`: rows in, an explanation without guarantee out."""
@@ -37,7 +45,7 @@ class PostProcessed:
     explainer: Explainer
     origins: Sequence[Origin]
     model: str
-    name: str
+    name: str | ExplainerName
     level: str = "detailed"
     _promised: tuple[Guarantee, ...] = field(init=False, repr=False)
     rows_are: ClassVar = RowsAre.PUBLIC
@@ -49,11 +57,17 @@ class PostProcessed:
         object.__setattr__(self, "_promised", joint_guarantees(self.origins))
 
     @property
+    def title(self) -> str:
+        return f"post-processed {ExplainerName.read(self.name).words}"
+
+    @property
     def identity(self) -> ReleaseIdentity:
-        settings = {"origins": origins_digest(self.origins)}
-        return ReleaseIdentity(
-            self.model, f"post-processed {self.name}", self.level, parameters(settings)
-        )
+        """There are no earlier spellings: what costs nothing is computed anew each time."""
+        settings = {
+            "explainer": ExplainerName.read(self.name).tag,
+            "origins": origins_identity(self.origins),
+        }
+        return ReleaseIdentity(self.model, "post-processed/2", self.level, parameters(settings))
 
     def cost(self, rows: int) -> None:  # noqa: ARG002
         return None

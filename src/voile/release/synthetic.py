@@ -81,6 +81,7 @@ class PrivateHistograms(ArtefactRelease):
     seed: int | None = None
     _noise: DiscreteGaussian = field(init=False, repr=False)
     part: ClassVar = RowPart.BACKGROUND
+    tag: ClassVar = "synthetic-background"
     name: ClassVar = "synthetic background"
 
     def prepare(self) -> None:
@@ -100,7 +101,7 @@ class PrivateHistograms(ArtefactRelease):
         return [cell_count(feature.domain, self.bins) for feature in self.schema.features]
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings_v1(self) -> dict[str, object]:
         return {
             "bins": self.bins,
             "delta": self.delta,

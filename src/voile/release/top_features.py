@@ -29,7 +29,7 @@ from voile.privacy.sensitivity import (
 )
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.charged import Accuracy, ExplainerRelease
-from voile.release.origin import origins_digest
+from voile.release.identities import origins_v1
 from voile.release.per_row import EXPLAINER_IS_STATELESS, PerRow
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 
@@ -60,6 +60,7 @@ class PrivateTopFeatures(ExplainerRelease):
     output_width: float
     signed: bool = True
     part: ClassVar = RowPart.POPULATION
+    tag: ClassVar = "top-features"
     way: ClassVar = "top features by"
 
     def prepare(self) -> None:
@@ -86,13 +87,13 @@ class PrivateTopFeatures(ExplainerRelease):
         return max(pure, math.sqrt(8 * rho / self.k) * (1 - 1e-12))
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings_v1(self) -> dict[str, object]:
         return {
             "dataset": self.protected.dataset,
             "delta": self.delta,
             "epsilon": self.epsilon,
             "k": self.k,
-            "origins": origins_digest(self.origins),
+            "origins": origins_v1(self.origins),
             "output_width": self.output_width,
             "relation": str(self.protected.relation),
             "schema": self.schema.digest,

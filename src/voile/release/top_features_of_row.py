@@ -21,7 +21,7 @@ from voile.privacy.mechanisms import SubsetSelection
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.charged import Accuracy, ExplainerRelease
 from voile.release.clipped import OF_ONE_ROW
-from voile.release.origin import origins_digest
+from voile.release.identities import origins_v1
 from voile.release.top_features import check_one_output, names_only
 
 
@@ -51,6 +51,7 @@ class TopFeaturesOfRow(ExplainerRelease):
     signed: bool = False
     _response: SubsetSelection = field(init=False, repr=False)
     part: ClassVar = RowPart.EXPLAINED
+    tag: ClassVar = "top-features-of-row"
     way: ClassVar = "top features of a row by"
 
     def prepare(self) -> None:
@@ -70,12 +71,12 @@ class TopFeaturesOfRow(ExplainerRelease):
         object.__setattr__(self, "_response", response)
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings_v1(self) -> dict[str, object]:
         return {
             "dataset": self.protected.dataset,
             "epsilon": self.epsilon,
             "k": self.k,
-            "origins": origins_digest(self.origins),
+            "origins": origins_v1(self.origins),
             "schema": self.schema.digest,
             "signed": self.signed,
         }

@@ -114,7 +114,7 @@ def test_a_release_without_a_canary_is_refused() -> None:
     class Unheard(ChargedRelease):
         part: ClassVar = RowPart.OTHER
         asked: ClassVar = ("", "", "")
-        settings: ClassVar = {}
+        settings_v1: ClassVar = {}
 
         def prepare(self) -> None: ...
         def own_guarantee(self, rows: int) -> Any: ...

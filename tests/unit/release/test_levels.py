@@ -94,7 +94,7 @@ def test_many_players_over_public_rows_are_sampled() -> None:
     wide = Schema("wide", tuple(Feature(f"f{i}", Numbers(0.0, 1.0)) for i in range(18)))
     model = wrap(lambda rows: rows.mean(axis=1), outputs=Box(0, 1), digest="mean")
     release = at(Level.DETAILED, np.zeros((2, 18)), schema=wide, model=model, clusters=None)
-    assert "kernel" in release.identity.explainer
+    assert "kernel" in release.title
 
 
 def test_clusters_that_cost_something_carry_their_guarantee_forward() -> None:

@@ -12,7 +12,8 @@ from tests.protecting import about
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
 from voile.release import PUBLIC, Origin, trained_on, trained_privately
-from voile.release.origin import joint_guarantees, origins_digest, refuse_unprotected
+from voile.release.identities import origins_identity
+from voile.release.origin import joint_guarantees, refuse_unprotected
 
 (PROMISE,) = TRAINED.guarantees
 
@@ -108,15 +109,15 @@ def test_rows_that_trained_an_artefact_cannot_be_protected_by_noise() -> None:
 def test_a_digest_tells_apart_what_is_known_about_artefacts() -> None:
     stronger = trained_privately(replace(PROMISE, epsilon=0.5))
     several = [[], [TRAINED], [TRAINED, TRAINED], [stronger], [trained_on("training rows")]]
-    assert len({origins_digest(origins) for origins in several}) == len(several)
-    assert origins_digest([PUBLIC, TRAINED, stronger]) == origins_digest([stronger, TRAINED])
+    assert len({origins_identity(origins) for origins in several}) == len(several)
+    assert origins_identity([PUBLIC, TRAINED, stronger]) == origins_identity([stronger, TRAINED])
 
 
 def test_every_release_names_its_origins_in_its_identity() -> None:
     for name, case in CASES.items():
         release = case.build()
         if hasattr(release, "origins"):
-            assert origins_digest(release.origins) in release.identity.parameters, name
+            assert origins_identity(release.origins) in release.identity.parameters, name
 
 
 def test_private_training_without_a_guarantee_is_not_public() -> None:

@@ -32,6 +32,7 @@ from voile.release import (
     Release,
     TopFeaturesOfRow,
 )
+from voile.release.contract import ExplainerName
 from voile.release.levels import NOISE_SHARE, Level, PrivateBackground, at_level
 from voile.release.population import Importance
 from voile.training import arrays_of
@@ -76,7 +77,7 @@ def _training(inputs: ExplanationInputs) -> Release[Explanation]:
     spec = inputs.spec
     if inputs.learned is not None:
         _features_only(inputs)
-        name = _name(inputs, "learned Shapley values")
+        name = _name(inputs, "learned Shapley values", "learned-shapley")
         model, level = inputs.model.digest, str(spec.level)
         return PostProcessed(inputs.learned, inputs.origins, model, name, level)
     return at_level(
@@ -139,7 +140,7 @@ def _importance(
     spec = inputs.spec
     importance: Importance
     if inputs.background is None and inputs.learned is None:
-        name = _name(inputs, "Shapley values of the population over itself")
+        name = _name(inputs, "Shapley values of the population over itself", "shapley-over-itself")
         importance = OverItself(inputs.model, inputs.schema, inputs.groups, inputs.speed)
     else:
         explainer, name = _explainer(inputs)
@@ -192,18 +193,18 @@ def _explained_row(inputs: ExplanationInputs, account: Account) -> Release[Expla
 # --- what they share ------------------------------------------------------------------------------
 
 
-def _explainer(inputs: ExplanationInputs) -> tuple[Any, str]:
+def _explainer(inputs: ExplanationInputs) -> tuple[Any, ExplainerName]:
     """Any explainer over public rows, or the learned one."""
     if inputs.learned is not None:
         _features_only(inputs)
-        return inputs.learned, _name(inputs, "learned Shapley values")
+        return inputs.learned, _name(inputs, "learned Shapley values", "learned-shapley")
     if inputs.spec.level is Level.GRANULAR:
         raise Refused("pairs of features are offered for training and background rows only")
     background = _needed(inputs)
     explainer = shapley_explainer(
         inputs.model, background, schema=inputs.schema, groups=inputs.groups, speed=inputs.speed
     )
-    return explainer, _name(inputs, f"{explainer.title} values")
+    return explainer, _name(inputs, f"{explainer.title} values", explainer.tag)
 
 
 def _needed(inputs: ExplanationInputs) -> Any:
@@ -215,13 +216,13 @@ def _needed(inputs: ExplanationInputs) -> Any:
     return inputs.background
 
 
-def _name(inputs: ExplanationInputs, words: str) -> str:
+def _name(inputs: ExplanationInputs, words: str, tag: str) -> ExplainerName:
     """Tells explainers apart that differ in their public rows, groups or weights."""
     learned = None if inputs.learned is None else digest_of(arrays_of(inputs.learned.network))
     rows = None if inputs.background is None else rows_digest(inputs.background).hex()
     groups = {name: list(members) for name, members in (inputs.groups or {}).items()}
-    tag = hashlib.sha256(json.dumps([learned, rows, groups]).encode()).hexdigest()
-    return f"{words} ({tag[:_SHOWN]})"
+    digest = hashlib.sha256(json.dumps([learned, rows, groups]).encode()).hexdigest()[:_SHOWN]
+    return ExplainerName(f"{words} ({digest})", f"{tag}/{digest}")
 
 
 def _features_only(inputs: ExplanationInputs) -> None:

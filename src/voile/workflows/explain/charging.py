@@ -109,10 +109,12 @@ class Answer:
     """What leaves: charged, on record, and the same for whoever asks again.
 
     Args:
+        question: what it answers, in the spelling that the record commits to.
         record: number of the record in the audit log.
         nonces: open the record's commitments in a receipt; for the person who asked.
     """
 
+    question: Question
     content: bytes
     charge: str
     record: int
@@ -254,14 +256,15 @@ def _pay(
     )
 
 
-def leaving(custody: Custody, settled: Settled) -> Answer:
+def leaving(custody: Custody, prepared: Prepared, settled: Settled) -> Answer:
     """What goes out, once it is committed.
 
     Nonces come from what is kept and the key outside the database: a receipt can be issued again.
     """
     stored = StoredAnswer(custody.log.origin, settled.terms, settled.kept)
     nonces = stored.nonces(custody.key)
-    return Answer(settled.answer, settled.charge, settled.record, settled.replayed, nonces)
+    asked = prepared.request.question.spelled(settled.kept.query, prepared.asked)
+    return Answer(asked, settled.answer, settled.charge, settled.record, settled.replayed, nonces)
 
 
 def record_refusal(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -70,13 +70,25 @@ class RowsToExplain:
 
 def question(identity: ReleaseIdentity, account: str, about: About) -> Question:
     """Everything the answer depends on."""
+    return _question(identity, account, lambda _: about)
+
+
+def question_of_artefact(identity: ReleaseIdentity, account: str, dataset: str) -> Question:
+    """The question for what is made once from a data set."""
+    return _question(identity, account, lambda each: about_artefact(each.explainer, dataset))
+
+
+def _question(
+    identity: ReleaseIdentity, account: str, about: Callable[[ReleaseIdentity], About]
+) -> Question:
     return Question(
         account=account,
         model=identity.model,
         explainer=identity.explainer,
         level=identity.level,
         parameters=identity.parameters,
-        about=about,
+        about=about(identity),
+        earlier=tuple(_question(each, account, about) for each in identity.earlier),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from voile.core.errors import Refused
 from voile.core.guarantee import Guarantee
 from voile.core.storage import Reader
-from voile.ledger import About, Account
+from voile.ledger import Account, Question
 from voile.privacy.events import PrivacyEvent
 from voile.release import Release, ReleaseIdentity, RowsAre
 from voile.workflows.custody import Custody
@@ -22,11 +22,11 @@ from voile.workflows.explain.per_record import (
 )
 from voile.workflows.explain.questions import (
     RowsToExplain,
-    about_artefact,
     about_population,
     about_public,
     public_size,
     question,
+    question_of_artefact,
 )
 from voile.workflows.explain.walk import Asking
 
@@ -75,8 +75,7 @@ class PublicFacts:
         return self._costs[rows]
 
     def subject(self, request: ExplanationRequest) -> str:
-        identity = self.identity
-        return request.subject or f"{identity.explainer}, model {identity.model[:_SHOWN]}"
+        return request.subject or f"{self.release.title}, model {self.identity.model[:_SHOWN]}"
 
     def paying(self, custody: Custody, t: Reader, payer: str) -> Account:
         """The account, if it protects what the release speaks about; else `Refused`."""
@@ -89,7 +88,9 @@ class PublicFacts:
     def artefact(self, request: ExplanationRequest) -> Request:
         """The question for what the release makes once: asked again, it is answered again."""
         dataset = self.cost(1)[1][0].protected.dataset
-        return self._request(request, 1, about_artefact(self.identity.explainer, dataset))
+        assert request.payer is not None
+        asked = question_of_artefact(self.identity, request.payer, dataset)
+        return self._request(request, 1, asked)
 
     def asking(self, custody: Custody, request: ExplanationRequest) -> Asking:
         """The questions of a request, as far as they can be made without the account."""
@@ -101,10 +102,11 @@ class PublicFacts:
                 "(`voile budget open` opens one)"
             )
         if kind is RowsAre.RECORD:
-            common = self._request(request, 1, None)
+            common = self._request(request, 1, question(self.identity, request.payer, None))
             return lambda t: self._records(custody, t, request, common)
         about = about_public(rows.rows, rows.notes) if kind is RowsAre.PUBLIC else None
-        common = self._request(request, rows.count, about)
+        asked = question(self.identity, request.payer, about)
+        common = self._request(request, rows.count, asked)
         return lambda t: self._one_question(custody, t, request, common)
 
     def _records(
@@ -127,17 +129,16 @@ class PublicFacts:
         if self.release.rows_are is RowsAre.POPULATION:
             size = public_size(rows.rows, account.protected.relation)
             about = about_population(rows.population or account.protected.dataset, size)
-            common = replace(common, question=replace(common.question, about=about))
+            common = replace(common, question=question(self.identity, account.name, about))
         watched = watched_records(custody.key, rows.identifiers or (), account.protected.dataset)
         asked = replace(common, population=watched)
         return AccountQuestions(account, (prepare(custody, asked, account),), request.fresh)
 
-    def _request(self, request: ExplanationRequest, rows: int, about: About) -> Request:
+    def _request(self, request: ExplanationRequest, rows: int, asked: Question) -> Request:
         event, guarantees = self.cost(rows)
         assert event is not None
-        assert request.payer is not None
         return Request(
-            question=question(self.identity, request.payer, about),
+            question=asked,
             event=event,
             guarantees=guarantees,
             subject=self.subject(request),

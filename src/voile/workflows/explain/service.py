@@ -185,7 +185,7 @@ class ReleaseService:
         Asking again gives the same again, at no cost; who loses a race gets what the winner made.
         """
         facts = self._facts_of(release)
-        purpose = facts.identity.explainer
+        purpose = release.title
         request = ExplanationRequest(
             rows=RowsToExplain(None), payer=payer, caller=caller, purpose=purpose, subject=subject
         )
@@ -268,7 +268,9 @@ class ReleaseService:
         asking = [_caught(facts.asking, self.custody, r) for r in requests]
         outcomes = answer_callers(self.custody, asking, draw, self._tell)
         return [
-            each if isinstance(each, Exception) else _explained(facts.release, caller, *each, made)
+            each
+            if isinstance(each, Exception)
+            else _explained(facts.release, caller, each[1], made)
             for caller, each in enumerate(outcomes)
         ]
 
@@ -391,15 +393,14 @@ def _kept(release: Release[Made], made: Made) -> Drawn:
 def _explained(
     release: Release[Explanation],
     caller: int,
-    questions: AccountQuestions,
     answers: Sequence[Answer],
     made: Mapping[tuple[int, int], Explanation],
 ) -> Explained:
     entries = []
-    for number, (prepared, answer) in enumerate(zip(questions.prepared, answers, strict=True)):
+    for number, answer in enumerate(answers):
         stored = answer.replayed or (caller, number) not in made
         explanation = release.codec.unpack(answer.content) if stored else made[caller, number]
-        asked = prepared.request.question.canonical_bytes
+        asked = answer.question.canonical_bytes
         entries.append(
             OnRecord(
                 explanation, asked, answer.record, answer.charge, answer.replayed, answer.nonces

@@ -150,4 +150,6 @@ def _leaving(
         return settled
     questions, found = looked
     given = settled or [stored for stored in found if stored is not None]
-    return questions, tuple(leaving(custody, each) for each in given)
+    return questions, tuple(
+        leaving(custody, asked, each) for asked, each in zip(questions.prepared, given, strict=True)
+    )

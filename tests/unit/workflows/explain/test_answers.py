@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.protecting import about, explained_row_of
 from tests.unit.ledger.examples import DATASET
-from tests.unit.workflows.budget_examples import RULES, House
+from tests.unit.workflows.budget_examples import RULES, House, request
 from tests.unit.workflows.explain.examples import (
     BACKGROUND,
     ROWS,
@@ -644,7 +644,7 @@ def test_a_stored_artefact_that_was_damaged_is_said_so(
 ) -> None:
     house.open("clinic", relation=Relation.BLANK_ONE, epsilon=2.0)
     table = {"income": [1.0, 9.0], "debt": [1, 2], "employed": ["yes", "no"]}
-    answered = Answer(content, "charge", 0, True, {})
+    answered = Answer(request().question, content, "charge", 0, True, {})
     monkeypatch.setattr(ReleaseService, "answer_request", lambda *_, **__: answered)
     with pytest.raises(UnreadableFile, match="stored answer"):
         paid_synthetic_background(house.service, "clinic", table, SCHEMA, epsilon=1.0, delta=1e-6)
@@ -801,7 +801,7 @@ def test_groups_tell_questions_over_itself_apart(house: House) -> None:
             ),
             account,
             10,
-        ).identity.explainer
+        ).identity.parameters
         for cut in (1, 2)
     ]
     assert found[0] != found[1]
