@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voile.attribution.fastshap.draws import draw_rows
 from voile.core.one_thread import one_thread
@@ -20,6 +21,7 @@ from voile.core.schema import Categories, Numbers, Schema
 from voile.federation.messages import Instruction
 from voile.federation.pipeline import named
 from voile.federation.stage import Stage
+from voile.pipelines.calibration import FEWEST_ROWS, split_open_rows
 from voile.pipelines.network_task import NetworkTask
 from voile.pipelines.private_explainer.plan import PipelinePlan
 from voile.pipelines.tables import TableRecords
@@ -102,11 +104,13 @@ def preview(agreement: FederationAgreement, server: ServerSide) -> FederationPre
     """Look at public facts and unprotected rows; nothing is charged, opened or written."""
     with one_thread():
         found = attainable(server.held_out)
-        expected = (
-            ()
-            if found is None
-            else expected_quality(agreement.plan, dict(agreement.sizes), found, agreement.pipeline)
-        )
+        expected: tuple[ExpectedFigure, ...] = ()
+        if found is not None:
+            # Figures are measured on the rows that are not needed to calibrate.
+            measured = len(_known_labels(split_open_rows(server.held_out)[1]))
+            fewer = replace(found, rows=min(found.rows, measured))
+            sizes = dict(agreement.sizes)
+            expected = expected_quality(agreement.plan, sizes, fewer, agreement.pipeline)
         return FederationPreview(
             guarantee=str(agreement.plan.guarantee()),
             concerns=(
@@ -146,11 +150,17 @@ def _of_sizes(sizes: Mapping[str, int]) -> Iterator[Concern]:
 
 
 def _of_held_out(held_out: TableRecords) -> Iterator[Concern]:
-    known = held_out.labels[~held_out.null & ~np.isnan(held_out.labels)]
+    known = _known_labels(held_out)
+    measured = len(_known_labels(split_open_rows(held_out)[1]))
     if len(known) < _FEW_HELD_OUT:
         yield Concern(
-            f"{len(known)} held-out rows with a label: figures measured on so few are off by "
-            f"{1 / np.sqrt(max(len(known), 1)):.0%} and more"
+            f"{len(known)} held-out rows with a label, of which {measured} are measured on: "
+            f"figures are off by {1 / np.sqrt(max(measured, 1)):.0%} and more"
+        )
+    if measured == len(known) and isinstance(_label(held_out.schema), Categories):
+        yield Concern(
+            f"fewer than {2 * FEWEST_ROWS} held-out rows with a label: the model will not be "
+            "calibrated, so its probabilities may be far too sure"
         )
     if len(known) and isinstance(_label(held_out.schema), Categories) and np.ptp(known) == 0:
         yield Concern(
@@ -158,6 +168,11 @@ def _of_held_out(held_out: TableRecords) -> Iterator[Concern]:
             "constant answer",
             grave=True,
         )
+
+
+def _known_labels(rows: TableRecords) -> NDArray[np.float64]:
+    known: NDArray[np.float64] = rows.labels[~rows.null & ~np.isnan(rows.labels)]
+    return known
 
 
 def _of_quality(
