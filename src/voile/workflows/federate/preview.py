@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.attribution import Surrogate, distil
 from voile.attribution.fastshap.draws import draw_rows
 from voile.core.one_thread import one_thread
 from voile.core.randomness import StreamCipher
@@ -23,9 +24,13 @@ from voile.federation.pipeline import named
 from voile.federation.stage import Stage
 from voile.pipelines.calibration import FEWEST_ROWS, split_open_rows
 from voile.pipelines.network_task import NetworkTask
+from voile.pipelines.objectives import SURROGATE, Imitate
 from voile.pipelines.private_explainer.plan import PipelinePlan
+from voile.pipelines.shapley_guided_noise import GuidedTask
 from voile.pipelines.tables import TableRecords
+from voile.pipelines.trusted_averaging.tasks import GlobalModel
 from voile.privacy.weakness import weaknesses
+from voile.training import TrainingPlan, with_arrays
 from voile.workflows.federate.agreement import FederationAgreement
 from voile.workflows.federate.expectation import (
     Attainable,
@@ -41,8 +46,8 @@ _FEW_HELD_OUT: Final = 100
 _NO_BETTER: Final = 0.01
 """What is most likely has to be above always saying the commonest answer by more."""
 _TIMED_ROWS: Final = 20_000
-_DISTILLING: Final = 0.009
-"""Seconds of one step of the fast explainer, of a dozen features on one core of 2025."""
+_TIMED_STEPS: Final = (5, 25)
+"""Of the fast explainer: two lengths, so that what is done once is told from a step."""
 _WORTH_LEARNING: Final = 0.02
 _HARDLY: Final = 0.25
 
@@ -83,7 +88,7 @@ class FederationPreview:
 
     def __str__(self) -> str:
         promised = [self.guarantee, *([self.reserved] if self.reserved else [])]
-        lines = [f"takes about {_in_words(self.seconds)} here", *self._expectation]
+        lines = [f"takes about {duration_in_words(self.seconds)} here", *self._expectation]
         return "\n".join([*promised, *lines, *map(str, self.concerns)])
 
     @property
@@ -221,19 +226,36 @@ def _seconds(agreement: FederationAgreement, server: ServerSide) -> float:
         total += times * _participation(agreement, stage, given)
         given |= named(stage.name, start)
     if isinstance(plan, PipelinePlan):
-        total += _DISTILLING * server.distillation.steps
+        total += _distilling(plan, agreement.schema, server.distillation)
     return total
 
 
+def _distilling(plan: PipelinePlan, schema: Schema, full: TrainingPlan) -> float:
+    """A few steps are tried, with a surrogate that knows nothing yet."""
+    objective = plan.objectives[SURROGATE]
+    assert isinstance(objective, Imitate)
+    surrogate = objective.surrogate(with_arrays(plan.start(SURROGATE)))
+    few, more = (_timed(surrogate, schema, replace(full, steps=steps)) for steps in _TIMED_STEPS)
+    step = max(more - few, 0.0) / (_TIMED_STEPS[1] - _TIMED_STEPS[0])
+    return more + step * max(full.steps - _TIMED_STEPS[1], 0)
+
+
+def _timed(surrogate: Surrogate, schema: Schema, plan: TrainingPlan) -> float:
+    began = time.perf_counter()
+    distil(surrogate, schema, source=StreamCipher(), plan=plan)
+    return time.perf_counter() - began
+
+
 def _participation(agreement: FederationAgreement, stage: Stage, given: Mapping[str, Any]) -> float:
-    if not isinstance(stage.task, NetworkTask):
+    task = stage.task.local.network if isinstance(stage.task, GlobalModel) else stage.task
+    if not isinstance(task, NetworkTask | GuidedTask):
         return 0.0
     size = sum(agreement.sizes.values()) // len(agreement.sizes)
     rows = max(min(size, _TIMED_ROWS), 1)
     instruction = Instruction(stage.name, 1, agreement.plan.start(stage.name), given)
     records = _invented(agreement.schema, rows)
     began = time.perf_counter()
-    stage.task.fit(instruction, records, rows, StreamCipher())
+    task.fit(instruction, records, rows, StreamCipher())
     return (time.perf_counter() - began) * size / rows
 
 
@@ -256,7 +278,8 @@ def _label(schema: Schema) -> Categories | Numbers:
     return domain
 
 
-def _in_words(seconds: float) -> str:
+def duration_in_words(seconds: float) -> str:
+    """Rounded, as an estimate is said."""
     if seconds < 90:
         return f"{max(round(seconds), 1)} seconds"
     return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

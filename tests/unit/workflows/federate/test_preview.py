@@ -13,6 +13,7 @@ from tests.unit.workflows.federate.test_run import agreed, write_files
 from voile.datasets import clinic_federation
 from voile.pipelines.tables import TableRecords
 from voile.workflows.federate import Job, read_job
+from voile.workflows.federate import preview as previewing
 from voile.workflows.federate.expectation import (
     Attainable,
     attainable,
@@ -174,3 +175,24 @@ def test_the_table_is_the_one_that_the_study_has_written() -> None:
         for each in (line.kept, line.spread)
     ]
     assert shown == table
+
+
+def test_a_step_of_the_fast_explainer_is_timed_on_this_machine(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two short trials, on a clock in which a step takes two seconds and all else ten."""
+    now = [0.0]
+
+    def slow(*_: Any, plan: Any, **__: Any) -> None:
+        now[0] += 10 + 2 * plan.steps
+
+    monkeypatch.setattr(previewing, "distil", slow)
+    monkeypatch.setattr(previewing.time, "perf_counter", lambda: now[0])
+    steps = replace(job.server.distillation, steps=500)
+    told = preview(job.agreement, replace(job.server, distillation=steps))
+    assert told.seconds == pytest.approx(10 + 2 * 500)
+
+
+@pytest.mark.parametrize("pipeline", ["trusted", "logistic regression"])
+def test_training_is_timed_in_every_pipeline(job: Job, pipeline: str) -> None:
+    assert found(job, pipeline=pipeline, hidden=None).seconds > 0
