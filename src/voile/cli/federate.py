@@ -99,7 +99,7 @@ def federate(
     from voile.core.one_thread import one_thread
     from voile.workflows.artefact import REPORT
     from voile.workflows.public_example import EXAMPLE
-    from voile.workflows.report import quality, write_report
+    from voile.workflows.report import compared, quality, write_report
     from voile.workflows.workspace import release_name
 
     if only_preview:
@@ -110,7 +110,7 @@ def federate(
     report = done.artefact.folder / REPORT
     if not (done.was_complete and report.exists()):
         write_report(done.artefact)
-    found = quality(done.artefact)
+    found, judged = quality(done.artefact), compared(done.artefact)
     promised = done.artefact.guarantees[0]
     if as_json:
         print_json(
@@ -120,10 +120,16 @@ def federate(
                 "report": str(report),
                 "guarantee": promised.to_dict(),
                 "figures": dict(found),
+                "compared": judged,
             }
         )
         return
     lines = [f"{what}: {value:.3f}" for what, value in found]
+    lines += [
+        f"{each['what']}: {each['figure']:.3f} ({each['meaning']}: {each['baseline']:.3f})"
+        for each in judged
+        if each["what"].startswith("log-loss")
+    ]
     folder, output = done.artefact.folder, server.folder
     following = explain_by_name(output, release_name(done.artefact), output / EXAMPLE)
     console().print(

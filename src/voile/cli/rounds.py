@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from voile.cli.logs import SAID
@@ -18,11 +19,16 @@ _MOST_NAMED: Final = 5
 _log = logging.getLogger(__name__)
 
 
-def rounds_line(delta: float) -> Progress:
-    """A line that is rewritten on a terminal; one line a round elsewhere. Goes to stderr."""
+def rounds_line(delta: float, clock: Callable[[], float] = time.monotonic) -> Progress:
+    """A line that is rewritten on a terminal; one line a round elsewhere. Goes to stderr.
+
+    From the second round on it says how long the stage will still take, by the rounds so far.
+    """
     from voile.federation import most_spent
 
     spent: dict[str, float] = {}
+    first: dict[str, tuple[int, float]] = {}
+    left: dict[str, str] = {}
 
     def show(seen: Seen) -> None:
         terminal = sys.stderr.isatty()
@@ -30,6 +36,7 @@ def rounds_line(delta: float) -> Progress:
             # The budget of a round is read once: composing costs more than a line is worth.
             spent[seen.stage] = most_spent(seen.rows, delta) if seen.round == seen.rounds else 0.0
             _log.info("%s: round %d of %d is done", seen.stage, seen.round, seen.rounds)
+            left[seen.stage] = _left(seen, clock(), first)
         if not (terminal or seen.done):
             return
         read = spent.get(seen.stage)
@@ -37,13 +44,25 @@ def rounds_line(delta: float) -> Progress:
         missing = _missing(seen) if seen.done else []
         text = (
             f"{seen.stage}: round {seen.round} of {seen.rounds}, "
-            f"{seen.answered - len(missing)} of {seen.asked} clients{_named(missing)}{budget}"
+            f"{seen.answered - len(missing)} of {seen.asked} clients{_named(missing)}"
+            f"{left.get(seen.stage, '')}{budget}"
         )
         end = "\n" if seen.done and (seen.round == seen.rounds or not terminal) else ""
         sys.stderr.write(f"\r\x1b[K{text}{end}" if terminal else f"{text}\n")
         sys.stderr.flush()
 
     return show
+
+
+def _left(seen: Seen, now: float, first: dict[str, tuple[int, float]]) -> str:
+    """From the first round that was seen to end: an earlier one may be of a run before this."""
+    from voile.workflows.federate.preview import duration_in_words
+
+    number, began = first.setdefault(seen.stage, (seen.round, now))
+    if seen.round == number or seen.round == seen.rounds:
+        return ""
+    seconds = (now - began) / (seen.round - number) * (seen.rounds - seen.round)
+    return f"; about {duration_in_words(seconds)} left in this stage"
 
 
 def _missing(seen: Seen) -> list[HistoryRow]:

@@ -7,7 +7,7 @@
 - does one party differ from the others? `divergence_score` (NSDS), `jensen_shannon`
 - is a ranked list good? `ndcg`, `recall`
 - are predictions good, and compared with what? `judge_classes`,
-  `judge_numbers`, `is_constant`, `spread_of`
+  `judge_numbers`, `is_constant`, `spread_of`, `log_losses`, `brier_scores`
 - do repeated runs say the same? `summarise`, `compare_to`, `cohens_d`
 - a published score, with its flaw: `privacy_adjusted_score` (PAAS)
 
@@ -37,9 +37,11 @@ from voile.evaluation.faithfulness import (
 from voile.evaluation.predictions import (
     ClassJudgement,
     Judged,
+    brier_scores,
     is_constant,
     judge_classes,
     judge_numbers,
+    log_losses,
     spread_of,
 )
 from voile.evaluation.privacy_adjusted import privacy_adjusted_score
@@ -52,6 +54,7 @@ __all__ = [
     "Judged",
     "PairedTest",
     "RunSummary",
+    "brier_scores",
     "cohens_d",
     "compare",
     "compare_to",
@@ -71,6 +74,7 @@ __all__ = [
     "judge_numbers",
     "kendall_fidelity",
     "l2_distance",
+    "log_losses",
     "ndcg",
     "privacy_adjusted_score",
     "r_squared",

@@ -22,6 +22,8 @@ _MOST_ROWS: Final = 20_000
 _BINS: Final = 10
 _CONSTANT: Final = 0.02
 """Predictions whose middle nine tenths span less, as a share of what is possible, are constant."""
+_SMALLEST: Final = 1e-12
+"""The least probability that a logarithm is taken of."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,9 @@ class ClassJudgement:
             class is there.
         calibration_error: expected, of the most likely class. Its baseline says the frequency of
             the majority each time, and is 0: calibration alone is no merit.
+        log_loss, brier: of all probabilities; the baseline always states the frequencies of labels.
+        gain: in log-loss over that baseline, row by row; its own baseline is 0. Its interval is
+            narrower than that of the log-loss, since rare labels cost both alike.
         spread: what the middle nine tenths of the probabilities span, of the class that moves most.
     """
 
@@ -62,6 +67,9 @@ class ClassJudgement:
     auc: Judged | None
     calibration_error: Judged
     calibration: tuple[CalibrationBin, ...]
+    log_loss: Judged
+    brier: Judged
+    gain: Judged
     spread: float
 
     @property
@@ -75,6 +83,11 @@ class ClassJudgement:
         return self.accuracy.low <= self.accuracy.baseline and (
             self.auc is None or self.auc.low <= self.auc.baseline
         )
+
+    @property
+    def no_better_than_frequencies(self) -> bool:
+        """By log-loss the probabilities cannot be told from the frequencies of labels."""
+        return self.gain.low <= 0
 
 
 def judge_classes(
@@ -94,18 +107,15 @@ def judge_classes(
     best = said.argmax(axis=1)
     hits = (best == true).astype(float)
     sure = said.max(axis=1)
+    constant = np.broadcast_to(counts / len(true), said.shape)
+    losses, constant_losses = log_losses(said, true), log_losses(constant, true)
     auc = None
     if np.count_nonzero(counts) > 1:
         auc = _judged(lambda rows: _auc(said[rows], true[rows]), resamples, len(true), 0.5)
     return ClassJudgement(
         rows=len(true),
         majority=int(counts.argmax()),
-        accuracy=_judged(
-            lambda rows: float(hits[rows].mean()),
-            resamples,
-            len(true),
-            float(counts.max() / len(true)),
-        ),
+        accuracy=_mean(hits, resamples, float(counts.max() / len(true))),
         auc=auc,
         calibration_error=_judged(
             lambda rows: _calibration_error(_calibration(sure[rows], hits[rows])),
@@ -114,6 +124,11 @@ def judge_classes(
             0.0,
         ),
         calibration=_calibration(sure, hits),
+        log_loss=_mean(losses, resamples, float(constant_losses.mean())),
+        brier=_mean(
+            brier_scores(said, true), resamples, float(brier_scores(constant, true).mean())
+        ),
+        gain=_mean(constant_losses - losses, resamples, 0.0),
         spread=spread_of(said),
     )
 
@@ -128,8 +143,21 @@ def judge_numbers(
         raise InvalidInput("no row has a label to judge predictions by")
     errors = np.abs(predicted[known] - true)
     constant = float(np.abs(true - np.median(true)).mean())
-    resamples = _resamples(len(true), seed)
-    return _judged(lambda rows: float(errors[rows].mean()), resamples, len(true), constant)
+    return _mean(errors, _resamples(len(true), seed), constant)
+
+
+def log_losses(probabilities: NDArray[np.float64], true: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Minus the logarithm of the probability of the true class, row by row."""
+    given = probabilities[np.arange(len(true)), true]
+    found: NDArray[np.float64] = -np.log(np.maximum(given, _SMALLEST))
+    return found
+
+
+def brier_scores(probabilities: NDArray[np.float64], true: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Squared distance of the probabilities from the true class, summed over classes: 0 to 2."""
+    wanted = np.arange(probabilities.shape[1]) == true[:, np.newaxis]
+    found: NDArray[np.float64] = np.square(probabilities - wanted).sum(axis=1)
+    return found
 
 
 def spread_of(outputs: NDArray[np.float64]) -> float:
@@ -159,6 +187,12 @@ def _judged(
     found = np.array([figure(each) for each in resamples])
     low, high = np.nanquantile(found, (0.025, 0.975))
     return Judged(whole, float(min(low, whole)), float(max(high, whole)), baseline)
+
+
+def _mean(
+    values: NDArray[np.float64], resamples: list[NDArray[np.intp]], baseline: float
+) -> Judged:
+    return _judged(lambda rows: float(values[rows].mean()), resamples, len(values), baseline)
 
 
 def _auc(said: NDArray[np.float64], true: NDArray[np.intp]) -> float:

@@ -2,7 +2,8 @@
 
     artefact.json            format, version, name, clients, settings, digest of every other file
     schema.toml              what rows look like; public
-    black_box.safetensors    the private model (absent where somebody brought a trained one)
+    black_box.safetensors    the private model, calibrated (absent where somebody brought a trained
+                             one); inside, its last layer as it was trained
     surrogate.safetensors    the private surrogate
     explainer.safetensors    the distilled explainer with its surrogate
     explainer.onnx           the same for programs that know nothing of voile
@@ -32,15 +33,18 @@ import numpy as np
 from voile.attribution import FastShap, Surrogate
 from voile.attribution.fastshap import export_onnx, load_explainer, load_surrogate, save
 from voile.core.atomic_file import check_output, check_output_folder, replace_file
-from voile.core.errors import InvalidInput, Refused
+from voile.core.errors import InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Guarantee
+from voile.core.input_file import damaged
 from voile.core.optional import optional
 from voile.core.schema import Rows, Schema, is_table
 from voile.datasets.tables import read_table
 from voile.federation import HistoryRow, read_history, write_history
+from voile.federation.arrays import Arrays
 from voile.federation.files import read_arrays, write_arrays
 from voile.federation.history import without_times
 from voile.models import Outputs, WrappedModel
+from voile.pipelines.calibration import Calibration, last_layer
 from voile.pipelines.tables import NetworkModel, OfNetworkModel, OutputHead
 from voile.release import Origin, trained_privately
 from voile.training import arrays_of
@@ -71,6 +75,8 @@ REPORT: Final = "report.html"
 _ALWAYS: Final = frozenset({SCHEMA, REFERENCE, GUARANTEES, FIGURES, HISTORY})
 _OF_A_SURROGATE: Final = frozenset({SURROGATE, EXPLAINER, EXPLAINER_ONNX})
 _BLACK_BOX_FILE: Final = "voile black box"
+_CALIBRATION: Final = "calibration"
+_TRAINED: Final = "trained"
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +87,7 @@ class Contents:
         name: of the federation, and label of the version of its data.
         schema, reference: public.
         black_box: the private model; None where somebody brought a trained one.
+        trained, calibration: the arrays as the rounds left them, and what was done to them.
         surrogate, explainer: of it, where the pipeline has them: both or none.
         guarantees: what is promised about everything here; one that covers all.
         statement: other readings of the same noise, and what is not covered; plain values.
@@ -100,6 +107,8 @@ class Contents:
     figures: Mapping[str, Any]
     settings: Mapping[str, Any]
     history: tuple[HistoryRow, ...]
+    trained: Arrays = field(default_factory=dict)
+    calibration: Calibration | None = None
 
 
 def check_place(folder: Path) -> None:
@@ -120,7 +129,8 @@ def write_artefact(contents: Contents, folder: Path) -> Path:
         (folder / name).unlink(missing_ok=True)
     replace_file(folder / SCHEMA, contents.schema.dumps().encode())
     if contents.black_box is not None:
-        write_arrays(folder / BLACK_BOX, _BLACK_BOX_FILE, arrays_of(contents.black_box.network), {})
+        arrays = arrays_of(contents.black_box.network)
+        write_arrays(folder / BLACK_BOX, _BLACK_BOX_FILE, arrays, _as_trained(contents))
     if contents.surrogate is not None and contents.explainer is not None:
         save(contents.surrogate, folder / SURROGATE)
         save(contents.explainer, folder / EXPLAINER)
@@ -165,12 +175,35 @@ class Artefact:
     @cached_property
     def network(self) -> NetworkModel:
         """The private black box."""
+        arrays, _ = self._black_box
+        return NetworkModel.of(self.schema, OutputHead.of_label(self.schema), arrays)
+
+    @cached_property
+    def _black_box(self) -> tuple[Arrays, dict[str, Any]]:
         if not self.has_model:
             raise Refused(
                 "this artefact explains a model that somebody brought; it holds its surrogate only"
             )
-        arrays, _ = read_arrays(self._home / BLACK_BOX, _BLACK_BOX_FILE)
-        return NetworkModel.of(self.schema, OutputHead.of_label(self.schema), arrays)
+        return read_arrays(self._home / BLACK_BOX, _BLACK_BOX_FILE)
+
+    @property
+    def trained(self) -> Arrays:
+        """The black box as the rounds left it, before it was calibrated.
+
+        `VerificationFailed` if the model is not what its own calibration makes of these arrays.
+        """
+        arrays, (_, label) = arrays_of(self.network.network), self._black_box
+        if _CALIBRATION not in label:
+            return arrays
+        with damaged(self.folder / BLACK_BOX):
+            calibration, layer = Calibration.from_plain(label[_CALIBRATION]), label[_TRAINED]
+            before = {name: np.array(layer[name], np.float32) for name in last_layer(arrays)}
+            after = calibration.fold({**arrays, **before})
+        if not all(np.array_equal(after[name], arrays[name]) for name in arrays):
+            raise VerificationFailed(
+                f"{self.folder / BLACK_BOX}: the model is not the trained one after calibration"
+            )
+        return {**arrays, **before}
 
     @cached_property
     def model(self) -> WrappedModel:
@@ -273,6 +306,14 @@ def _expected(logs: Mapping[str, str], files: Collection[str]) -> frozenset[str]
     if SURROGATE in files or not networks:
         networks |= _OF_A_SURROGATE
     return _ALWAYS | files_of_logs(logs) | networks
+
+
+def _as_trained(contents: Contents) -> dict[str, Any]:
+    """What leads from the saved model back to the trained one, whose digest is in the log."""
+    if contents.calibration is None:
+        return {}
+    layer = {name: contents.trained[name].tolist() for name in last_layer(contents.trained)}
+    return {_CALIBRATION: contents.calibration.plain, _TRAINED: layer}
 
 
 def _write_rows(schema: Schema, rows: Rows, path: Path) -> None:

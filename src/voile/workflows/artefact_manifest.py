@@ -88,6 +88,7 @@ class _ComparedFigure(_Form):
     low: _Figure
     high: _Figure
     baseline: _Figure
+    linear_model: _Figure | None = None
 
 
 class _Quality(_Form):
@@ -106,6 +107,12 @@ class _Stability(_Form):
     deviations: dict[str, _Figure]
 
 
+class _Calibration(_Form):
+    slope: _Figure
+    shift: list[_Figure]
+    rows: int
+
+
 class Figures(_Form):
     """The form of `figures.json`."""
 
@@ -115,6 +122,7 @@ class Figures(_Form):
     trust: _TrustFigures | None = None
     quality: dict[str, _Quality] = {}
     stability: _Stability | None = None
+    calibration: _Calibration | None = None
 
 
 def read_form(path: Path, form: type[BaseModel]) -> dict[str, Any]:

@@ -25,3 +25,18 @@ def test_a_round_in_which_all_have_answered(capsys: pytest.CaptureFixture[str]) 
     rows = [HistoryRow("pull", 1, "ash", Outcome.RESENT, "", 0.0)]
     rounds_line(1e-5)(Seen("pull", 1, 4, asked=1, answered=1, done=True, rows=rows))
     assert capsys.readouterr().err == "pull: round 1 of 4, 1 of 1 clients\n"
+
+
+def test_the_time_that_is_left_is_updated_round_by_round(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    times = iter([100.0, 110.0, 150.0, 160.0])
+    show = rounds_line(1e-5, clock=lambda: next(times))
+    rows = [HistoryRow("pull", 1, "ash", Outcome.ANSWERED, "", 0.0)]
+    for number in (1, 2, 3, 4):
+        show(Seen("pull", number, 4, asked=1, answered=1, done=True, rows=rows[:0]))
+    one, two, three, four = capsys.readouterr().err.splitlines()
+    assert "left" not in one
+    assert two.endswith("about 20 seconds left in this stage")
+    assert three.endswith("about 25 seconds left in this stage")
+    assert "left" not in four

@@ -154,6 +154,14 @@ def test_top_genres_are_named_by_subset_selection() -> None:
     assert guarantee.delta == DELTA
 
 
+@pytest.mark.parametrize(("epsilon", "warned"), [(0.1, True), (8.0, False)])
+def test_an_answer_that_is_more_likely_wrong_says_so(epsilon: float, warned: bool) -> None:
+    drawn = other(TopLabelsOfUser, k=1, epsilon=epsilon).draw([HISTORY])
+    said = [str(note) for note in drawn.notes if "more likely wrong than right" in str(note)]
+    assert len(said) == warned
+    assert all("with probability 0.2" in each and "by chance 0.250" in each for each in said)
+
+
 def test_any_history_is_answered() -> None:
     for kind, more in (
         (TopLabelsOfUser, {"k": 2}),

@@ -33,7 +33,6 @@ from voile.federation import digest_of_arrays
 from voile.ledger import recent_charges
 from voile.ledger.event_text import event_text
 from voile.privacy.events import from_dict
-from voile.training import arrays_of
 from voile.workflows.artefact import Artefact, load_artefact
 from voile.workflows.custody import Custody, Place, open_custody_at
 from voile.workflows.explain import ReleaseService
@@ -188,9 +187,10 @@ class MembersCounting:
 def check_model(artefact: Artefact) -> None:
     """Refuse a model that is not the one which came of the rounds in the server's signed log.
 
-    The manifest of an artefact is not signed, so its digests alone prove nothing.
+    The model may be calibrated: then the arrays before that are the ones in the log. The manifest
+    of an artefact is not signed, so its digests alone prove nothing.
     """
-    digest = digest_of_arrays(arrays_of(artefact.network.network))
+    digest = digest_of_arrays(artefact.trained)
     stages = [name for name, each in artefact.settings["arrays"].items() if each == digest]
     wanted = hashlib.sha256(digest.encode()).digest()
     log = artefact.log_folder(SERVER) / RECORDS_FILE

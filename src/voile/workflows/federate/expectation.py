@@ -24,6 +24,7 @@ from voile.federation.stage import Stage
 from voile.pipelines.network_task import NetworkTask
 from voile.pipelines.objectives import LearnLabels
 from voile.pipelines.tables import TableRecords
+from voile.pipelines.trusted_averaging.tasks import GlobalModel
 from voile.training import Softmax, TargetLoss, TrainingPlan, fit, perceptron
 
 TABLE: Final = "expected_quality.json"
@@ -133,7 +134,7 @@ def noise_to_signal(stage: Stage, sizes: Mapping[str, int]) -> float | None:
     A step adds up q·n clipped gradients and one noise vector of p coordinates, z clipping norms
     each. Over T steps of K parties the former grows with T·K, the latter with its root.
     """
-    task = stage.task
+    task = stage.task.local.network if isinstance(stage.task, GlobalModel) else stage.task
     if not isinstance(task, NetworkTask) or task.noise_multiplier is None:
         return None
     parameters = sum(math.prod(shape) for shape in task.shapes.values())

@@ -20,6 +20,7 @@ from voile.core.schema import Rows
 from voile.evaluation import cosine_similarity
 from voile.federation import Pipeline, SecureSum, Stage, StageResult
 from voile.models import Model
+from voile.pipelines.calibration import Calibration, split_open_rows
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.logistic_regression import (
     STAGE,
@@ -75,6 +76,7 @@ class Aside:
         reference: public rows.
         distillation: how a fast explainer is trained, where there is one.
         stability_runs: how often a model is trained again on invented rows.
+        calibration: what was done to the logits of the model; None if nothing was.
     """
 
     held_out: TableRecords
@@ -83,6 +85,7 @@ class Aside:
     stability_runs: int
     steps_seen: Steps | None
     say: Say
+    calibration: Calibration | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +104,18 @@ class Made:
     surrogate: Surrogate | None = None
     explainer: FastShap | None = None
     figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+class OpenRows(NamedTuple):
+    """The server's unprotected rows, in two parts that share none.
+
+    Args:
+        fitted: the model is calibrated on these; there may be none.
+        measured: figures are measured on these.
+    """
+
+    fitted: TableRecords
+    measured: TableRecords
 
 
 class PipelineKind(Protocol):
@@ -131,8 +146,8 @@ class PipelineKind(Protocol):
     def made(self, plan: Any, results: Mapping[str, StageResult], aside: Aside) -> Made:
         """What comes of the trained arrays; nothing here touches protected rows."""
 
-    def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, TableRecords]:
-        """The plan as the server runs it, and the unprotected rows that are left to measure on."""
+    def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, OpenRows]:
+        """The plan as the server runs it, and what each of the unprotected rows is for."""
 
     def summed(self, plan: Any) -> SummedStages:
         """What a node adds up in secret, where that was agreed on."""
@@ -162,8 +177,8 @@ class _OneLevel:
 class _Averaged(_OneLevel):
     """A kind whose rounds need no unprotected rows, make one sum each, and weigh by sizes."""
 
-    def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, TableRecords]:
-        return plan, held_out
+    def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, OpenRows]:
+        return plan, OpenRows(*split_open_rows(held_out))
 
     def summed(self, plan: Pipeline) -> SummedStages:
         return SummedStages({stage.name: stage for stage in plan.stages})
@@ -249,8 +264,8 @@ class TrustedKind(_OneLevel):
     In a secure sum parties report accuracy and divergence; where the server sees updates, it
     measures both itself.
 
-    Parties compare their models on half of the unprotected rows; figures are measured on the other
-    half, so that no weight was chosen by what is measured.
+    Parties compare their models on half of the unprotected rows, and the result is calibrated on
+    it; figures are measured on the other half, so that no weight was chosen by what is measured.
     """
 
     def plan(
@@ -266,9 +281,7 @@ class TrustedKind(_OneLevel):
             facts, epsilon=epsilon, delta=delta, hidden=hidden or (), verified=seen
         )
 
-    def prepared(
-        self, plan: TrustedPlan, held_out: TableRecords
-    ) -> tuple[TrustedPlan, TableRecords]:
+    def prepared(self, plan: TrustedPlan, held_out: TableRecords) -> tuple[TrustedPlan, OpenRows]:
         known = np.flatnonzero(~held_out.null & ~np.isnan(held_out.labels))
         if len(known) < 2 * _FEWEST_COMPARED:
             raise InvalidInput(
@@ -276,7 +289,8 @@ class TrustedKind(_OneLevel):
                 f"to compare models on and half to measure on; found {len(known)} in [[held_out]]"
             )
         compared, measured = held_out.only(known[::2][:_MOST_COMPARED]), held_out.only(known[1::2])
-        return plan.comparing_on(ComparisonRows(compared.rows, compared.labels)), measured
+        on = ComparisonRows(compared.rows, compared.labels)
+        return plan.comparing_on(on), OpenRows(compared, measured)
 
     def summed(self, plan: TrustedPlan) -> SummedStages:
         """Two sums in a round, and reports in between."""
@@ -331,7 +345,9 @@ def _stability(plan: PipelinePlan | LogisticPlan, box: Model, aside: Aside) -> d
     if not isinstance(box, NetworkModel) or not aside.stability_runs:
         return {}
     aside.say("estimating how stable explanations are, on invented rows; no data is touched")
-    found = stability_figures(plan, box, aside.reference, aside.stability_runs)
+    found = stability_figures(
+        plan, box, aside.reference, aside.stability_runs, calibration=aside.calibration
+    )
     return {} if found is None else {"stability": found}
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from voile.attribution import Surrogate, distil
 from voile.attribution.fastshap.draws import draw_rows
 from voile.core.one_thread import one_thread
 from voile.core.randomness import StreamCipher
@@ -20,10 +22,15 @@ from voile.core.schema import Categories, Numbers, Schema
 from voile.federation.messages import Instruction
 from voile.federation.pipeline import named
 from voile.federation.stage import Stage
+from voile.pipelines.calibration import FEWEST_ROWS, split_open_rows
 from voile.pipelines.network_task import NetworkTask
+from voile.pipelines.objectives import SURROGATE, Imitate
 from voile.pipelines.private_explainer.plan import PipelinePlan
+from voile.pipelines.shapley_guided_noise import GuidedTask
 from voile.pipelines.tables import TableRecords
+from voile.pipelines.trusted_averaging.tasks import GlobalModel
 from voile.privacy.weakness import weaknesses
+from voile.training import TrainingPlan, with_arrays
 from voile.workflows.federate.agreement import FederationAgreement
 from voile.workflows.federate.expectation import (
     Attainable,
@@ -39,8 +46,8 @@ _FEW_HELD_OUT: Final = 100
 _NO_BETTER: Final = 0.01
 """What is most likely has to be above always saying the commonest answer by more."""
 _TIMED_ROWS: Final = 20_000
-_DISTILLING: Final = 0.009
-"""Seconds of one step of the fast explainer, of a dozen features on one core of 2025."""
+_TIMED_STEPS: Final = (5, 25)
+"""Of the fast explainer: two lengths, so that what is done once is told from a step."""
 _WORTH_LEARNING: Final = 0.02
 _HARDLY: Final = 0.25
 
@@ -81,7 +88,7 @@ class FederationPreview:
 
     def __str__(self) -> str:
         promised = [self.guarantee, *([self.reserved] if self.reserved else [])]
-        lines = [f"takes about {_in_words(self.seconds)} here", *self._expectation]
+        lines = [f"takes about {duration_in_words(self.seconds)} here", *self._expectation]
         return "\n".join([*promised, *lines, *map(str, self.concerns)])
 
     @property
@@ -102,11 +109,13 @@ def preview(agreement: FederationAgreement, server: ServerSide) -> FederationPre
     """Look at public facts and unprotected rows; nothing is charged, opened or written."""
     with one_thread():
         found = attainable(server.held_out)
-        expected = (
-            ()
-            if found is None
-            else expected_quality(agreement.plan, dict(agreement.sizes), found, agreement.pipeline)
-        )
+        expected: tuple[ExpectedFigure, ...] = ()
+        if found is not None:
+            # Figures are measured on the rows that are not needed to calibrate.
+            measured = len(_known_labels(split_open_rows(server.held_out)[1]))
+            fewer = replace(found, rows=min(found.rows, measured))
+            sizes = dict(agreement.sizes)
+            expected = expected_quality(agreement.plan, sizes, fewer, agreement.pipeline)
         return FederationPreview(
             guarantee=str(agreement.plan.guarantee()),
             concerns=(
@@ -146,11 +155,17 @@ def _of_sizes(sizes: Mapping[str, int]) -> Iterator[Concern]:
 
 
 def _of_held_out(held_out: TableRecords) -> Iterator[Concern]:
-    known = held_out.labels[~held_out.null & ~np.isnan(held_out.labels)]
+    known = _known_labels(held_out)
+    measured = len(_known_labels(split_open_rows(held_out)[1]))
     if len(known) < _FEW_HELD_OUT:
         yield Concern(
-            f"{len(known)} held-out rows with a label: figures measured on so few are off by "
-            f"{1 / np.sqrt(max(len(known), 1)):.0%} and more"
+            f"{len(known)} held-out rows with a label, of which {measured} are measured on: "
+            f"figures are off by {1 / np.sqrt(max(measured, 1)):.0%} and more"
+        )
+    if measured == len(known) and isinstance(_label(held_out.schema), Categories):
+        yield Concern(
+            f"fewer than {2 * FEWEST_ROWS} held-out rows with a label: the model will not be "
+            "calibrated, so its probabilities may be far too sure"
         )
     if len(known) and isinstance(_label(held_out.schema), Categories) and np.ptp(known) == 0:
         yield Concern(
@@ -158,6 +173,11 @@ def _of_held_out(held_out: TableRecords) -> Iterator[Concern]:
             "constant answer",
             grave=True,
         )
+
+
+def _known_labels(rows: TableRecords) -> NDArray[np.float64]:
+    known: NDArray[np.float64] = rows.labels[~rows.null & ~np.isnan(rows.labels)]
+    return known
 
 
 def _of_quality(
@@ -206,19 +226,36 @@ def _seconds(agreement: FederationAgreement, server: ServerSide) -> float:
         total += times * _participation(agreement, stage, given)
         given |= named(stage.name, start)
     if isinstance(plan, PipelinePlan):
-        total += _DISTILLING * server.distillation.steps
+        total += _distilling(plan, agreement.schema, server.distillation)
     return total
 
 
+def _distilling(plan: PipelinePlan, schema: Schema, full: TrainingPlan) -> float:
+    """A few steps are tried, with a surrogate that knows nothing yet."""
+    objective = plan.objectives[SURROGATE]
+    assert isinstance(objective, Imitate)
+    surrogate = objective.surrogate(with_arrays(plan.start(SURROGATE)))
+    few, more = (_timed(surrogate, schema, replace(full, steps=steps)) for steps in _TIMED_STEPS)
+    step = max(more - few, 0.0) / (_TIMED_STEPS[1] - _TIMED_STEPS[0])
+    return more + step * max(full.steps - _TIMED_STEPS[1], 0)
+
+
+def _timed(surrogate: Surrogate, schema: Schema, plan: TrainingPlan) -> float:
+    began = time.perf_counter()
+    distil(surrogate, schema, source=StreamCipher(), plan=plan)
+    return time.perf_counter() - began
+
+
 def _participation(agreement: FederationAgreement, stage: Stage, given: Mapping[str, Any]) -> float:
-    if not isinstance(stage.task, NetworkTask):
+    task = stage.task.local.network if isinstance(stage.task, GlobalModel) else stage.task
+    if not isinstance(task, NetworkTask | GuidedTask):
         return 0.0
     size = sum(agreement.sizes.values()) // len(agreement.sizes)
     rows = max(min(size, _TIMED_ROWS), 1)
     instruction = Instruction(stage.name, 1, agreement.plan.start(stage.name), given)
     records = _invented(agreement.schema, rows)
     began = time.perf_counter()
-    stage.task.fit(instruction, records, rows, StreamCipher())
+    task.fit(instruction, records, rows, StreamCipher())
     return (time.perf_counter() - began) * size / rows
 
 
@@ -241,7 +278,8 @@ def _label(schema: Schema) -> Categories | Numbers:
     return domain
 
 
-def _in_words(seconds: float) -> str:
+def duration_in_words(seconds: float) -> str:
+    """Rounded, as an estimate is said."""
     if seconds < 90:
         return f"{max(round(seconds), 1)} seconds"
     return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -14,15 +14,15 @@ from voile.federation import (
     charged,
     digest_of_arrays,
 )
+from voile.pipelines.calibration import Calibration
 from voile.pipelines.network_task import NetworkTask
 from voile.pipelines.shapley_guided_noise import GuidedTask
-from voile.pipelines.tables import TableRecords
 from voile.pipelines.trusted_averaging.tasks import GlobalModel
 from voile.privacy.accounting import PrivacyLoss
 from voile.workflows.artefact import Contents
 from voile.workflows.federate.agreement import FederationAgreement
 from voile.workflows.federate.job import ServerSide
-from voile.workflows.federate.kinds import Made
+from voile.workflows.federate.kinds import Made, OpenRows
 from voile.workflows.federate.quality import quality_figures
 
 
@@ -31,19 +31,24 @@ def contents_of(
     server: ServerSide,
     made: Made,
     results: Mapping[str, StageResult],
-    measured: TableRecords,
+    open_rows: OpenRows,
+    calibration: Calibration | None,
 ) -> Contents:
     """What the artefact holds, its logs aside.
 
     Args:
-        measured: the unprotected rows that figures are measured on.
+        results: as the rounds left them; `made` is of the calibrated ones.
+        open_rows: unprotected rows, and what each of them is for.
     """
+    measured = open_rows.measured
     rows = tuple(row for result in results.values() for row in result.rows)
     return Contents(
         name=agreement.name,
         schema=agreement.schema,
         reference=server.reference,
         black_box=made.black_box,
+        trained=results[agreement.plan.stages[0].name].arrays,
+        calibration=calibration,
         surrogate=made.surrogate,
         explainer=made.explainer,
         guarantees=tuple(
@@ -54,7 +59,8 @@ def contents_of(
         figures={
             "measured_on": f"{len(measured)} rows listed as unprotected",
             "rounds": {stage: _by_name(result) for stage, result in results.items()},
-            "quality": quality_figures(made, measured),
+            "quality": quality_figures(made, measured, open_rows.fitted),
+            **({} if calibration is None else {"calibration": calibration.plain}),
             **made.figures,
         },
         settings={
@@ -172,7 +178,8 @@ def _statement(
             "what the shape of the model, the schema, the sizes and the schedule reveal: they are "
             "public",
             "rows that are explained: whoever asks knows them",
-            "rows listed as held out, and reference rows, which are public",
+            "rows listed as held out, which the model is calibrated and judged by, and reference "
+            "rows: they are public",
             "whether a client took part in a round",
             *((_NO_NOISE,) if agreement.secure is not None else ()),
             *reserved(agreement),

@@ -7,8 +7,9 @@
 3. Rounds of each stage; a party charges its account before it trains, and opens it, for exactly
    this plan, with the first charge.
 4. Every party hands over its signed log, which is compared with what the server saw.
-5. What follows for free, such as a fast explainer that is distilled from a surrogate alone.
-6. Figures on unprotected rows; the artefact is written.
+5. What follows for free: calibrated probabilities, from some of the unprotected rows, and such as
+   a fast explainer that is distilled from a surrogate alone.
+6. Figures on the other unprotected rows; the artefact is written.
 
 In the server's folder `artefact/` may be shown; the server's books lie beside it, and so do
 `example.csv`, a few of the public reference rows to explain first, and a workspace for it,
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +39,8 @@ from voile.federation import (
 )
 from voile.federation.history import event_as_text
 from voile.federation.progress import NoProgress
+from voile.pipelines.calibration import Calibration, calibrate, fit_calibration, slope_under
+from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
 from voile.training import Progress as Steps
 from voile.workflows.alarms import alarms
 from voile.workflows.artefact import (
@@ -52,6 +55,7 @@ from voile.workflows.custody import DATABASE, WORKSPACE, Custody, open_custody
 from voile.workflows.explain import ExplanationSpec
 from voile.workflows.federate.agreement import SERVER, FederationAgreement, origin_of
 from voile.workflows.federate.books import Promise, ServerBooks, account_name
+from voile.workflows.federate.expectation import noise_to_signal
 from voile.workflows.federate.job import Job, ServerSide
 from voile.workflows.federate.joining import check_all_join
 from voile.workflows.federate.kinds import KINDS, Aside
@@ -151,7 +155,7 @@ def run_server(
     """
     _check_folder(server)
     kind = KINDS[agreement.pipeline]
-    plan, measured = kind.prepared(agreement.plan, server.held_out)
+    plan, open_rows = kind.prepared(agreement.plan, server.held_out)
     with held(server.folder), _custody(agreement, server) as custody:
         key = None if agreement.secure is None else agreement.server_key
         rounds = Rounds(
@@ -166,7 +170,7 @@ def run_server(
         )
         if not is_finished(plan, rounds):
             check_all_join(transport, agreement)
-        unprotected = Unprotected(measured, "rows listed as unprotected")
+        unprotected = Unprotected(open_rows.measured, "rows listed as unprotected")
         results = run_pipeline(plan, rounds, unprotected=unprotected)
         _check_run(agreement, results, _promise(agreement))
         written = _finished(server.folder / ARTEFACT, results)
@@ -177,9 +181,14 @@ def run_server(
         say("asking every party for its signed log")
         history = [row for result in results.values() for row in result.rows]
         logs = collected_logs(transport, agreement, history)
-        made = kind.made(agreement.plan, results, _aside(server, steps_seen, say))
+        calibration = _calibration(agreement, results, open_rows.fitted)
+        made = kind.made(
+            agreement.plan,
+            calibrate(results, agreement.plan.stages[0].name, calibration),
+            replace(_aside(server, steps_seen, say), calibration=calibration),
+        )
         say("measuring on unprotected rows, signing the log, writing the artefact")
-        contents = contents_of(agreement, server, made, results, measured)
+        contents = contents_of(agreement, server, made, results, open_rows, calibration)
         folder = write_artefact(contents, server.folder / ARTEFACT)
         logs = {SERVER: signed_log(custody, SERVER, say), **logs}
         settings = {**contents.settings, "logs": write_logs(logs, folder)}
@@ -189,6 +198,17 @@ def run_server(
         say(f"do not use it as it is: {line}")
     _leave_workspace(done)
     return Federated(done, results)
+
+
+def _calibration(
+    agreement: FederationAgreement, results: Mapping[str, StageResult], rows: TableRecords
+) -> Calibration | None:
+    """Of the model, which the first stage trains; from its private arrays and unprotected rows."""
+    stage = agreement.plan.stages[0]
+    schema = agreement.schema
+    model = NetworkModel.of(schema, OutputHead.of_label(schema), results[stage.name].arrays)
+    expected = slope_under(noise_to_signal(stage, agreement.sizes))
+    return fit_calibration(model, rows, expected_slope=expected)
 
 
 def _aside(server: ServerSide, steps_seen: Steps | None, say: Say) -> Aside:

@@ -2,7 +2,8 @@
 
 The private model takes the place of the truth. Rows are invented, each feature by itself from the
 public reference rows; the private model labels them; and a model is trained again on these, with as
-many rows at every party, the same plan and the same noise. How far its explanations are from those
+many rows at every party, the same plan and the same noise. It is calibrated again too, where the
+private model was. How far its explanations are from those
 of the private model estimates how far those are from what other noise would have given. Training
 without noise is further off, because it does not clip either: experiments/stability_coverage. No
 protected row is touched: all of it is post-processing.
@@ -20,6 +21,7 @@ from voile.core.randomness import Seeded
 from voile.core.schema import Categories, Rows
 from voile.evaluation import cosine_similarity
 from voile.federation import Client, Node, NoGuard, PlainRound, Rounds, SeededSources, Threads
+from voile.pipelines.calibration import Calibration, fit_calibration
 from voile.pipelines.logistic_regression import LogisticPlan
 from voile.pipelines.private_explainer.plan import PipelinePlan
 from voile.pipelines.tables import NetworkModel, TableRecords
@@ -30,7 +32,12 @@ _MOST_ROWS: Final = 200_000
 
 
 def stability_figures(
-    plan: PipelinePlan | LogisticPlan, box: NetworkModel, reference: Rows, runs: int
+    plan: PipelinePlan | LogisticPlan,
+    box: NetworkModel,
+    reference: Rows,
+    runs: int,
+    *,
+    calibration: Calibration | None = None,
 ) -> dict[str, Any] | None:
     """Plain values; None where it is not estimated.
 
@@ -39,6 +46,7 @@ def stability_figures(
         box: the private model.
         reference: public rows.
         runs: how often a model is trained again.
+        calibration: that of the private model; None if it has none.
     """
     label = None if box.schema.label is None else box.schema.label.domain
     plain = isinstance(plan.facts.protocol, PlainRound)
@@ -47,7 +55,7 @@ def stability_figures(
     if sum(plan.facts.sizes.values()) > _MOST_ROWS:
         return None
     mine = _values(box, reference)
-    again = (_trained_again(plan, box, reference, seed) for seed in range(runs))
+    again = (_trained_again(plan, box, reference, seed, calibration) for seed in range(runs))
     others = [_values(each, reference) for each in again]
     alike = np.array([cosine_similarity(each[:, :, -1], mine[:, :, -1]) for each in others])
     apart = np.sqrt(np.mean(np.square(np.array(others) - mine), axis=(0, 1))).max(axis=1)
@@ -67,7 +75,11 @@ def _values(box: NetworkModel, reference: Rows) -> NDArray[np.float64]:
 
 
 def _trained_again(
-    plan: PipelinePlan | LogisticPlan, box: NetworkModel, reference: Rows, seed: int
+    plan: PipelinePlan | LogisticPlan,
+    box: NetworkModel,
+    reference: Rows,
+    seed: int,
+    calibration: Calibration | None,
 ) -> NetworkModel:
     """Seeds are no danger here: nothing that is protected goes in."""
     draw = np.random.default_rng([seed, 1])
@@ -89,7 +101,12 @@ def _trained_again(
     )
     stage = plan.stages[0]  # the one that trains the model
     arrays = rounds.run(stage, plan.start(stage.name)).arrays
-    return NetworkModel.of(box.schema, box.output_head, arrays)
+    again = NetworkModel.of(box.schema, box.output_head, arrays)
+    if calibration is None:
+        return again
+    rows = _invented(box, reference, calibration.rows, draw)
+    found = fit_calibration(again, rows, expected_slope=calibration.expected_slope)
+    return again if found is None else found.apply(again)
 
 
 def _invented(

@@ -1,11 +1,12 @@
 """An artefact as one HTML page, and the figures on it."""
 
-from voile.workflows.report.figures import importance, quality, rounded_up
+from voile.workflows.report.figures import compared, importance, quality, rounded_up
 from voile.workflows.report.page import check_log, report_html, write_report
 from voile.workflows.report.trust import exact_trust_html, write_exact_trust
 
 __all__ = [
     "check_log",
+    "compared",
     "exact_trust_html",
     "importance",
     "quality",

@@ -41,13 +41,20 @@ _MEANING: Final = {
     "AUC": "guessing",
     "expected calibration error": "always the frequencies of labels",
     "mean absolute error": "always the median",
+    "log-loss": "always the frequencies of labels",
+    "Brier score": "always the frequencies of labels",
 }
 
 
 def compared(artefact: Artefact) -> list[dict[str, Any]]:
     """Figures with intervals, and what they are compared with."""
     return [
-        {**judged, "what": f"{name} of the {what}", "meaning": _MEANING.get(name, "")}
+        {
+            "linear_model": None,
+            **judged,
+            "what": f"{name} of the {what}",
+            "meaning": _MEANING.get(name, ""),
+        }
         for what, found in artefact.figures.get("quality", {}).items()
         for name, judged in found["figures"].items()
     ]

@@ -84,13 +84,20 @@ being rounded. {{ histories }}</p>{% endif %}
 
 <h2>How good it is</h2>
 <p class="note">Exact figures, measured on {{ measured_on }}. The interval is 95 %, by bootstrap
-over these rows; beside it stands the figure of somebody who ignores all features.</p>
+over these rows; beside it stands the figure of somebody who ignores all features.
+{% if calibration_rows %}Before that the model was calibrated on {{ calibration_rows }} other
+unprotected rows: its log-odds were multiplied by {{ "%.2f" | format(slope) }}, and shifted. That
+costs no privacy.{% else %}The model was not calibrated.{% endif %}
+{% if linear %}The linear model was fitted without noise on those other rows alone.{% endif %}</p>
 {% if compared %}<div class="wide"><table>
-<tr><th>figure</th><th></th><th class="number">95 % interval</th><th>compared with</th></tr>
+<tr><th>figure</th><th></th><th class="number">95 % interval</th><th>compared with</th>{%
+if linear %}<th class="number">linear model</th>{% endif %}</tr>
 {% for line in compared %}<tr><td>{{ line.what }}</td>
 <td class="number">{{ "%.3f" | format(line.figure) }}</td>
 <td class="number">{{ "%.3f" | format(line.low) }} to {{ "%.3f" | format(line.high) }}</td>
-<td>{{ "%.3f" | format(line.baseline) }}: {{ line.meaning }}</td></tr>
+<td>{{ "%.3f" | format(line.baseline) }}: {{ line.meaning }}</td>{% if linear %}
+<td class="number">{% if line.linear_model is not none %}{{ "%.3f" | format(line.linear_model)
+}}{% endif %}</td>{% endif %}</tr>
 {% endfor %}</table></div>{% endif %}
 {{ calibration }}
 <h3>How stable single explanations are</h3>
@@ -105,6 +112,7 @@ A contribution would typically be off by {{ "%.2g" | format(smallest) }} to
 {{ stability.rows }} and that the private model has labelled. It is as good as these rows are like
 the real ones.</p>{% else %}<p class="note">Not estimated for this run.</p>{% endif %}
 <h3>Stage by stage</h3>
+{% if calibration_rows %}<p class="note">After the last round, before calibration.</p>{% endif %}
 <table>{% for what, value in quality %}
 <tr><th>{{ what }}</th><td class="number">{{ "%.3f" | format(value) }}</td></tr>{% endfor %}</table>
 {{ learning }}
@@ -188,6 +196,7 @@ def report_html(artefact: Artefact) -> str:
     spent = {name: each["epsilon"] for name, each in artefact.statement["spent_by_client"].items()}
     promised = artefact.settings["promised"]
     stability = artefact.figures.get("stability")
+    calibrated, lines = artefact.figures.get("calibration") or {}, compared(artefact)
     deviations = list((stability or {}).get("deviations", {}).values())
     body = fragment(
         _BODY,
@@ -227,7 +236,10 @@ def report_html(artefact: Artefact) -> str:
         words=guarantee_in_words,
         several=lambda g: several_records(g.protected, g.epsilon, g.delta, g.records_per_person),
         alarms=alarms_html(alarms(artefact.figures)),
-        compared=compared(artefact),
+        compared=lines,
+        linear=any(line["linear_model"] is not None for line in lines),
+        calibration_rows=calibrated.get("rows"),
+        slope=calibrated.get("slope"),
         calibration=_calibration(artefact),
         stability=stability,
         studied=STUDIED,

@@ -19,12 +19,13 @@ from tests.unit.workflows.federate.test_run import party
 from voile.attacks.members_count import MembersCount, PrivateMembersCount, count_event
 from voile.attacks.training_canaries import TrainingCanaries
 from voile.cli.app import app
-from voile.core.errors import BudgetExceeded, InvalidInput, Refused
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Relation
 from voile.federation import Outcome, read_history, write_history
 from voile.federation.files import read_arrays, write_arrays
 from voile.ledger import recent_charges
 from voile.ledger.event_text import event_text
+from voile.pipelines.calibration import Calibration
 from voile.workflows.artefact import BLACK_BOX, HISTORY, Artefact
 from voile.workflows.artefact_manifest import MANIFEST
 from voile.workflows.assess import MembersCounting, find_subject
@@ -288,12 +289,25 @@ def rewrite_manifest(folder: Path, *names: str) -> None:
     path.write_text(json.dumps(manifest))
 
 
-def test_a_model_that_did_not_come_of_these_rounds_is_refused(study: Path) -> None:
-    folder = study / "output" / "artefact"
-    arrays, form = read_arrays(folder / BLACK_BOX, "voile black box")
-    other = {name: array + np.float32(1) for name, array in arrays.items()}
-    write_arrays(folder / BLACK_BOX, "voile black box", other, form)
+def write_box(folder: Path, arrays: Any, label: Any) -> None:
+    write_arrays(folder / BLACK_BOX, "voile black box", arrays, label)
     rewrite_manifest(folder, BLACK_BOX)
+
+
+def test_a_model_that_did_not_come_of_these_rounds_is_refused(study: Path) -> None:
+    """Whatever its file says about calibration: the arrays before it are looked up in the log."""
+    folder = study / "output" / "artefact"
+    arrays, label = read_arrays(folder / BLACK_BOX, "voile black box")
+    found = Calibration.from_plain(label["calibration"])
+    other = {name: array + np.float32(1) for name, array in arrays.items()}
+    write_box(folder, other, {})
+    with pytest.raises(Refused, match="not the one that the server's signed log speaks of"):
+        counting(study)
+    write_box(folder, other, label)
+    with pytest.raises(VerificationFailed, match="not the trained one after calibration"):
+        counting(study)
+    layer = {name: array.tolist() for name, array in other.items()}
+    write_box(folder, found.fold(other), {**label, "trained": layer})
     with pytest.raises(Refused, match="not the one that the server's signed log speaks of"):
         counting(study)
 

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.unit.workflows.federate.test_guided import write_guided
 from tests.unit.workflows.federate.test_run import agreed, write_files
 
 from voile.datasets import clinic_federation
 from voile.pipelines.tables import TableRecords
 from voile.workflows.federate import Job, read_job
+from voile.workflows.federate import preview as previewing
 from voile.workflows.federate.expectation import (
     Attainable,
     attainable,
@@ -174,3 +176,24 @@ def test_the_table_is_the_one_that_the_study_has_written() -> None:
         for each in (line.kept, line.spread)
     ]
     assert shown == table
+
+
+def test_a_step_of_the_fast_explainer_is_timed_on_this_machine(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two short trials, on a clock in which a step takes two seconds and all else ten."""
+    now = [0.0]
+
+    def slow(*_: Any, plan: Any, **__: Any) -> None:
+        now[0] += 10 + 2 * plan.steps
+
+    monkeypatch.setattr(previewing, "distil", slow)
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    steps = replace(job.server.distillation, steps=500)
+    told = preview(job.agreement, replace(job.server, distillation=steps))
+    assert told.seconds == pytest.approx(10 + 2 * 500)
+
+
+def test_training_for_declared_columns_is_timed_too(tmp_path: Path) -> None:
+    read = read_job(write_guided(tmp_path))
+    assert preview(read.agreement, read.server).seconds > 0

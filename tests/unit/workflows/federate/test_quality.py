@@ -11,6 +11,7 @@ import pytest
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Label, Numbers, Schema
 from voile.datasets import clinic_federation
+from voile.pipelines.calibration import split_open_rows
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.logistic_regression import LogisticPlan, plan_logistic_regression
 from voile.pipelines.objectives import BLACK_BOX, SURROGATE
@@ -52,7 +53,8 @@ def test_a_constant_model_is_named_and_so_is_a_constant_surrogate() -> None:
     assert found[SURROGATE]["constant"]
     assert "nearly the same about everybody" in found[SURROGATE]["alarms"][0]
     both = figures(black_box=Says(0.3), surrogate=Says(0.3))
-    assert len(both[BLACK_BOX]["alarms"]) == 2  # constant, and no better than the majority
+    # constant, no better than the majority, and no better than the base rate
+    assert len(both[BLACK_BOX]["alarms"]) == 3
     first = alarms({"quality": both})
     assert first[0].startswith("The black box: it says nearly the same about everybody")
     assert first[-1].startswith("The surrogate: it says nearly the same about everybody")
@@ -70,7 +72,7 @@ def of_rare_answer(tops: int) -> dict[str, Any]:
     """One person in 25 has it; a model knows a little about all, and is sure of so many."""
     few = np.zeros(len(ROWS))
     few[: len(few) // 25] = 1
-    score = 0.012 + 0.006 * few + 0.004 * np.random.default_rng(5).normal(size=len(few)).clip(-1, 1)
+    score = 0.037 + 0.006 * few + 0.004 * np.random.default_rng(5).normal(size=len(few)).clip(-1, 1)
     score[:tops] = 0.9
     rare = TableRecords(ROWS.schema, ROWS.rows, few, ROWS.null)
     made: Any = MadeBy(black_box=Says(score))
@@ -104,11 +106,45 @@ def test_a_model_that_moves_but_knows_nothing_is_named() -> None:
 
 def test_figures_have_baselines_and_a_calibration_curve() -> None:
     found = figures(black_box=Says(np.asarray(CLINIC.risk(ROWS.rows), float)))[BLACK_BOX]
-    assert list(found["figures"]) == ["accuracy", "AUC", "expected calibration error"]
+    assert list(found["figures"]) == [
+        "accuracy",
+        "AUC",
+        "expected calibration error",
+        "log-loss",
+        "Brier score",
+    ]
     for each in found["figures"].values():
         assert each["low"] <= each["figure"] <= each["high"]
     assert found["figures"]["AUC"]["baseline"] == 0.5
     assert sum(each["rows"] for each in found["calibration"]) == len(ROWS)
+
+
+@pytest.mark.parametrize(("sharpness", "alarmed"), [(1.0, False), (6.0, True)])
+def test_probabilities_that_are_worse_than_the_base_rate_raise_an_alarm(
+    sharpness: float, alarmed: bool
+) -> None:
+    """Both rank people alike: only the log-loss tells that one of them is far too sure."""
+    risk = np.asarray(CLINIC.risk(ROWS.rows), float)
+    sure = 1 / (1 + np.exp(-sharpness * np.log(risk / (1 - risk))))
+    found = figures(black_box=Says(sure))[BLACK_BOX]
+    judged = found["figures"]["log-loss"]
+    assert (judged["figure"] > judged["baseline"]) == alarmed
+    said = alarms({"quality": {BLACK_BOX: found}})
+    assert any("not shown to be better than the base rate" in each for each in said) == alarmed
+    if alarmed:
+        (first,) = said
+        assert f"log-loss {judged['figure']:.3f}" in first
+        assert f"{judged['baseline']:.3f}" in first
+
+
+def test_a_linear_model_of_other_unprotected_rows_stands_beside() -> None:
+    fitted, measured = split_open_rows(ROWS)
+    made: Any = MadeBy(Says(np.asarray(CLINIC.risk(measured.rows), float)))
+    found = quality_figures(made, measured, fitted)[BLACK_BOX]["figures"]
+    assert set(found["accuracy"]) == {"figure", "low", "high", "baseline"}
+    for name in ("log-loss", "Brier score"):
+        judged = found[name]
+        assert judged["figure"] < judged["linear_model"] < judged["baseline"]
 
 
 def test_numbers_are_judged_by_their_error() -> None:

@@ -27,12 +27,16 @@ from voile.core.errors import (
 )
 from voile.core.guarantee import Relation
 from voile.datasets import Dataset, clinic_federation
+from voile.evaluation import log_losses
 from voile.federation import Closed, Instruction, Joining, Outcome, Threads
+from voile.federation.arrays import digest_of_arrays
 from voile.ledger.event_text import event_for_log, event_text
 from voile.models import RowWise, row_wise
+from voile.pipelines.calibration import Calibration, split_open_rows
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.events import Composed, from_dict
 from voile.release import PostProcessed
+from voile.training import arrays_of
 from voile.workflows.artefact import Artefact, load_artefact
 from voile.workflows.artefact_manifest import MANIFEST
 from voile.workflows.budget.verification import Evidence, verify
@@ -117,6 +121,35 @@ def test_an_artefact_is_read_again_from_its_folder_alone(artefact: Artefact) -> 
     assert again.surrogate.predict(rows).shape == (4, 2)
     assert {row.outcome for row in again.history} == {Outcome.ANSWERED}
     assert len(again.history) == 2 * 3 * len(CHOSEN)
+
+
+def test_the_model_that_is_saved_is_calibrated_and_so_is_all_that_explains_it(
+    job: Job, artefact: Artefact
+) -> None:
+    """On some of the unprotected rows, and judged on the others."""
+    done = federate(job)
+    plain = artefact.figures["calibration"]
+    found = Calibration.from_plain(plain)
+    for stage, network in (
+        ("black box", artefact.network.network),
+        ("surrogate", artefact.surrogate.network),
+        ("surrogate", artefact.explainer.surrogate.network),
+    ):
+        folded = found.fold(done.results[stage].arrays)
+        saved = arrays_of(network)
+        assert all(np.array_equal(saved[name], folded[name]) for name in folded)
+    assert digest_of_arrays(artefact.trained) == artefact.settings["arrays"]["black box"]
+    fitted, measured = split_open_rows(job.server.held_out)
+    assert plain["rows"] == len(fitted) > 0
+    assert artefact.figures["measured_on"] == f"{len(measured)} rows listed as unprotected"
+    log_loss = artefact.figures["quality"]["black box"]["figures"]["log-loss"]
+    said = np.asarray(artefact.predict(measured.rows), float)
+    mean = log_losses(said, measured.labels.astype(int)).mean()
+    assert log_loss["figure"] == pytest.approx(mean)
+    page = report_html(artefact)
+    assert f"calibrated on {len(fitted)} other" in page
+    assert "log-loss of the black box" in page
+    assert f"{log_loss['linear_model']:.3f}" in page
 
 
 def test_the_guarantee_is_what_the_logged_events_amount_to(artefact: Artefact) -> None:
