@@ -130,9 +130,13 @@ def _print_report(schema: Schema, report: SchemaReport) -> None:
     if schema.label is not None and report.label is None:
         out.print(f"no column for the label {schema.label.name!r}")
     found = [(column, finding) for column in report.columns for finding in column.findings]
-    outside = [(column, finding) for column, finding in found if finding.count]
+    told = [each for each in found if each[1].count]
+    outside = [each for each in told if each[1].problem is not Problem.MISSING]
+    empty = [each for each in told if each[1].problem is Problem.MISSING]
     if outside:
-        out.print(_findings_table(outside))
+        out.print(_findings_table("does not fit", outside))
+    if empty:
+        out.print(_findings_table("empty", empty))
     for column in report.mostly_empty:
         empty, rows = column.count(Problem.MISSING), report.rows
         out.print(
@@ -161,8 +165,9 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(repr(name) for name in names)
 
 
-def _findings_table(outside: list[tuple[ColumnReport, ColumnFinding]]) -> Table:
+def _findings_table(title: str, outside: list[tuple[ColumnReport, ColumnFinding]]) -> Table:
     table = _table("column", "problem", "values", "examples (first row)")
+    table.title = title
     for column, finding in outside:
         examples = ", ".join(f"{example.value} ({example.row})" for example in finding.examples)
         table.add_row(column.name, str(finding.problem), str(finding.count), examples)
