@@ -138,9 +138,9 @@ def _print_report(schema: Schema, report: SchemaReport) -> None:
     if empty:
         out.print(_findings_table("empty", empty))
     for column in report.mostly_empty:
-        empty, rows = column.count(Problem.MISSING), report.rows
+        share = column.count(Problem.MISSING) / report.rows
         out.print(
-            f"{column.name!r}: {empty / rows:.0%} of its values are missing, and the default would "
+            f"{column.name!r}: {share:.0%} of its values are missing, and the default would "
             'stand for all of them; declare a category "missing" or add a column that says so',
             soft_wrap=True,
         )
