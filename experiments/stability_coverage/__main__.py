@@ -34,7 +34,7 @@ from experiments.stability_coverage.setting import (
     clinic,
     study,
 )
-from voile.core.explanation_page import WIDTH
+from voile.core.description import WIDTH
 
 ROWS: Final = (100, 500, 2_000)
 SEEDS: Final = (1, 2)

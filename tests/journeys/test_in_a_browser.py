@@ -20,8 +20,9 @@ import pytest
 
 from tests.journeys.beginnings import BEGINNINGS
 from tests.journeys.pages import FOLDER, Typed, commands, run
+from voile.core.description import WIDTH
 from voile.core.explanation import Explanation
-from voile.core.explanation_page import WIDTH, row_html
+from voile.core.explanation_page import row_html
 from voile.core.page_frame import framed
 from voile.workflows.artefact import load_artefact
 
@@ -216,7 +217,7 @@ def test_bars_that_cannot_be_told_from_zero_are_pale(browser: Any, tmp_path: Pat
         half_widths=np.full((1, 4), 0.1),
     )
     path = tmp_path / "known.html"
-    path.write_text(framed("known", row_html(explanation)), encoding="utf-8")
+    path.write_text(framed("known", row_html(explanation.describe())), encoding="utf-8")
     with shown(browser, path) as page:
         bars = page.evaluate(BARS)
     assert [bar["opacity"] < 1 for bar in bars] == [False, False, True, True]

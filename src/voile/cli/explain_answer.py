@@ -94,7 +94,7 @@ def answer(
         with interruptible(PAID, lambda: outputs.files):
             with _signed_if_refused(custody):
                 explained = service.answer(release, given, payer=payer, **call.told)
-            explained = replace(inputs.told(explained, given), assessed=claims)
+            explained = replace(inputs.told(explained), assessed=claims)
             _log.info("answered, with %d charge(s)", len(explained.charges))
             kept = custody.keep()
             signed = custody.covers(max(explained.records))

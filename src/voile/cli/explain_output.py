@@ -13,8 +13,10 @@ from voile.cli.output import ExitCode, console, exit_code, print_json
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
     from voile.attribution import Speed
+    from voile.core.description import Description, FeatureContribution
     from voile.core.explanation import Explanation
     from voile.release import Preview
     from voile.workflows.checkpoints import Kept
@@ -88,7 +90,7 @@ def print_explained(
     out, explanation = console(), explained.explanation
     for line in explained.alarms:
         out.print(f"do not use it as it is: {line}", soft_wrap=True, style="bold red")
-    out.print(_table(explanation, top) if table is None else table)
+    out.print(_table(explained, top) if table is None else table)
     for promise in explanation.guarantees or ("no privacy guarantee",):
         out.print(f"guarantee: {promise}", soft_wrap=True)
     for note in explanation.notes:
@@ -106,10 +108,7 @@ def print_explained(
 
 
 def _top_names(explanation: Explanation, top: int | None) -> dict[str, list[list[str]]]:
-    if top is None:
-        return {}
-    names = explanation.feature_names
-    return {"top": [[names[place] for place in row] for row in _named(explanation, top)]}
+    return {} if top is None else {"top": _named(explanation, top)}
 
 
 def _proofs(written: Written) -> list[tuple[str, str]]:
@@ -136,55 +135,72 @@ def leave(written: Written, kept: Kept, *, as_json: bool) -> None:
     raise typer.Exit(ExitCode.FAULT if kept.error is None else exit_code(kept.error))
 
 
-def _table(explanation: Explanation, top: int | None) -> Table:
+def _table(explained: Explained, top: int | None) -> Table:
     """A column for each row and output if they are few, else the mean of absolute values."""
-    import numpy as np
     from rich.table import Table
 
-    rows, _, outputs = explanation.shape
+    rows, _, outputs = explained.explanation.shape
+    whole, named = explained.describe(), _named(explained.explanation, top)
     wide = rows * outputs <= _MOST_COLUMNS
-    heads = (
-        [_head(explanation, row, output) for row in range(rows) for output in range(outputs)]
-        if wide
-        else [f"mean |value| of {rows} rows: {name}" for name in explanation.output_names]
-    )
-    named = _named(explanation, top) if wide or top is not None else []
-    shown = {place for row in named for place in row} if named else range(explanation.shape[1])
-    means = np.abs(explanation.values).mean(axis=0)
-    table = Table("feature", *heads, title="Explanation")
-    for place in np.argsort(-means.mean(axis=1), kind="stable"):
-        if place not in shown:
+    shown = [explained.describe(row) for row in range(rows)] if wide else [whole]
+    chosen = [set(names) for names in named] if wide else [set[str]().union(*named)]
+    table = Table("feature", title=_title(shown[0], rows), caption=_meaning(whole))
+    columns = ["value"] * whole.shows_values
+    columns += [
+        each.name if len(shown) == 1 else f"row {row}: {each.name}"
+        for row, part in enumerate(shown, start=1)
+        for each in part.outputs
+    ]
+    for column in columns:
+        table.add_column(column)
+    for first in whole.outputs[0].contributions:
+        if not any(first.feature in names for names in chosen):
             continue
-        cells = (
-            [
-                _cell(explanation, row, place, output) if place in named[row] else ""
-                for row in range(rows)
-                for output in range(outputs)
-            ]
-            if wide
-            else [f"{value:.4g}" for value in means[place]]
-        )
-        table.add_row(explanation.feature_names[place], *cells)
+        cells = [
+            _cell(each.contribution(first.feature), value=len(shown) > 1)
+            if first.feature in names
+            else ""
+            for part, names in zip(shown, chosen, strict=True)
+            for each in part.outputs
+        ]
+        table.add_row(first.feature, *[first.value_text] * whole.shows_values, *cells)
     return table
 
 
-def _named(explanation: Explanation, top: int | None) -> list[list[int]]:
+def _title(described: Description, rows: int) -> str:
+    outputs = described.outputs
+    to = f" to {outputs[0].title}" if len(outputs) == 1 else ""
+    return f"{described.measure}{to}" + (f", {rows} rows" if described.rows > 1 else "")
+
+
+def _meaning(described: Description) -> str | None:
+    """What ± and brackets mean; nothing where all is exact."""
+    from voile.core.description import Uncertainty
+
+    if described.uncertainty is Uncertainty.EXACT:
+        return None
+    return f"±: {described.uncertainty}; in brackets: cannot be told from zero"
+
+
+def _cell(each: FeatureContribution, *, value: bool) -> Text | str:
+    """A contribution; dim and in brackets where it cannot be told from zero.
+
+    Args:
+        value: whether the value of the row stands there as well.
+    """
+    from rich.text import Text
+
+    own = f"\n{each.value_text}" if value and each.value_text else ""
+    return f"{each.text}{own}" if each.distinguishable else Text(f"({each.text}){own}", "dim")
+
+
+def _named(explanation: Explanation, top: int | None) -> list[list[str]]:
     """The features of each row that are named, strongest first; one without a share is not."""
     import numpy as np
 
-    strength = np.abs(explanation.values).mean(axis=2)
+    strength, names = np.abs(explanation.values).mean(axis=2), explanation.feature_names
     order = np.argsort(-strength, axis=1, kind="stable")[:, :top]
-    if top is None:
-        return [row.tolist() for row in order]
-    return [[int(n) for n in row if strength[at, n] > 0] for at, row in enumerate(order)]
-
-
-def _head(explanation: Explanation, row: int, output: int) -> str:
-    name = explanation.output_names[output]
-    return name if len(explanation) == 1 else f"row {row + 1}: {name}"
-
-
-def _cell(explanation: Explanation, row: int, place: int, output: int) -> str:
-    value, widths = explanation.values[row, place, output], explanation.half_widths
-    within = "" if widths is None else f" ± {widths[row, place, output]:.2g}"
-    return f"{value:+.4g}{within}"
+    return [
+        [names[n] for n in row if top is None or strength[at, n] > 0]
+        for at, row in enumerate(order)
+    ]

@@ -107,7 +107,12 @@ def from_(
     if output is not None:
         replace_file(output, proposal_text(proposal).encode())
     if as_json:
-        print_json({"left_out": list(proposal.left_out), **proposal.schema.declaration()})
+        told = {
+            "left_out": list(proposal.left_out),
+            "coded": list(proposal.coded),
+            "taken_as_missing": {name: list(words) for name, words in proposal.missing.items()},
+        }
+        print_json(told | proposal.schema.declaration())
     elif output is None:
         typer.echo(proposal_text(proposal))
     else:
@@ -115,6 +120,8 @@ def from_(
 
 
 def _print_report(schema: Schema, report: SchemaReport) -> None:
+    from voile.core.schema import Problem
+
     out = console()
     if report.missing_columns:
         out.print("missing columns: " + _names(report.missing_columns), style="red")
@@ -123,9 +130,20 @@ def _print_report(schema: Schema, report: SchemaReport) -> None:
     if schema.label is not None and report.label is None:
         out.print(f"no column for the label {schema.label.name!r}")
     found = [(column, finding) for column in report.columns for finding in column.findings]
-    outside = [(column, finding) for column, finding in found if finding.count]
+    told = [each for each in found if each[1].count]
+    outside = [each for each in told if each[1].problem is not Problem.MISSING]
+    empty = [each for each in told if each[1].problem is Problem.MISSING]
     if outside:
-        out.print(_findings_table(outside))
+        out.print(_findings_table("does not fit", outside))
+    if empty:
+        out.print(_findings_table("empty", empty))
+    for column in report.mostly_empty:
+        share = column.count(Problem.MISSING) / report.rows
+        out.print(
+            f"{column.name!r}: {share:.0%} of its values are missing, and the default would "
+            'stand for all of them; declare a category "missing" or add a column that says so',
+            soft_wrap=True,
+        )
     if report.empty_cells:
         out.print(f"empty cells, filled in with the schema's defaults: {report.empty_cells}")
     if report.empty_labels:
@@ -134,11 +152,12 @@ def _print_report(schema: Schema, report: SchemaReport) -> None:
     out.print(f"{report.rows} rows, schema {schema.name!r}: {verdict}")
 
 
-def _verdict(report: SchemaReport) -> dict[str, bool | int]:
+def _verdict(report: SchemaReport) -> dict[str, bool | int | list[str]]:
     return {
         "ok": report.fits,
         "empty_cells": report.empty_cells,
         "empty_labels": report.empty_labels,
+        "mostly_empty": [column.name for column in report.mostly_empty],
     }
 
 
@@ -146,8 +165,9 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(repr(name) for name in names)
 
 
-def _findings_table(outside: list[tuple[ColumnReport, ColumnFinding]]) -> Table:
+def _findings_table(title: str, outside: list[tuple[ColumnReport, ColumnFinding]]) -> Table:
     table = _table("column", "problem", "values", "examples (first row)")
+    table.title = title
     for column, finding in outside:
         examples = ", ".join(f"{example.value} ({example.row})" for example in finding.examples)
         table.add_row(column.name, str(finding.problem), str(finding.count), examples)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,13 @@ from voile.core.row_note import (
     notes_for,
 )
 
+if TYPE_CHECKING:
+    from voile.core.description import Description
+    from voile.core.schema import Schema
+
 NO_GUARANTEE = "no privacy guarantee"
+_MOST_OUTPUTS = 3
+"""In one line of a `repr`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -343,23 +349,44 @@ class Explanation:
             f"{counted(rows, 'row')} × {counted(features, 'feature')} × "
             f"{counted(outputs, 'output')} ({shortened(self.output_names)})"
         )
-        heading = "largest attributions" if rows == outputs == 1 else "largest mean |attribution|"
-        return "\n  ".join(
-            ["Explanation", *promises, *notes, size, heading + ":", *self._largest()]
-        )
+        return "\n  ".join(["Explanation", *promises, *notes, size, *self._largest()])
+
+    def describe(
+        self,
+        row: int | None = None,
+        *,
+        output: str | None = None,
+        most: int | None = None,
+        schema: Schema | None = None,
+        deviations: Mapping[str, float] | None = None,
+    ) -> Description:
+        """What it says, as data for every view: one row, or mean sizes over all rows.
+
+        Args:
+            row: which row; all of them if not given.
+            output: which output; all of them if not given.
+            most, schema, deviations: see `voile.core.description.describe`.
+        """
+        from voile.core.description import describe
+
+        chosen = self[slice(None) if row is None else row]
+        chosen = chosen if output is None else chosen.output(output)
+        return describe(chosen, most=most, schema=schema, deviations=deviations)
 
     def _repr_html_(self) -> str:
         """For notebooks."""
         from voile.core.explanation_page import notebook_html
 
-        return notebook_html(self)
+        return notebook_html(self, len(self))
 
     def _largest(self, count: int = 5) -> list[str]:
-        strength = np.abs(self.values).mean(axis=(0, 2))
-        order = np.argsort(-strength, kind="stable")[:count]
-        width = max(len(self.feature_names[i]) for i in order)
-        signed = self.values[0, :, 0] if self.values[:, 0].size == 1 else strength
-        sign = "+" if self.values[:, 0].size == 1 else ""
-        lines = [f"  {self.feature_names[i]:<{width}}  {signed[i]:{sign}.4g}" for i in order]
-        rest = len(self.feature_names) - len(order)
-        return [*lines, f"  and {rest} more"] if rest else lines
+        described = self.describe()
+        heading = "attributions" if described.signed else described.measure
+        shown = [output.contributions[:count] for output in described.outputs[:_MOST_OUTPUTS]]
+        width = max(len(each.feature) for each in shown[0])
+        lines = [
+            f"  {each[0].feature:<{width}}  {', '.join(part.text for part in each)}"
+            for each in zip(*shown, strict=True)
+        ]
+        rest = len(self.feature_names) - len(lines)
+        return [f"largest {heading}:", *lines, *([f"  and {rest} more"] if rest else [])]

@@ -73,6 +73,26 @@ class RowNote:
         return f"{self.text} in row{'s' if len(self.rows) > 1 else ''} {_stretches(self.rows)}"
 
 
+def filled_note(feature: str, default: object, rows: Sequence[int]) -> RowNote:
+    """The note about rows in which a feature was missing; `was_filled` reads it.
+
+    Compatibility promise: it is stored as its text, which never changes.
+    """
+    return RowNote(f"{_filled(feature)}{default}", tuple(rows))
+
+
+def was_filled(notes: Sequence[Note], feature: str, *, row: int) -> bool:
+    """Whether a feature was missing in a row, so that its value was filled in."""
+    # A name in quotes and the sign after it begin no note about another feature.
+    begins = _filled(feature)
+    about = (note for note in notes if isinstance(note, RowNote) and note.text.startswith(begins))
+    return any(note.covers(row) for note in about)
+
+
+def _filled(feature: str) -> str:
+    return f"filled in with the schema's default: {feature!r} = "
+
+
 Note: TypeAlias = KnownNote | RowNote | str
 """A label for all of an explanation, or for some of its rows."""
 _KNOWN: Final = {str(note): note for note in KnownNote}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.core.schema import Schema
 from voile.models.digests import digest_of
@@ -36,12 +38,14 @@ class OfEstimator(InspectedForward):
         method: which of its methods is asked.
         columns: what was fitted on a DataFrame gets a DataFrame: a pipeline may choose by name.
         schema: what was fitted on raw values gets raw values.
+        spelling: by column, how the model itself writes a category of the schema.
     """
 
     source: Any
     method: str
     columns: tuple[str, ...] | None
     schema: Schema | None = None
+    spelling: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __call__(self, rows: Rows) -> Any:
         predict = getattr(self.source, self.method)
@@ -50,11 +54,43 @@ class OfEstimator(InspectedForward):
         frame = optional("pandas", extra="explain").DataFrame
         names = list(self.columns)
         if self.schema is not None:
-            return np.asarray(predict(frame(self.schema.table(rows))[names]))
+            table = self.schema.table(rows)
+            for name, own in self.spelling.items():
+                texts = [own.get(text, text) for text in table[name].tolist()]
+                table[name] = np.array(texts, dtype=object)
+            return np.asarray(predict(frame(table)[names]))
         return np.asarray(predict(frame(rows, columns=names, copy=False)))
 
     def steady(self) -> Forward | None:
         return self if estimators.is_row_wise(self.source, self.method) else None
+
+
+def own_spelling(source: Any, schema: Schema) -> dict[str, dict[str, str]]:
+    """How fitted encoders write categories of the schema, which holds no blanks at the ends."""
+    found: dict[str, dict[str, str]] = {}
+    for encoder in _encoders(source):
+        for name, known in zip(encoder.feature_names_in_, encoder.categories_, strict=False):
+            texts = [text for text in known if isinstance(text, str)]
+            own = {text.strip(): text for text in texts}
+            if len(own) < len(texts):
+                raise InvalidInput(
+                    f"the model knows categories of {name!r} that differ in blanks alone, which a "
+                    "schema reads as one; fit it on values without blanks at their ends"
+                )
+            changed = {short: text for short, text in own.items() if short != text}
+            if changed and name in schema.feature_names:
+                found.setdefault(str(name), {}).update(changed)
+    return found
+
+
+def _encoders(source: Any) -> Iterator[Any]:
+    """Fitted encoders in a pipeline, wherever they stand."""
+    if hasattr(source, "categories_") and hasattr(source, "feature_names_in_"):
+        yield source
+    parts = [step for _, step in getattr(source, "steps", ())]
+    parts += [step for _, step, _ in getattr(source, "transformers_", ())]
+    for part in parts:
+        yield from _encoders(part)
 
 
 def wrap_estimator(source: Any) -> WrappedModel:

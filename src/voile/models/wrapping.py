@@ -14,6 +14,7 @@ from voile.models.estimators import (
     OfEstimator,
     is_booster,
     is_estimator,
+    own_spelling,
     wrap_booster,
     wrap_estimator,
 )
@@ -120,11 +121,13 @@ def _on_raw_values(wrapped: WrappedModel, schema: Schema) -> WrappedModel:
             f"the model was fitted on {list(columns)}, the schema declares "
             f"{list(schema.feature_names)}"
         )
-    identity = wrapped.identity
+    identity, spelling = wrapped.identity, own_spelling(inner.source, schema)
+    # A model that was fed another spelling before gave other answers: it is another model.
+    parts = [spelling] if spelling else []
     return replace(
         wrapped,
-        forward=replace(inner, columns=tuple(columns), schema=schema),
-        identity=lambda: digest_of([identity(), schema.digest]),
+        forward=replace(inner, columns=tuple(columns), schema=schema, spelling=spelling),
+        identity=lambda: digest_of([identity(), schema.digest, *parts]),
         feature_names=schema.feature_names,
         width=len(schema.feature_names),
     )

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.core.explanation import Explanation
+from voile.core.description import Describable, Description, FeatureContribution
 from voile.core.schema import Schema
-from voile.plots.measuring import Measured, measure
 from voile.plots.style import (
     INK,
     LOWERS,
     PALE,
     PALETTE,
     RAISES,
+    axis_text,
+    feature_label,
     new_figure,
     outputs_legend,
+    whisker,
     write_promise,
 )
 
@@ -27,68 +29,64 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def bar(explanation: Explanation, *, most: int = 12, schema: Schema | None = None) -> Figure:
+def bar(explanation: Describable, *, most: int = 12, schema: Schema | None = None) -> Figure:
     """The features that contributed most, as horizontal bars.
 
     One row: signed attributions. Several rows: the mean of their absolute values. Several outputs:
-    one bar each. Whiskers are 95 % intervals where something is uncertain, and bars that cannot be
-    told from zero are pale.
+    one bar each. Whiskers show where something is uncertain, and bars that cannot be told from zero
+    are pale. Features that were missing in the one row are named; its values are not shown.
 
     Args:
-        explanation: what to draw.
+        explanation: what to draw; what a workspace answers brings its schema and estimates along.
         most: how many features to draw; the others are added up in a last bar.
         schema: of the rows, for what the output is called.
     """
-    bars = measure(explanation, most, schema)
-    count, outputs = bars.lengths.shape
+    described = explanation.describe(most=most, schema=schema)
+    outputs, shown = len(described.outputs), described.outputs[0].contributions
+    count = len(shown)
     figure, axes = new_figure(7.5, 1.5 + 0.34 * count * max(1.0, 0.6 * outputs))
-    drawn = [_draw_output(axes, bars, output) for output in range(outputs)]
-    axes.set_yticks(range(count), bars.names, parse_math=False)
+    drawn = [_draw_output(axes, described, output) for output in range(outputs)]
+    axes.set_yticks(range(count), [feature_label(each) for each in shown], parse_math=False)
     axes.set_ylim(count - 0.4, -0.6)
     axes.axvline(0, color=INK, linewidth=0.8)
-    certain = "" if bars.low is None else "\n(whiskers: 95 %; pale: cannot be told from zero)"
-    axes.set_xlabel(bars.meaning + certain, color=INK, parse_math=False)
+    axes.set_xlabel(axis_text(described), color=INK, parse_math=False)
     axes.margins(x=0.14)
-    outputs_legend(axes, drawn, explanation.output_names)
-    write_promise(figure, explanation)
+    outputs_legend(axes, drawn, [each.name for each in described.outputs])
+    write_promise(figure, described)
     return figure
 
 
-def _draw_output(axes: Axes, bars: Measured, output: int) -> BarContainer:
-    count, outputs = bars.lengths.shape
+def _draw_output(axes: Axes, described: Description, output: int) -> BarContainer:
+    shown, outputs = described.outputs[output].contributions, len(described.outputs)
     thickness = 0.72 / outputs
-    places = np.arange(count) + (output - (outputs - 1) / 2) * thickness
-    lengths = bars.lengths[:, output]
+    places = np.arange(len(shown)) + (output - (outputs - 1) / 2) * thickness
     colours: list[str] | str = PALETTE[output % len(PALETTE)]
-    if outputs == 1 and bars.signed:
-        colours = [RAISES if length > 0 else LOWERS for length in lengths]
-    errors = None
-    if bars.low is not None and bars.high is not None:
-        errors = np.stack([lengths - bars.low[:, output], bars.high[:, output] - lengths])
+    if outputs == 1 and described.signed:
+        colours = [RAISES if each.amount > 0 else LOWERS for each in shown]
+    reaches = [reach for each in shown if (reach := whisker(each)) is not None]
     drawn = axes.barh(
         places,
-        lengths,
+        [each.amount for each in shown],
         height=thickness,
         color=colours,
-        xerr=errors,
+        xerr=np.hstack(reaches) if reaches else None,
         error_kw={"ecolor": INK, "elinewidth": 1.0, "capsize": 2},
     )
-    for patch, settled in zip(drawn.patches, bars.settled[:, output], strict=True):
-        patch.set_alpha(1.0 if settled else PALE)
+    for patch, each in zip(drawn.patches, shown, strict=True):
+        patch.set_alpha(1.0 if each.distinguishable else PALE)
     if outputs == 1:
-        _write_lengths(axes, places, bars)
+        _write_amounts(axes, places, shown)
     return drawn
 
 
-def _write_lengths(axes: Axes, places: NDArray[np.float64], bars: Measured) -> None:
-    ends = [bars.lengths if end is None else end for end in (bars.low, bars.high)]
-    for place, length, low, high in zip(
-        places, bars.lengths[:, 0], ends[0][:, 0], ends[1][:, 0], strict=True
-    ):
-        left = length < 0
+def _write_amounts(
+    axes: Axes, places: NDArray[np.floating], shown: tuple[FeatureContribution, ...]
+) -> None:
+    for place, each in zip(places, shown, strict=True):
+        left, end = each.amount < 0, each.low if each.amount < 0 else each.high
         axes.annotate(
-            f"{length:+.3g}" if bars.signed else f"{length:.3g}",
-            (low if left else high, place),
+            each.text,
+            (each.amount if end is None else end, place),
             xytext=(-4 if left else 4, 0),
             textcoords="offset points",
             va="center",

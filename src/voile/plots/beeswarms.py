@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from voile.core.explanation import Explanation
-from voile.core.explanation_words import Wording
+from voile.core.explanation_checks import RowData
 from voile.core.optional import optional
+from voile.core.row_note import was_filled
 from voile.core.schema import Schema
 from voile.plots.choosing import one_output
 from voile.plots.style import INK, QUIET, write_promise
@@ -34,7 +35,8 @@ def beeswarm(
     """Every row's attribution of every feature as a point, coloured by the feature's value.
 
     Where attributions are uncertain, a band behind the points of a feature spans the 95 % that
-    noise alone would cover: a point inside cannot be told from zero.
+    noise alone would cover: a point inside cannot be told from zero. Where the value of a row was
+    missing, its point is grey.
 
     Args:
         explanation: what to draw; several rows. Without data the points have one colour.
@@ -43,16 +45,32 @@ def beeswarm(
         schema: of the rows, for what the output is called.
     """
     shap = optional("shap", extra="explain")
-    chosen = one_output(explanation, output)
+    chosen = explanation if output is None else explanation.output(output)
+    described = chosen.describe(schema=schema)
+    title = one_output(described).title
+    points = chosen.to_shap()
+    points.data = _without_filled(chosen)
     with _figure(8.0, 1.4 + 0.4 * min(most, chosen.shape[1])) as figure, _fixed_spread():
         axes = figure.add_subplot()
-        shap.plots.beeswarm(chosen.to_shap(), max_display=most, show=False, plot_size=None, ax=axes)
+        shap.plots.beeswarm(points, max_display=most, show=False, plot_size=None, ax=axes)
     banded = _draw_noise(axes, chosen)
-    said = f"attribution to {Wording(chosen, schema).output(0)}"
     more = "\n(band: inside, a point cannot be told from zero)" if banded else ""
-    axes.set_xlabel(said + more, color=INK, fontsize=10, parse_math=False)
-    write_promise(figure, chosen)
+    said = f"attribution to {title}{more}"
+    axes.set_xlabel(said, color=INK, fontsize=10, parse_math=False)
+    write_promise(figure, described)
     return figure
+
+
+def _without_filled(explanation: Explanation) -> RowData | None:
+    """The values of the rows, NaN where one was missing and filled in."""
+    data = explanation.data
+    if data is None or data.dtype.kind == "U":
+        return data
+    filled = [
+        [was_filled(explanation.notes, name, row=row) for name in explanation.feature_names]
+        for row in range(len(data))
+    ]
+    return np.where(filled, np.nan, data)
 
 
 def _draw_noise(axes: Axes, explanation: Explanation) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from voile.core.description import Description, OutputDescription
 from voile.core.errors import InvalidInput
-from voile.core.explanation import Explanation
 
 
-def one_output(explanation: Explanation, output: str | None) -> Explanation:
-    """The one that is named, or the only one."""
-    if output is not None:
-        return explanation.output(output)
-    if explanation.shape[2] > 1:
-        raise InvalidInput(f"choose one output: {', '.join(explanation.output_names)} (output=...)")
-    return explanation
+def one_output(described: Description) -> OutputDescription:
+    """The only one."""
+    if len(described.outputs) > 1:
+        names = ", ".join(each.name for each in described.outputs)
+        raise InvalidInput(f"choose one output: {names} (output=...)")
+    return described.outputs[0]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
-from voile.core.explanation import NO_GUARANTEE, Explanation
+from voile.core.description import Description, FeatureContribution, Uncertainty
+from voile.core.explanation import NO_GUARANTEE
 from voile.core.optional import optional
 
 if TYPE_CHECKING:
@@ -33,6 +34,18 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
+def feature_label(each: FeatureContribution) -> str:
+    """For pictures without the values of a row: a value that was missing is still named."""
+    return f"{each.feature} (missing)" if each.missing else each.feature
+
+
+def whisker(each: FeatureContribution) -> list[list[float]] | None:
+    """How far the interval reaches to both sides, as matplotlib takes it."""
+    if each.low is None or each.high is None:
+        return None
+    return [[each.amount - each.low], [each.high - each.amount]]
+
+
 def outputs_legend(axes: Axes, drawn: Sequence[Any], names: Sequence[str]) -> None:
     """Which colour is which output, where there are several."""
     if len(names) < 2:
@@ -50,8 +63,22 @@ def outputs_legend(axes: Axes, drawn: Sequence[Any], names: Sequence[str]) -> No
         text.set_parse_math(False)
 
 
-def write_promise(figure: Figure, explanation: Explanation) -> None:
+def axis_text(described: Description, said: str = "") -> str:
+    """What lengths are, and what whiskers and pale mean where something is uncertain.
+
+    Args:
+        said: what lengths are; by default what is measured, and of which output.
+    """
+    if not said:
+        one = len(described.outputs) == 1
+        said = described.measure + (f" to {described.outputs[0].title}" if one else "")
+    if described.uncertainty is Uncertainty.EXACT:
+        return said
+    return f"{said}\n(whiskers: {described.uncertainty}; pale: cannot be told from zero)"
+
+
+def write_promise(figure: Figure, described: Description) -> None:
     """The guarantees, or their absence, inside the picture: captions get lost on the way."""
-    lines = [str(guarantee) for guarantee in explanation.guarantees] or [NO_GUARANTEE]
-    text = "\n".join(fill(line, 110) for line in [*lines, *map(str, explanation.notes)])
+    lines = [str(guarantee) for guarantee in described.guarantees] or [NO_GUARANTEE]
+    text = "\n".join(fill(line, 110) for line in [*lines, *map(str, described.notes)])
     figure.supxlabel(text, fontsize=7, color=QUIET, x=0.02, ha="left", parse_math=False)

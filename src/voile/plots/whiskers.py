@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from voile.core.description import Describable, Uncertainty
 from voile.core.errors import InvalidInput
-from voile.core.explanation import Explanation
 from voile.core.schema import Schema
-from voile.plots.measuring import measure
 from voile.plots.style import (
     INK,
     PALE,
     PALETTE,
     QUIET,
+    axis_text,
+    feature_label,
     new_figure,
     outputs_legend,
+    whisker,
     write_promise,
 )
 
@@ -27,51 +29,48 @@ if TYPE_CHECKING:
 
 
 def whiskers(
-    explanation: Explanation, *, row: int = 0, most: int = 12, schema: Schema | None = None
+    explanation: Describable, *, row: int = 0, most: int = 12, schema: Schema | None = None
 ) -> Figure:
-    """The attributions of one row as points with 95% intervals, one colour for each output.
+    """The attributions of one row as points with their intervals, one colour for each output.
 
     An interval that covers zero is drawn pale: its sign is not settled.
 
     Args:
-        explanation: what to draw; it must have standard errors.
+        explanation: what to draw; something in it must be uncertain.
         row: which row.
         most: how many features to draw, those with the largest attributions; the others are added
             up in a last one.
         schema: of the rows, for what the output is called.
     """
-    chosen = explanation[row]
-    points = measure(chosen, most, schema)
-    if points.low is None or points.high is None:
+    described = explanation.describe(row, most=most, schema=schema)
+    if described.uncertainty is Uncertainty.EXACT:
         raise InvalidInput(
             "this explanation has no standard errors; sampled methods and releases have them"
         )
-    count, outputs = points.lengths.shape
+    outputs, shown = len(described.outputs), described.outputs[0].contributions
+    count = len(shown)
     figure, axes = new_figure(7.5, 1.5 + 0.34 * count * max(1.0, 0.5 * outputs))
-    for output in range(outputs):
-        places = np.arange(count) + (output - (outputs - 1) / 2) * 0.6 / outputs
-        for entry, place in enumerate(places):
-            value = points.lengths[entry, output]
-            reach = [[value - points.low[entry, output]], [points.high[entry, output] - value]]
+    for number, output in enumerate(described.outputs):
+        places = np.arange(count) + (number - (outputs - 1) / 2) * 0.6 / outputs
+        for each, place in zip(output.contributions, places, strict=True):
             axes.errorbar(
-                value,
+                each.amount,
                 place,
-                xerr=reach,
+                xerr=whisker(each),
                 fmt="o",
-                color=PALETTE[output % len(PALETTE)],
+                color=PALETTE[number % len(PALETTE)],
                 markersize=5,
                 capsize=3,
                 linewidth=1.4,
-                alpha=1.0 if points.settled[entry, output] else PALE,
+                alpha=1.0 if each.distinguishable else PALE,
             )
-    axes.set_yticks(range(count), points.names, parse_math=False)
+    axes.set_yticks(range(count), [feature_label(each) for each in shown], parse_math=False)
     axes.set_ylim(count - 0.4, -0.6)
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.grid(axis="y", color=QUIET, alpha=0.15)
-    said = f"{points.meaning}, with 95% interval\n(pale: cannot be told from zero)"
-    axes.set_xlabel(said, color=INK, parse_math=False)
-    outputs_legend(axes, _samples(axes, outputs), chosen.output_names)
-    write_promise(figure, chosen)
+    axes.set_xlabel(axis_text(described), color=INK, parse_math=False)
+    outputs_legend(axes, _samples(axes, outputs), [each.name for each in described.outputs])
+    write_promise(figure, described)
     return figure
 
 

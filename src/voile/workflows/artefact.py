@@ -261,6 +261,12 @@ class Artefact:
         return tuple(Guarantee.from_dict(each) for each in self.statement["guarantees"])
 
     @property
+    def deviations(self) -> Mapping[str, float] | None:
+        """By feature, how far contributions moved when it was trained again; None if not known."""
+        found: Mapping[str, float] | None = self.figures.get("stability", {}).get("deviations")
+        return found
+
+    @property
     def origin(self) -> Origin:
         """What everything here was made from: one origin, because the guarantee is joint."""
         if not self.guarantees:

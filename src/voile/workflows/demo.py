@@ -303,7 +303,8 @@ def _one_patient(artefact: Artefact, output: Path, rows: Rows) -> tuple[Path, Pa
     if found.failed is not None:
         raise VerificationFailed(f"{found.failed.name}: {found.failed.detail}")
     saved = explained.explanation.save(output / _EXPLANATION)
-    picture = draw(explained.explanation, output / _PICTURE)
+    told = replace(explained, schema=artefact.schema, deviations=artefact.deviations)
+    picture = draw(told, output / _PICTURE)
     return saved, picture, replace_file(saved.with_suffix(RECEIPT), bytes(receipt), mode=0o600)
 
 

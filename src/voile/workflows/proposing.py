@@ -6,17 +6,24 @@ Bounds that are read off rows tell about these rows, so this is never done with 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from voile.core.errors import InvalidInput
-from voile.core.schema import Categories, Feature, Label, Numbers, RawColumn, Schema
+from voile.core.schema import Categories, Domain, Feature, Label, Numbers, RawColumn, Schema
 from voile.core.schema.cells import read_numbers
 
 MOST_CATEGORIES: Final = 20
+MOST_CODES: Final = 10
+"""Different whole numbers that are proposed as categories."""
+FREQUENT: Final = 0.01
+"""A word such as "none" in more than this share of a text column is a category."""
+_NOTHING: Final = frozenset({"nan", "-nan", "nat", "<na>"})
+"""How programs write an empty cell: these are never categories."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +32,14 @@ class Proposal:
 
     Args:
         left_out: columns without a value, or whose texts are as many as those of names or remarks.
+        coded: features whose categories are whole numbers, which may be quantities after all.
+        missing: for each column the words that were taken as missing.
     """
 
     schema: Schema
     left_out: tuple[str, ...]
+    coded: tuple[str, ...] = ()
+    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def propose(name: str, table: Mapping[str, RawColumn], label: str | None) -> Proposal:
@@ -55,7 +66,13 @@ def propose(name: str, table: Mapping[str, RawColumn], label: str | None) -> Pro
             f"with numbers or up to {MOST_CATEGORIES} different texts"
         )
     left_out = tuple(column for column, domain in found.items() if domain is None)
-    return Proposal(Schema(name, tuple(features), Label(chosen, wanted)), left_out)
+    coded = tuple(each.name for each in features if _is_coded(each.domain))
+    missing = {
+        column: words
+        for column, values in table.items()
+        if (words := _missing_words(values, found[column]))
+    }
+    return Proposal(Schema(name, tuple(features), Label(chosen, wanted)), left_out, coded, missing)
 
 
 def proposal_text(proposal: Proposal) -> str:
@@ -64,6 +81,15 @@ def proposal_text(proposal: Proposal) -> str:
         "# Proposed from rows that were said to be public. Look at every line: bounds are promises",
         "# about what is possible, and categories that these rows happen to lack are missing here.",
         *(f"# Left out, no numbers and too many texts: {name!r}" for name in proposal.left_out),
+        *(
+            f"# Proposed as categories: {name!r}. If its whole numbers are a quantity, declare "
+            'kind = "integer" with bounds.'
+            for name in proposal.coded
+        ),
+        *(
+            f"# Taken as missing in {name!r}: {', '.join(map(repr, words))}"
+            for name, words in proposal.missing.items()
+        ),
     ]
     return "\n".join([*head, proposal.schema.dumps()])
 
@@ -73,8 +99,30 @@ def _domain(column: RawColumn) -> Numbers | Categories | None:
     if not read.unusable.any():
         values = read.values[~np.isnan(read.values) & np.isfinite(read.values)]
         return _numbers(values) if len(values) else None
-    texts = sorted({str(cell).strip() for cell in column[~read.missing]})
+    known = {str(cell).strip() for cell in column[~read.missing]}
+    texts = sorted(known | _frequent(column[read.missing], len(column)))
     return Categories(tuple(texts)) if len(texts) <= MOST_CATEGORIES else None
+
+
+def _frequent(cells: RawColumn, rows: int) -> set[str]:
+    """Words for nothing that occur too often in a text column to mean nothing; never a blank."""
+    counts = Counter(cell.strip() for cell in cells if isinstance(cell, str))
+    often = {word for word, count in counts.items() if count > FREQUENT * rows}
+    return {word for word in often if word and word.lower() not in _NOTHING}
+
+
+def _missing_words(column: RawColumn, domain: Numbers | Categories | None) -> tuple[str, ...]:
+    """The words, blanks among them, for which the schema would put its default."""
+    if domain is None:
+        return ()
+    missing = domain.read(column).missing
+    return tuple(sorted({str(cell).strip() for cell in column[missing]}))
+
+
+def _is_coded(domain: Domain) -> bool:
+    """Whether its categories are whole numbers, other than yes and no."""
+    coded = isinstance(domain, Categories) and not isinstance(domain.values[0], str)
+    return coded and domain != Categories((0, 1))
 
 
 def _label_domain(
@@ -93,6 +141,9 @@ def _numbers(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Numbers | 
     whole = bool((np.rint(values) == values).all() and np.abs(values).max() < 2.0**48)
     if whole and set(np.unique(values)) <= {0.0, 1.0}:
         return Categories((0, 1))
+    codes = np.unique(values)
+    if whole and 2 <= len(codes) <= MOST_CODES:
+        return Categories(tuple(int(code) for code in codes))
     lower, upper = _outward(float(values.min()), float(values.max()))
     return Numbers(lower, upper, whole=whole)
 

@@ -135,9 +135,19 @@ def test_empty_cells_fit_and_are_counted(schema: Path, good: Path) -> None:
     run = voile("schema", "check", schema, good)
     assert (run.returncode, run.stderr) == (0, "")
     assert "empty cells, filled in with the schema's defaults: 2" in run.stdout
+    assert "67% of its values are missing" in run.stdout
+    assert "does not fit" not in run.stdout
     assert "3 rows, schema 'clinic': everything fits" in run.stdout
     report = json.loads(voile("schema", "check", schema, good, "--json").stdout)
     assert (report["ok"], report["empty_cells"], report["empty_labels"]) == (True, 2, 0)
+    assert len(report["mostly_empty"]) == 1
+
+
+def test_what_is_empty_stands_apart_from_what_does_not_fit(schema: Path, bad: Path) -> None:
+    outside, _, empty = voile("schema", "check", schema, bad).stdout.partition(" empty ")
+    assert "does not fit" in outside
+    assert "missing" not in outside
+    assert "'' (3)" in empty
 
 
 def test_check_as_json(schema: Path, bad: Path) -> None:

@@ -22,11 +22,14 @@ from tests.unit.workflows.explain.examples import SCHEMA, TRAINED, model
 from voile import Explanation, cli
 from voile.audit_log import AuditLog
 from voile.cli import explain_output
+from voile.core.explanation_page import row_html
+from voile.core.row_note import filled_note
 from voile.core.storage import open_storage
 from voile.ledger import ReplayKey
 from voile.release import trained_privately
 from voile.workflows.custody import PARTS
-from voile.workflows.explain import inputs, outputs
+from voile.workflows.explain import Explained, inputs, outputs
+from voile.workflows.explain.files import draw
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -325,10 +328,52 @@ def test_top_names_the_features_of_each_row(run: Any) -> None:
 def test_each_row_shows_its_own_top_features() -> None:
     values = np.array([[3.0, 1.0, 0.0], [0.0, 1.0, 2.0]])
     whole = Explanation(values=values, base_values=np.zeros(1), feature_names=("a", "b", "c"))
-    assert explain_output._named(whole, 1) == [[0], [2]]
-    assert explain_output._named(whole, 3) == [[0, 1], [2, 1]]
-    table = explain_output._table(whole, 1)
+    assert explain_output._named(whole, 1) == [["a"], ["c"]]
+    assert explain_output._named(whole, 3) == [["a", "b"], ["c", "b"]]
+    table = explain_output._table(Explained(whole, ()), 1)
     assert [list(column.cells) for column in table.columns] == [["a", "c"], ["+3", ""], ["", "+2"]]
+
+
+def test_terminal_picture_and_page_say_the_same(tmp_path: Path) -> None:
+    """An estimate of training noise was on pages alone; pictures and tables looked exact."""
+    one = Explanation(
+        values=np.array([[3.0, 1.0]]),
+        base_values=np.array([0.5]),
+        feature_names=("a", "b"),
+        data=np.array([[7.0, 0.0]]),
+        notes=(filled_note("b", 0, [0]),),
+    )
+    explained = Explained(one, (), deviations={"a": 0.5, "b": 1.0})
+    table = explain_output._table(explained, None)
+    assert [[str(cell) for cell in column.cells] for column in table.columns] == [
+        ["a", "b"],
+        ["7", "missing (0 was filled in)"],
+        ["+3.0 ± 1.0", "(+1.0 ± 2.0)"],
+    ]
+    assert str(table.caption) == "±: rough estimate; in brackets: cannot be told from zero"
+    picture = draw(explained, tmp_path / "why.svg").read_text()
+    for words in ("b = missing (0 was filled in)", "+3.0 ± 1.0", "whiskers: rough estimate"):
+        assert words in picture
+    page = html.unescape(row_html(explained.describe(0)))
+    for words in ("missing (0 was filled in)", "+3.0 ± 1.0", "a rough estimate"):
+        assert words in page
+
+
+def test_a_few_rows_are_shown_with_their_values() -> None:
+    two = Explanation(
+        values=np.array([[3.0], [1.0]]),
+        base_values=np.zeros(1),
+        feature_names=("a",),
+        data=np.array([[7.0], [0.0]]),
+        half_widths=np.array([[2.0], [2.0]]),
+        notes=(filled_note("a", 0, [1]),),
+    )
+    table = explain_output._table(Explained(two, ()), None)
+    assert [[str(cell) for cell in column.cells] for column in table.columns] == [
+        ["a"],
+        ["+3.0 ± 2.0\n7"],
+        ["(+1.0 ± 2.0)\nmissing (0 was filled in)"],
+    ]
 
 
 def test_what_is_not_there_is_said_first(run: Any) -> None:
@@ -496,7 +541,8 @@ def test_people_read_a_table(run: Any) -> None:
     assert "cost nothing" in free
     assert "made from public artefacts only" in free
     many = run(*asked("customers.csv", *FREE), as_json=False)
-    assert "mean |value| of 60 rows" in many
+    assert "mean |attribution|" in many
+    assert "60 rows" in many
 
 
 def test_a_learned_explainer(run: Any) -> None:
@@ -703,8 +749,10 @@ def test_a_value_that_was_filled_in_is_not_shown_as_the_persons_own(run: Any) ->
     assert "The values on this page are those of the person" in bob
     Path("one.csv").write_text("income,debt,employed\n3,,no\n")
     for n, paid in enumerate((FREE, BACKGROUND, BACKGROUND)):  # the last is answered from memory
-        run(*asked("one.csv", *paid), "--page", f"{n}.html")
+        run(*asked("one.csv", *paid), "--page", f"{n}.html", "--plot", f"{n}.svg")
         assert "<td>missing (1 was filled in)</td>" in Path(f"{n}.html").read_text()
+        assert "<!-- debt = missing (1 was filled in) -->" in Path(f"{n}.svg").read_text()
+    assert "missing (1 was filled in)" in run(*asked("one.csv", *FREE), as_json=False)
 
 
 def test_words_for_nothing_are_missing_values_like_everywhere(run: Any) -> None:
@@ -836,6 +884,7 @@ def useless_artefact() -> Any:
     """As far as explanations look into it; its report begins with an alarm."""
     alarm = "it cannot be told from always saying <no>"
     return SimpleNamespace(
+        deviations=None,
         schema=SCHEMA,
         model=SCORE,
         reference=np.array([[2.0, 1.0, 1.0], [5.0, 4.0, 0.0]]),

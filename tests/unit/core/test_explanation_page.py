@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 
 from voile.core.explanation import Explanation
 from voile.core.explanation_page import STUDIED, notebook_html, promises_html, row_html
-from voile.core.explanation_words import Wording
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.page_frame import framed
 from voile.core.row_note import KnownNote
@@ -50,8 +50,16 @@ def patient(**parts: Any) -> Explanation:
     return Explanation(**given | parts)
 
 
+def page_of(
+    explanation: Explanation,
+    schema: Schema | None = None,
+    deviations: Mapping[str, float] | None = None,
+) -> str:
+    return row_html(explanation.describe(0, schema=schema, deviations=deviations))
+
+
 def test_prediction_base_values_units_and_categories() -> None:
-    page = row_html(patient(), CLINIC)
+    page = page_of(patient(), CLINIC)
     for words in ("probability of readmission = yes", "0.74", "0.5", "71 years", "south", "+0.25"):
         assert words in page
     assert "exactly" in page
@@ -59,7 +67,7 @@ def test_prediction_base_values_units_and_categories() -> None:
 
 
 def test_bars_that_cannot_be_told_from_zero_are_pale() -> None:
-    page = row_html(patient(half_widths=[[0.1, 0.1]]), CLINIC)
+    page = page_of(patient(half_widths=[[0.1, 0.1]]), CLINIC)
     assert re.findall(r'<rect class="([a-z ]+)"', page) == ["raises", "lowers pale"]
     assert "+0.25 ± 0.1" in page
     assert "(1 of 2)" in page
@@ -67,7 +75,7 @@ def test_bars_that_cannot_be_told_from_zero_are_pale() -> None:
 
 
 def test_bars_lie_inside_the_picture_and_begin_at_zero() -> None:
-    page = row_html(patient(values=[[3.0, -1.0]], half_widths=[[0.5, 2.0]]))
+    page = page_of(patient(values=[[3.0, -1.0]], half_widths=[[0.5, 2.0]]))
     found = re.findall(r'x="([\d.]+)" y="2" width="([\d.]+)"', page)
     (zero,) = set(re.findall(r'class="zero" x1="([\d.]+)"', page))
     (left, width), (other, span) = [(float(a), float(b)) for a, b in found]
@@ -92,10 +100,10 @@ def test_a_probability_has_no_powers_of_ten_and_is_never_quite_certain(
     base: float, said: str
 ) -> None:
     flat = patient(values=[[0.0, 0.0]], base_values=base)
-    assert row_html(flat, CLINIC).count(f"<b>{said}</b>") == 2
-    assert row_html(flat).count(f"<b>{base:.4g}</b>") == 2  # nobody says that it is a probability
+    assert page_of(flat, CLINIC).count(f"<b>{said}</b>") == 2
+    assert page_of(flat).count(f"<b>{base:.4g}</b>") == 2  # nobody says that it is a probability
     noisy = patient(values=[[0.0, 0.0]], base_values=-0.05, half_widths=[[0.1, 0.1]])
-    assert "<b>-0.050</b>" in row_html(noisy, CLINIC)
+    assert "<b>-0.050</b>" in page_of(noisy, CLINIC)
 
 
 @pytest.mark.parametrize(
@@ -111,19 +119,19 @@ def test_a_probability_has_no_powers_of_ten_and_is_never_quite_certain(
 def test_a_contribution_has_the_digits_that_its_uncertainty_leaves(
     value: float, near: float, said: str
 ) -> None:
-    page = row_html(patient(values=[[value, 0.0]], half_widths=[[near, near]]))
+    page = page_of(patient(values=[[value, 0.0]], half_widths=[[near, near]]))
     assert f">{said}</td>" in page
 
 
 def test_an_estimate_of_training_noise_is_called_an_estimate() -> None:
-    page = row_html(patient(), CLINIC, {"age": 0.01, "ward": 0.02})
+    page = page_of(patient(), CLINIC, {"age": 0.01, "ward": 0.02})
     assert "a rough estimate" in page
     assert "+0.250 ± 0.020" in page
     assert "lowers pale" in page
     assert "0.740</b>;" in page  # the prediction itself is what the model says
     assert STUDIED in page
-    assert "a rough estimate" not in row_html(patient(half_widths=[[0.1, 0.1]]), None, {"age": 1.0})
-    assert "exactly" in row_html(patient(), None, {"age": 0.01})  # not for every feature
+    assert "a rough estimate" not in page_of(patient(half_widths=[[0.1, 0.1]]), None, {"age": 1.0})
+    assert "exactly" in page_of(patient(), None, {"age": 0.01})  # not for every feature
 
 
 def test_what_a_study_found_is_what_the_page_says() -> None:
@@ -137,28 +145,29 @@ def test_where_the_row_is_protected_neither_values_nor_a_prediction_are_shown() 
     hidden = patient(
         data=None, half_widths=[[0.1, 0.1]], guarantees=[promise(ProtectedUnit.EXPLAINED_ROW)]
     )
-    page = row_html(hidden, CLINIC)
+    page = page_of(hidden, CLINIC)
     assert "0.74" not in page
     assert "0.5" not in page
     assert "value</th>" not in page
-    assert not Wording(hidden).leads_to_prediction
-    assert Wording(patient(guarantees=[promise(ProtectedUnit.ROW)])).leads_to_prediction
+    assert "0.74" in page_of(patient(guarantees=[promise(ProtectedUnit.ROW)]), CLINIC)
 
 
 @pytest.mark.parametrize("note", [KnownNote.ABSOLUTE, KnownNote.NAMES_ONLY])
 def test_what_adds_up_to_nothing_has_no_prediction(note: KnownNote) -> None:
-    page = row_html(patient(notes=[note]), CLINIC)
+    page = page_of(patient(notes=[note]), CLINIC)
     assert "0.74" not in page
     assert ("-0.01" in page) == (note is KnownNote.NAMES_ONLY)  # sizes are never below 0
 
 
 def test_promises_in_words_with_the_formal_line_beneath() -> None:
-    page = promises_html(patient(guarantees=[promise(ProtectedUnit.ROW)], notes=["noted <b>"]))
+    page = promises_html(
+        patient(guarantees=[promise(ProtectedUnit.ROW)], notes=["noted <b>"]).describe()
+    )
     assert "For each record of &#39;clinic v1&#39;" in page
     assert "(ε = 1, δ = 1e-6)" in page
     assert "noted &lt;b&gt;" in page
-    assert "No privacy guarantee." in promises_html(patient())
-    assert "is needed" in promises_html(patient(notes=[KnownNote.ALL_PUBLIC]))
+    assert "No privacy guarantee." in promises_html(patient().describe())
+    assert "is needed" in promises_html(patient(notes=[KnownNote.ALL_PUBLIC]).describe())
 
 
 def test_notebooks_show_the_same_and_say_what_they_leave_out() -> None:
@@ -167,12 +176,12 @@ def test_notebooks_show_the_same_and_say_what_they_leave_out() -> None:
     assert "No privacy guarantee." in page
     assert page.count("<table") == 5
     assert "and 4 more rows" in page
-    assert str(row_html(patient(), CLINIC)) in notebook_html(patient(), CLINIC)
+    assert str(page_of(patient())) in notebook_html(patient(), 1)
 
 
 def test_names_from_outside_are_escaped_and_nothing_is_loaded_from_elsewhere() -> None:
     odd = patient(feature_names=("<script>", "b"), output_names=("<i>",))
-    page = framed("<t>", row_html(odd))
+    page = framed("<t>", page_of(odd))
     assert "<script>" not in page
     assert "<i>" not in page
     assert "<title>&lt;t&gt;" in page
@@ -181,11 +190,3 @@ def test_names_from_outside_are_escaped_and_nothing_is_loaded_from_elsewhere() -
     assert "https://" not in page
     assert "prefers-color-scheme: dark" in page
     assert "@media print" in page
-
-
-def test_values_without_a_schema_are_shown_as_they_stand() -> None:
-    assert Wording(patient()).named(0, 1) == "ward = 1"
-    texts = patient(data=[["71", "south"]])
-    assert Wording(texts, CLINIC).named(0, 1) == "ward = south"
-    large = Schema("s", (Feature("age", Numbers(0, 1e6)), Feature("ward", Numbers(0, 1))))
-    assert Wording(patient(data=[[123456.0, 1.0]]), large).value(0, 0) == "123,456"

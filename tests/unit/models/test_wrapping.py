@@ -86,6 +86,22 @@ def test_an_estimator_of_raw_values_is_fed_through_the_schema() -> None:
         wrap(fitted, schema=Schema("other", features[:1]))
 
 
+def test_a_model_gets_its_own_spelling_of_a_category() -> None:
+    from sklearn.compose import make_column_transformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    frame = pd.DataFrame({"kind": ["cat ", "dog"] * 4, "age": np.arange(8.0)})
+    known = OneHotEncoder(handle_unknown="ignore")
+    encode = make_column_transformer((known, ["kind"]), remainder="passthrough")
+    fitted = make_pipeline(encode, LogisticRegression()).fit(frame, [0, 1] * 4)
+    features = (Feature("kind", Categories(("dog", "cat"))), Feature("age", Numbers(0, 9)))
+    schema = Schema("pets", features)
+    model = wrap(fitted, schema)
+    assert np.allclose(model.predict(schema.rows(frame)), fitted.predict_proba(frame), atol=1e-9)
+
+
 def test_a_network_predicts_and_differentiates_in_its_own_precision(network: Any) -> None:
     import torch
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import PathCollection, PolyCollection
 
 from voile import plots
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
-from voile.core.row_note import KnownNote
+from voile.core.row_note import KnownNote, filled_note
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.plots import QualityPoint
 from voile.plots.style import PALE
@@ -206,6 +207,21 @@ def test_a_beeswarm_carries_the_noise_of_every_line() -> None:
         for c in plots.beeswarm(explanation(errors=False)).axes[0].collections
         if isinstance(c, PolyCollection)
     ]
+
+
+def test_a_beeswarm_draws_missing_values_grey() -> None:
+    shown = explanation(errors=False)
+    filled = replace(shown, notes=(filled_note("age", 0.0, [3, 7]),))
+
+    def grey(drawn: Explanation) -> int:
+        found: Any = plots.beeswarm(drawn).axes[0].collections
+        plain = [
+            each for each in found if isinstance(each, PathCollection) and each.get_array() is None
+        ]
+        return sum(len(np.asarray(each.get_offsets())) for each in plain)
+
+    assert grey(shown) == 0
+    assert grey(filled) == 2
 
 
 def test_agreement_with_itself_is_one() -> None:

@@ -27,7 +27,7 @@ def test_numbers_categories_and_what_is_left_out() -> None:
     proposal = propose("trial", COLUMNS, "grade")
     found = {feature.name: feature.domain for feature in proposal.schema.features}
     assert found == {
-        "age": Numbers(40, 70, whole=True),
+        "age": Categories((40, 57, 61)),
         "dose": Numbers(0.0, 2.0),
         "sex": Categories(("f", "m")),
         "smokes": Categories((0, 1)),
@@ -50,6 +50,32 @@ def test_bounds_hold_every_value(values: list[float]) -> None:
     if isinstance(feature.domain, Numbers):
         assert feature.domain.lower <= min(values)
         assert max(values) <= feature.domain.upper
+
+
+def test_a_frequent_word_for_nothing_is_a_category() -> None:
+    words = ["none"] * 10 + ["penicillin"] * 20 + [""] * 5 + ["NA"]
+    table = {
+        "allergy": np.array([*words, *["nuts"] * 64], dtype=object),
+        "y": np.array(["a", "b"] * 50, dtype=object),
+    }
+    proposal = propose("trial", table, "y")
+    assert proposal.schema.features[0].domain == Categories(("none", "nuts", "penicillin"))
+    assert proposal.missing == {"allergy": ("", "NA")}
+    assert "# Taken as missing in 'allergy': '', 'NA'" in proposal_text(proposal)
+
+
+def test_a_few_whole_numbers_are_proposed_as_categories_with_a_comment() -> None:
+    table = {
+        "stage": np.arange(100) % 5,
+        "visits": np.arange(100) % 11,
+        "y": np.array(["a", "b"] * 50, dtype=object),
+    }
+    proposal = propose("trial", table, "y")
+    found = {feature.name: feature.domain for feature in proposal.schema.features}
+    assert found == {"stage": Categories((0, 1, 2, 3, 4)), "visits": Numbers(0, 10, whole=True)}
+    assert proposal.coded == ("stage",)
+    assert "Proposed as categories: 'stage'" in proposal_text(proposal)
+    assert Schema.loads(proposal_text(proposal)) == proposal.schema
 
 
 def test_what_gives_no_schema_is_said() -> None:

@@ -10,6 +10,8 @@ from voile.core.schema.arrays import Mask, RawColumn
 from voile.core.schema.domains import Domain, Problem
 
 EXAMPLES = 5
+MOSTLY_EMPTY = 0.2
+"""More of a column missing than this is told: defaults would stand for too much of it."""
 _LONGEST = 40
 
 
@@ -87,6 +89,12 @@ class SchemaReport:
     def empty_cells(self) -> int:
         """Of features: the schema's defaults stand there when the table is read."""
         return sum(column.count(Problem.MISSING) for column in self.features)
+
+    @property
+    def mostly_empty(self) -> tuple[ColumnReport, ...]:
+        """Features with more than a fifth of their values missing."""
+        most = MOSTLY_EMPTY * self.rows
+        return tuple(each for each in self.features if each.count(Problem.MISSING) > most)
 
     @property
     def empty_labels(self) -> int:

@@ -13,11 +13,9 @@ from voile import plots
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.explanation import Explanation
-from voile.core.explanation_words import Wording
 from voile.core.guarantee import Guarantee
 from voile.core.input_file import read_json
 from voile.core.optional import optional
-from voile.core.schema import Schema
 from voile.release import PUBLIC, Origin, trained_on, trained_privately
 from voile.workflows.explain.released import Explained
 from voile.workflows.explain.service import ReleaseService
@@ -52,18 +50,18 @@ def check_suffix(path: Path, known: Sequence[str]) -> None:
         )
 
 
-def draw(explanation: Explanation, path: Path, schema: Schema | None = None) -> Path:
+def draw(explained: Explained, path: Path) -> Path:
     """A picture, by the ending of the name: `.png`, `.svg` or `.pdf`; whole or not at all.
 
     One prediction is drawn from its base value on; anything else as bars.
     """
     check_suffix(path, PICTURES)
-    one = len(explanation) == explanation.shape[2] == 1
-    leads = one and Wording(explanation, schema).leads_to_prediction
-    figure = (plots.waterfall if leads else plots.bar)(explanation, schema=schema)
+    (output, *others) = explained.describe().outputs
+    leads = output.prediction is not None and not others
+    figure = plots.waterfall(explained) if leads else plots.bar(explained)
     picture = BytesIO()
     figure.savefig(picture, format=path.suffix[1:].lower(), dpi=150)
-    return replace_file(path, picture.getvalue(), mode=_mode(explanation))
+    return replace_file(path, picture.getvalue(), mode=_mode(explained.explanation))
 
 
 def _mode(explanation: Explanation) -> int:

@@ -122,14 +122,10 @@ class ExplanationInputs:
         made = f"made from {', '.join(labels)}" if labels else "public"
         return (f"it is assumed, as stated, that the background rows are {made}", *self.remarks)
 
-    def told(self, explained: Explained, given: RowsToExplain) -> Explained:
-        """With what is known here and of the rows that were given, for whoever reads it out."""
+    def told(self, explained: Explained) -> Explained:
+        """With what is known here, for whoever reads it out."""
         return replace(
-            explained,
-            schema=self.schema,
-            deviations=self.deviations,
-            alarms=self.alarms,
-            filled=given.filled,
+            explained, schema=self.schema, deviations=self.deviations, alarms=self.alarms
         )
 
     def read_rows(self, given: Any) -> RowsToExplain:
@@ -205,8 +201,7 @@ def _deviations(spec: ExplanationSpec, artefact: Artefact | None) -> Mapping[str
     """They were estimated over the reference rows, and say nothing about other backgrounds."""
     if artefact is None or spec.background is not None or spec.explainer is not None:
         return None
-    found: Mapping[str, float] | None = artefact.figures.get("stability", {}).get("deviations")
-    return found
+    return artefact.deviations
 
 
 def _alarms(spec: ExplanationSpec, artefact: Artefact | None) -> tuple[str, ...]:
@@ -312,7 +307,7 @@ def _of_table(
     if protected:
         return RowsToExplain(features, identifiers)
     read = public_rows(features, schema, source=source)
-    return RowsToExplain(read.rows, identifiers, read.notes, filled=read.filled)
+    return RowsToExplain(read.rows, identifiers, read.notes)
 
 
 def _features(table: Any, schema: Schema, source: str) -> dict[str, Any]:

@@ -174,7 +174,7 @@ class Outputs:
         if rows is not None and signed:
             writers["row receipts"] = lambda: files.write_row_receipts(service, explained, rows)
         if picture is not None:
-            writers["picture"] = lambda: [files.draw(explanation, picture, explained.schema)]
+            writers["picture"] = lambda: [files.draw(explained, picture)]
         if page is not None:
             checked = Checked(saved, proof if signed else None, service.custody.place.policy)
             writers["page"] = lambda: [write_page(explained, page, checked)]

@@ -7,14 +7,13 @@ prediction where that row is what is protected.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection
 from dataclasses import dataclass
 from os.path import relpath
 from pathlib import Path
 from typing import Final
 
 from voile.core.atomic_file import replace_file
-from voile.core.explanation import Explanation
+from voile.core.description import Description
 from voile.core.explanation_page import alarms_html, promises_html, row_html
 from voile.core.guarantee import ProtectedUnit
 from voile.core.page_frame import fragment, framed
@@ -107,26 +106,25 @@ def write_page(explained: Explained, path: Path, checked: Checked) -> Path:
 
 def person_html(explained: Explained, checked: Checked, folder: Path) -> str:
     """The page, as it lies in a folder."""
-    explanation, schema = explained.explanation, explained.schema
-    filled = explained.filled[0] if explained.filled else frozenset[str]()
+    described = explained.describe(0)
     body = fragment(
         _BODY,
         title=TITLE,
         alarms=alarms_html(explained.alarms),
-        row=row_html(explanation, schema, explained.deviations, filled),
-        promises=promises_html(explanation),
+        row=row_html(described),
+        promises=promises_html(described),
         assessed=explained.assessed,
         meaning="" if explained.assessed is None else _MEANING[explained.assessed.verdict],
         payment=explained.payment,
         command=checked.command(folder),
         receipt="" if checked.receipt is None else checked.receipt.name,
-        limits=_limits(explanation, filled),
+        limits=_limits(described),
     )
     return framed(TITLE, body)
 
 
-def _limits(explanation: Explanation, filled: Collection[str]) -> tuple[str, ...]:
-    units = {each.protected.unit for each in explanation.guarantees}
+def _limits(described: Description) -> tuple[str, ...]:
+    units = {each.protected.unit for each in described.guarantees}
     more = (_HIDDEN,) if ProtectedUnit.EXPLAINED_ROW in units else ()
-    own = (_PARTLY_OWN if filled else _OWN,) if explanation.data is not None else ()
+    own = (_PARTLY_OWN if described.some_missing else _OWN,) if described.shows_values else ()
     return (*_LIMITS, *more, *own)

@@ -6,14 +6,13 @@ defaults, as in training. Whoever reads the explanation is told which cells were
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from voile.core.errors import InvalidInput
-from voile.core.row_note import RowNote
+from voile.core.row_note import RowNote, filled_note
 from voile.core.schema import ColumnTable, Feature, Problem, Rows, Schema, SchemaReport
 from voile.core.schema.cells import raw_column
 
@@ -27,12 +26,10 @@ class PublicRows:
     Args:
         rows: shape (n, d).
         notes: for each column with cells that were filled in, in which rows.
-        filled: for each row, the features of which nothing stood there.
     """
 
     rows: Rows
     notes: tuple[RowNote, ...]
-    filled: tuple[frozenset[str], ...] = ()
 
 
 def public_rows(table: ColumnTable, schema: Schema, *, source: str = "") -> PublicRows:
@@ -40,12 +37,12 @@ def public_rows(table: ColumnTable, schema: Schema, *, source: str = "") -> Publ
     report = schema.check(table)
     _check(report, schema, source)
     incomplete = {column.name for column in report.features if column.count(Problem.MISSING)}
-    found = [each for each in schema.features if each.name in incomplete]
-    missing = {each.name: _missing(each, table[each.name]) for each in found}
-    notes = tuple(_note(each, missing[each.name]) for each in found)
-    rows = schema.rows(table)
-    filled = (frozenset(name for name, of in missing.items() if n in of) for n in range(len(rows)))
-    return PublicRows(rows, notes, tuple(filled) if missing else ())
+    notes = tuple(
+        filled_note(each.name, each.default, _missing(each, table[each.name]))
+        for each in schema.features
+        if each.name in incomplete
+    )
+    return PublicRows(schema.rows(table), notes)
 
 
 def _check(report: SchemaReport, schema: Schema, source: str) -> None:
@@ -70,13 +67,8 @@ def _check(report: SchemaReport, schema: Schema, source: str) -> None:
         )
 
 
-def _missing(feature: Feature, column: Any) -> dict[int, None]:
+def _missing(feature: Feature, column: Any) -> list[int]:
     """The rows in which nothing stands, in order."""
     cells = raw_column(column, feature.name)
     missing = feature.domain.problems(feature.domain.read(cells))[Problem.MISSING]
-    return dict.fromkeys(np.flatnonzero(missing).tolist())
-
-
-def _note(feature: Feature, missing: Collection[int]) -> RowNote:
-    text = f"filled in with the schema's default: {feature.name!r} = {feature.default}"
-    return RowNote(text, tuple(missing))
+    return [int(row) for row in np.flatnonzero(missing)]

@@ -42,15 +42,12 @@ class RowsToExplain:
             pays for it. Of a population: for the watch against reconstruction.
         notes: what is to be said with the explanation.
         population: its name; by default the label of the data set.
-        filled: of rows that are not protected, for each the features of which nothing stood there;
-            empty where nothing was filled in.
     """
 
     rows: Any = field(repr=False)
     identifiers: Sequence[Identifier] | None = None
     notes: tuple[Note, ...] = ()
     population: str | None = None
-    filled: tuple[frozenset[str], ...] = ()
 
     @classmethod
     def of(cls, rows: Any) -> RowsToExplain:

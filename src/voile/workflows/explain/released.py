@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from voile.audit_log import RowTree, explanation_bytes
+from voile.core.description import Description
 from voile.core.explanation import Explanation
 from voile.core.explanation_page import alarms_html, notebook_html
 from voile.core.page_frame import fragment
@@ -55,8 +56,6 @@ class Explained:
         deviations: by feature, how far contributions may be off for the noise in training; an
             estimate, where there is one.
         alarms: why what was trained is useless, where it is; whoever reads is told first.
-        filled: for each row, the features that were missing in it and filled in; empty where none
-            was, and where the row is protected.
         assessed: what attacks on the claims behind it have found, where there were any.
     """
 
@@ -66,13 +65,28 @@ class Explained:
     schema: Schema | None = field(default=None, repr=False)
     deviations: Mapping[str, float] | None = field(default=None, repr=False)
     alarms: tuple[str, ...] = ()
-    filled: tuple[frozenset[str], ...] = field(default=(), repr=False)
     assessed: AssessedClaims | None = None
 
     def of_row(self, number: int) -> Explained:
         """What is told about one row alone."""
-        filled = self.filled[number : number + 1]
-        return replace(self, explanation=self.explanation[number], filled=filled)
+        return replace(self, explanation=self.explanation[number])
+
+    def describe(
+        self,
+        row: int | None = None,
+        *,
+        output: str | None = None,
+        most: int | None = None,
+        schema: Schema | None = None,
+    ) -> Description:
+        """What it says, as data for every view; with the schema and estimates that it carries."""
+        return self.explanation.describe(
+            row,
+            output=output,
+            most=most,
+            schema=schema or self.schema,
+            deviations=self.deviations,
+        )
 
     @property
     def replayed(self) -> bool:
@@ -108,7 +122,7 @@ class Explained:
     def _repr_html_(self) -> str:
         """For notebooks."""
         said = fragment("<p class='voile note'>{{ payment }}</p>", payment=self.payment)
-        shown = notebook_html(self.explanation, self.schema, self.deviations, self.filled)
+        shown = notebook_html(self, len(self.explanation))
         warned = fragment("<div class='voile'>{{ lines }}</div>", lines=alarms_html(self.alarms))
         return (warned if self.alarms else "") + shown + said
 

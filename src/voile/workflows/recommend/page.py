@@ -37,7 +37,7 @@ def write_page(explanation: Explanation, path: Path) -> Path:
     """Write the page of one explanation to its user, for its owner only."""
     body = fragment(
         _BODY,
-        promises=promises_html(explanation),
+        promises=promises_html(explanation.describe()),
         lines=[
             (name, reasons(explanation, output))
             for output, name in enumerate(explanation.output_names)

@@ -84,7 +84,7 @@ class Workspace:
         explained = self.service.answer(
             release, given, payer=payer, caller=by, purpose=purpose, fresh=fresh
         )
-        return inputs.told(explained, given)
+        return inputs.told(explained)
 
     def preview(self, name: str, rows: Any = 1, *, by: str = "analyst") -> Preview:
         """What an answer for these rows, or this many, would cost and be like; charges nothing.

@@ -572,3 +572,10 @@ def test_what_is_empty_fits_and_what_is_outside_does_not(problem: dict[str, list
 
 def test_the_report_says_for_whom_it_is() -> None:
     assert "never for release" in " ".join((voile.core.schema.SchemaReport.__doc__ or "").split())
+
+
+def test_columns_that_are_mostly_empty_are_told() -> None:
+    schema = Schema("s", (Feature("full", Numbers(0, 9)), Feature("empty", Numbers(0, 9))))
+    report = schema.check({"full": [1, 2, 3, 4, ""], "empty": [1, 2, 3, "", ""]})
+    assert [column.name for column in report.mostly_empty] == ["empty"]
+    assert report.fits
