@@ -13,17 +13,22 @@ from functools import lru_cache
 import numpy as np
 
 from voile.core.errors import InvalidInput
+from voile.core.guarantee import floored_delta
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 
 
-def check_target(epsilon: float, delta: float, *, pure: bool = False) -> None:
-    """An (epsilon, delta) that can be aimed at; delta = 0 only where noise can reach it."""
+def check_target(epsilon: float, delta: float, *, pure: bool = False) -> float:
+    """Refuse an (epsilon, delta) that nothing can aim at; delta = 0 only where noise can reach it.
+
+    Returns the delta to aim at and to state: at least `SMALLEST_DELTA`, or 0.
+    """
     if isinstance(epsilon, bool) or not math.isfinite(epsilon) or epsilon <= 0:
         raise InvalidInput(f"epsilon must be finite and above 0, found {epsilon}")
     if not 0 <= delta < 1 or (delta == 0 and not pure):
         wanted = "[0, 1)" if pure else "(0, 1)"
         raise InvalidInput(f"delta must be in {wanted}, found {delta}")
+    return floored_delta(delta)
 
 
 def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
