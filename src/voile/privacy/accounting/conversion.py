@@ -52,7 +52,8 @@ def _small_gaussian_delta(mu: float, epsilon: float) -> float:
     end = min(12.0, 40 / start) if start > 0 else 12.0 - start
     y = (_NODES + 1) * end / 2
     terms = -np.expm1(-mu * y) * np.exp(-((y + start) ** 2) / 2)
-    return float(_WEIGHTS @ terms) * end / 2 / math.sqrt(2 * math.pi)
+    # A dot product is summed in another order on another processor; this sum is exact on all.
+    return math.fsum((_WEIGHTS * terms).tolist()) * end / 2 / math.sqrt(2 * math.pi)
 
 
 def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
