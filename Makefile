@@ -5,11 +5,12 @@ LIGHT := .venv/.light
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint suite bench docs
+.PHONY: help demo test explore lint suite bench docs
 
 help:
 	@echo "make demo    install what the main job needs, if it is missing, and run it on built-in defaults"
 	@echo "make test    install everything, if it is missing, then lint and run the whole test suite"
+	@echo "make explore run the property tests on inputs that are new each time, not those of make test"
 	@echo "make lint    style, types and the import contract"
 	@echo "make bench   measure voile beside its peers; writes results/*.json"
 	@echo "make docs    build the documentation into site/"
@@ -57,6 +58,11 @@ suite: $(READY)
 	@$(BIN)/pytest -m "not deployment" --numprocesses 2 --dist worksteal --durations 20
 	@echo "voile: deployments, which run alone"
 	@$(BIN)/pytest -m deployment --durations 10
+
+# Each finding is kept in .hypothesis and tried first next time. Write it above its test as an
+# `@example(...)`: then `make test` tries it everywhere, every time.
+explore: $(READY)
+	@$(BIN)/pytest -m hypothesis --hypothesis-profile explore --numprocesses 2 --dist worksteal
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks

@@ -219,7 +219,8 @@ def proofs(storage: Storage, log: AuditLog, size: int) -> list[Figure]:
             made[index], POLICY, query=QUERY, answer=ANSWER, elsewhere=elsewhere
         )
         assert report.verified
-        assert all(step.outcome == "checked" for step in report.steps)
+        unchecked = {step.name for step in report.steps if step.outcome != "checked"}
+        assert unchecked <= {"anchor"}, unchecked  # no chain here
 
     name = f"10^{len(str(size)) - 1} records"
     proof, checked = milliseconds(prove, indexes), milliseconds(check, indexes)

@@ -12,11 +12,23 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pytest
+from hypothesis import HealthCheck, settings
 
 mpl.use("Agg")
 # A shell starts background jobs deaf to Ctrl-C, and what they start inherits that. Commands that
 # tests interrupt must hear it, wherever the tests were started.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The suite draws the same inputs each time and judges no input by the clock, so it gives the same
+# answer twice. `make explore` draws others; write what it finds above the test, as an `@example`.
+settings.register_profile(
+    "suite",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.register_profile("explore", settings.get_profile("suite"), derandomize=False)
+settings.load_profile("suite")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,11 +16,13 @@ Names are loaded when they are first used, so that `import voile` stays quick.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from voile._version import __version__
 
+TYPE_CHECKING = False  # `typing` takes as long as Python itself: Ctrl-C would be caught too late
 if TYPE_CHECKING:
+    from typing import Any
+
     from voile.core.errors import VoileError
     from voile.core.explanation import Explanation
     from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation

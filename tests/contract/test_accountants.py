@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.privacy.strategies import concentrated, nested, sampled
 from voile import Relation
 from voile.core.errors import InvalidInput
+from voile.core.guarantee import SMALLEST_DELTA
 from voile.privacy.accounting import (
     Accountant,
     Advanced,
@@ -137,6 +138,13 @@ def test_disjoint_records_cost_the_most_expensive_part(name: str) -> None:
 def test_a_delta_that_is_none_is_refused(name: str, delta: float) -> None:
     with pytest.raises(InvalidInput):
         ACCOUNTANTS[name]().compose(Gaussian(1.0)).epsilon(delta)
+
+
+@pytest.mark.parametrize("name", ACCOUNTANTS)
+@pytest.mark.parametrize("event", [Gaussian(1.0), PureDp(1.0)])
+def test_a_delta_below_the_smallest_is_read_as_the_smallest(name: str, event: Leaf) -> None:
+    accountant = ACCOUNTANTS[name]().compose(event, times=3)
+    assert accountant.epsilon(5e-324) == accountant.epsilon(SMALLEST_DELTA)
 
 
 @settings(max_examples=30, deadline=None)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from voile.core.errors import (
@@ -123,11 +123,7 @@ class TestRecords:
         with pytest.raises(MissingRecord):
             storage.submit(lambda t: t.replace(SEATS, Seat(1, 3)))
 
-    @settings(
-        max_examples=30,
-        deadline=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
-    )
+    @settings(max_examples=30)
     @given(
         name=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
         number=st.integers(-(2**63), 2**63 - 1),

@@ -1,5 +1,5 @@
 """`python -m voile.cli`, the same as `voile`."""
 
-from voile.cli.app import main
+from voile.cli import main
 
 main()

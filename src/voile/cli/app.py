@@ -30,6 +30,7 @@ from voile.cli import (
 from voile.cli.interrupts import told_how_to_go_on
 from voile.cli.logs import LOG_FILE, SAID, VERBOSE, LogSettings, logged, taken_out
 from voile.cli.output import ExitCode, exit_code, print_error
+from voile.cli.starting import raise_interrupts
 
 _TRACEBACK = "VOILE_TRACEBACK"
 _GONE_ON_WITH: Final = frozenset({"assess", "demo", "explain", "federate", "recommend"})
@@ -151,6 +152,7 @@ def _run(arguments: list[str]) -> int:
             command.make_context("voile", list(arguments)) as context,
             told_how_to_go_on(context, _GONE_ON_WITH),
         ):
+            raise_interrupts()
             command.invoke(context)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()

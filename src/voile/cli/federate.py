@@ -64,7 +64,7 @@ def federate(
         typer.Option(
             metavar="HOST:PORT",
             help="Parties are on other machines (`voile node`), and reached over this SuperLink; "
-            "server.toml says how, under [superlink].",
+            "server.toml says how, under \\[superlink].",
         ),
     ] = None,
     transport: Annotated[

@@ -63,10 +63,19 @@ def told_how_to_go_on(context: click.Context, commands: Collection[str]) -> Iter
     """
     try:
         yield
-    except KeyboardInterrupt:
+    except BaseException as error:
+        if not _is_interrupt(error):
+            raise
         if context.invoked_subcommand in commands:
             _course(context).tell()
-        raise
+        raise KeyboardInterrupt from error
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Python makes a RuntimeError of one that is raised while a class is made, as imports do."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
 
 
 @contextmanager

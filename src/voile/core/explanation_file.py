@@ -27,6 +27,7 @@ from voile.core.input_file import damaged, read_file
 FORMAT = "voile explanation"
 VERSION = 1
 _LABELS = "explanation.json"
+_LISTS = ("arrays", "feature_names", "output_names", "guarantees", "notes")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's own origin of time: the bytes must not depend on the clock
 
 
@@ -85,11 +86,14 @@ def _labels(path: Path, text: bytes) -> dict[str, Any]:
     if not isinstance(labels, dict) or labels.get("format") != FORMAT:
         raise UnreadableFile(f"{path}: a zip file, but not a saved explanation")
     version = labels.get("version")
-    if not isinstance(version, int) or not 1 <= version <= VERSION:
+    if type(version) is not int or not 1 <= version <= VERSION:  # true is no version
         raise UnreadableFile(
             f"{path}: saved in version {version!r} of the format, this voile reads up to "
             f"{VERSION}; update voile"
         )
+    for name in _LISTS:
+        if not isinstance(labels.get(name), list):
+            raise UnreadableFile(f"{path}: {name} must be a list, found {labels.get(name)!r:.100}")
     return labels
 
 

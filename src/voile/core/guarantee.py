@@ -25,6 +25,11 @@ _Enumeration = TypeVar("_Enumeration", bound=StrEnum)
 _FLAT: Final = ("unit", "relation", "dataset")
 _IF_STATED: Final = frozenset({"parts", "records_per_person"})
 """Fields that are stored only where they say something: older guarantees are without them."""
+SMALLEST_DELTA: Final = 1e-300
+"""The smallest delta above 0 that voile computes with and states.
+
+Below about 1e-308 floating-point numbers lose digits, and a sum of deltas could come out too small.
+"""
 
 
 class ProtectedUnit(StrEnum):
@@ -158,7 +163,8 @@ class Guarantee:
 
     Args:
         epsilon: finite, at least 0.
-        delta: in [0, 1). Never stated without epsilon, nor epsilon without it.
+        delta: in [0, 1). Never stated without epsilon, nor epsilon without it. One between 0 and
+            `SMALLEST_DELTA` is stated as `SMALLEST_DELTA`.
         protected: whose record, how neighbours differ, in which data set.
         against: whom it holds against; at least one.
         computational: true if it holds only against adversaries of bounded computing power, because
@@ -186,7 +192,7 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _figure("epsilon", self.epsilon))
-        object.__setattr__(self, "delta", _figure("delta", self.delta))
+        object.__setattr__(self, "delta", floored_delta(_figure("delta", self.delta)))
         if self.delta >= 1:
             raise InvalidInput(f"delta must be in [0, 1), found {self.delta}")
         if not isinstance(self.protected, Protected):
@@ -246,6 +252,14 @@ class Guarantee:
             )
         rest = {name: value for name, value in stored.items() if name not in _FLAT}
         return cls(protected=Protected.from_texts(**{n: stored[n] for n in _FLAT}), **rest)
+
+
+def floored_delta(delta: float) -> float:
+    """The delta that is computed with and stated: never between 0 and `SMALLEST_DELTA`.
+
+    A promise with a larger delta is weaker, so it stays true.
+    """
+    return SMALLEST_DELTA if 0 < delta < SMALLEST_DELTA else delta
 
 
 def declared_maximum(protected: Protected, records: int) -> str:

@@ -17,6 +17,7 @@ from voile.core.guarantee import (
     ProtectedUnit,
     Relation,
     declared_maximum,
+    floored_delta,
 )
 
 SHOWN_RECORDS: Final = (2, 5)
@@ -91,7 +92,7 @@ def several_records(
 
 def _together(epsilon: float, delta: float, records: int) -> PersonWithRecords:
     try:
-        lost = delta * math.fsum(math.exp(step * epsilon) for step in range(records))
+        lost = floored_delta(delta) * math.fsum(math.exp(step * epsilon) for step in range(records))
     except OverflowError:
         lost = math.inf if delta else 0.0
     lost *= 1 + 1e-12  # of the sum's rounding

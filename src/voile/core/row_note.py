@@ -104,9 +104,12 @@ def note_to_plain(note: Note) -> Any:
 
 
 def note_from_plain(plain: Any) -> Note:
-    if isinstance(plain, Mapping):
-        return RowNote(plain["text"], tuple(plain["rows"]))
-    return _typed(str(plain))
+    if isinstance(plain, str):
+        return _typed(plain)
+    rows = plain["rows"] if isinstance(plain, Mapping) else None
+    if not isinstance(rows, list) or not all(type(row) is int for row in rows):
+        raise InvalidInput(f"a note is a text, or a text and a list of rows, found {plain!r:.100}")
+    return RowNote(plain["text"], tuple(rows))
 
 
 def _typed(note: Note) -> Note:

@@ -90,9 +90,9 @@ class Opening:
         check_name("unit", self.protected.texts["unit"], longest=_LONGEST_UNIT)
         for label in self.shares_rows_with:
             check_name("shares_rows_with", label)
-        check_target(_number("epsilon", self.epsilon), _number("delta", self.delta))
+        delta = check_target(_number("epsilon", self.epsilon), _number("delta", self.delta))
         object.__setattr__(self, "epsilon", float(self.epsilon))
-        object.__setattr__(self, "delta", float(self.delta))
+        object.__setattr__(self, "delta", float(delta))
         if isinstance(self.spending, Planned):
             if self.children is Children.PARALLEL:
                 raise InvalidInput("a plan has no accounts below it, so none in parallel")

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from rich.text import Text
 
 from voile._version import __version__
+from voile.cli import app
 from voile.core import errors
 
 # typer 0.20 uses names that click has since deprecated.
@@ -310,3 +313,16 @@ def test_a_warning_names_no_file_of_a_library() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stderr == "voile: warning: weak promise\n"
+
+
+def test_no_word_of_a_help_text_is_taken_for_markup() -> None:
+    """A bracket in a help text is written as an escaped one."""
+    waiting, seen = [typer.main.get_command(app.app)], 0
+    while waiting:
+        command = waiting.pop()
+        waiting += getattr(command, "commands", {}).values()
+        helps = [getattr(each, "help", None) for each in (command, *command.params)]
+        for text in filter(None, [*helps, command.epilog]):
+            seen += 1
+            assert Text.from_markup(text).plain == text.replace("\\[", "["), command.name
+    assert seen > 100

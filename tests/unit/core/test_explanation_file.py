@@ -397,7 +397,7 @@ def test_a_file_of_the_same_members_is_read(tmp_path: Path) -> None:
     assert Explanation.load(path) == PLAIN
 
 
-@pytest.mark.parametrize("version", [2, 99, 0, -1, 1.5, "1", None])
+@pytest.mark.parametrize("version", [2, 99, 0, -1, 1.5, "1", None, True])
 def test_another_version_is_refused_and_named(version: Any, tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(zipped(relabelled(version=version)))
@@ -417,6 +417,14 @@ WRONG: dict[str, dict[str, bytes]] = {
     "one name too few": relabelled(feature_names=["a"]),
     "no names": relabelled(feature_names=None),
     "numbers for names": relabelled(feature_names=[1, 2]),
+    "a text for names": relabelled(feature_names="ab"),
+    "an object for names of outputs": relabelled(output_names={"y": 1}),
+    "a text for guarantees": relabelled(guarantees=""),
+    "a text for notes": relabelled(notes="note"),
+    "an object for notes": relabelled(notes={"text": "a note", "rows": [0]}),
+    "a number for a note": relabelled(notes=[7]),
+    "a text for the rows of a note": relabelled(notes=[{"text": "a note", "rows": "0"}]),
+    "a truth value for a row of a note": relabelled(notes=[{"text": "a note", "rows": [False]}]),
     "half a guarantee": relabelled(guarantees=[{"epsilon": 1.0}]),
     "a guarantee of a newer voile": relabelled(guarantees=[STATED | {"strength": 1}]),
     "epsilon below zero": relabelled(guarantees=[STATED | {"epsilon": -1}]),

@@ -17,7 +17,14 @@ from hypothesis import strategies as st
 
 from tests.protecting import explained_row_of, joined
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
+from voile.core.guarantee import (
+    SMALLEST_DELTA,
+    Adversary,
+    Guarantee,
+    Protected,
+    ProtectedUnit,
+    Relation,
+)
 
 SOUND: dict[str, Any] = {
     "epsilon": 1.5,
@@ -348,10 +355,11 @@ def printed_figures(stated: Guarantee) -> tuple[Decimal, Decimal]:
 @given(figures, st.floats(0, 1, exclude_max=True))
 @example(1.0000001, 1.0000001e-5)
 @example(LARGEST, math.nextafter(1, 0))
-@example(2 * SUBNORMAL, 2 * SUBNORMAL)
+@example(2 * SUBNORMAL, SMALLEST_DELTA)
 def test_printing_never_rounds_down_and_hardly_up(epsilon: float, delta: float) -> None:
-    printed = printed_figures(guarantee(epsilon=epsilon, delta=delta))
-    for shown, true in zip(printed, (epsilon, delta), strict=True):
+    stated = guarantee(epsilon=epsilon, delta=delta)
+    assert stated.delta == (delta if delta == 0 or delta >= SMALLEST_DELTA else SMALLEST_DELTA)
+    for shown, true in zip(printed_figures(stated), (epsilon, stated.delta), strict=True):
         assert float(shown) >= true
         assert Decimal(repr(true)) <= shown <= Decimal(repr(true)) * Decimal("1.00001")
 

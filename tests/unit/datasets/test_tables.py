@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from voile.core.errors import InvalidInput, MissingDependency
@@ -236,7 +236,7 @@ def test_a_protected_header_names_each_column_once(tmp_path: Path) -> None:
 CELLS = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=6)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(st.lists(st.tuples(CELLS, CELLS), max_size=5))
 def test_sound_files_read_alike(tmp_path: Path, rows: list[tuple[str, str]]) -> None:
     text = io.StringIO()

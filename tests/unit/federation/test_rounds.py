@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.federation.toys import (
@@ -450,7 +450,7 @@ def test_the_users_interrupt_goes_through() -> None:
         federation([Odd("odd", interrupt)]).run(stage(rounds=1, clients_per_round=1), START)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(
     kinds=st.lists(st.sampled_from(["honest", *FAULTS]), min_size=1, max_size=12),
     robust=st.sampled_from([FedAvg(), CoordinateMedian(), TrimmedMean(0.2), Krum(1)]),

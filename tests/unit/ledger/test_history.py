@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from tests.unit.ledger.examples import Books, clinic_tree
+from tests.unit.ledger.examples import Books, clinic_tree, opening
 
+from voile.core.guarantee import SMALLEST_DELTA
 from voile.ledger import Children, Planned, budget_report
 from voile.ledger.history import MOST_POINTS
 from voile.privacy.events import Gaussian
@@ -69,3 +70,7 @@ def test_many_accounts_below_are_one_parallel_step(books: Books) -> None:
     one = books.ask(budget_report, "record 7")
     assert whole.charges == 300
     assert whole.basic_epsilon_spent == pytest.approx(one.basic_epsilon_spent)
+
+
+def test_an_account_promises_no_delta_below_the_smallest() -> None:
+    assert opening(delta=5e-324).delta == SMALLEST_DELTA

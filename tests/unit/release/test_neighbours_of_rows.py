@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.protecting import row_of
@@ -126,9 +126,7 @@ def observed(draw: Callable[[Any], Any], given: Any, capsys: Any) -> Any:
     )
 
 
-quick = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+quick = settings(max_examples=60)
 
 
 @pytest.mark.parametrize("build", ALL.values(), ids=ALL.keys())

@@ -47,7 +47,10 @@ class Accountant(Protocol):
         """The accountant after `times` more such events."""
 
     def epsilon(self, delta: float) -> float:
-        """An epsilon that, with this delta, covers everything composed so far."""
+        """An epsilon that, with this delta, covers everything composed so far.
+
+        A delta below `SMALLEST_DELTA` is read, and has to be stated, as `SMALLEST_DELTA`.
+        """
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class Basic(_Listing):
     """Epsilons add up, deltas add up: delta is shared out evenly over the events that need one."""
 
     def epsilon(self, delta: float) -> float:
-        _check_delta(delta)
+        delta = check_target(1.0, delta, pure=True)
         return max(self._of(way, delta) for way in self._ways())
 
     def _of(self, way: dict[Leaf, int], delta: float) -> float:
@@ -84,7 +87,7 @@ class Advanced(_Listing):
     """
 
     def epsilon(self, delta: float) -> float:
-        _check_delta(delta)
+        delta = check_target(1.0, delta, pure=True)
         basic = Basic(self.events).epsilon(delta)
         if delta == 0:
             return basic
@@ -109,7 +112,7 @@ class ZeroConcentrated:
         return type(self)(self.rho + rho(Repeated(event, times)))
 
     def epsilon(self, delta: float) -> float:
-        check_target(1.0, delta)
+        delta = check_target(1.0, delta)
         return zcdp_to_epsilon(self.rho, delta)
 
 
@@ -130,7 +133,7 @@ class Renyi:
         return type(self)(self.orders, more if before is None else before + more)
 
     def epsilon(self, delta: float) -> float:
-        check_target(1.0, delta)
+        delta = check_target(1.0, delta)
         if self.divergences is None:
             return 0.0
         return min(
@@ -147,7 +150,7 @@ class PrivacyLoss(_Listing):
     """
 
     def epsilon(self, delta: float) -> float:
-        check_target(1.0, delta)
+        delta = check_target(1.0, delta)
         return max(privacy_loss.epsilon(way, delta) for way in self._ways())
 
     def delta(self, epsilon: float) -> float:
@@ -156,7 +159,7 @@ class PrivacyLoss(_Listing):
 
 
 def alone(leaf: Leaf, delta: float) -> float:
-    """The epsilon of one event by itself, at delta."""
+    """The epsilon of one event by itself, at its share of delta (which may be below the floor)."""
     match leaf:
         case PureDp(epsilon) | BoundedRange(epsilon):
             return epsilon
@@ -183,7 +186,3 @@ def _share(way: dict[Leaf, int], delta: float) -> float:
 
 
 _PURE = (PureDp, BoundedRange, Laplace)
-
-
-def _check_delta(delta: float) -> None:
-    check_target(1.0, delta, pure=True)

@@ -13,17 +13,22 @@ from functools import lru_cache
 import numpy as np
 
 from voile.core.errors import InvalidInput
+from voile.core.guarantee import floored_delta
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 
 
-def check_target(epsilon: float, delta: float, *, pure: bool = False) -> None:
-    """An (epsilon, delta) that can be aimed at; delta = 0 only where noise can reach it."""
+def check_target(epsilon: float, delta: float, *, pure: bool = False) -> float:
+    """Refuse an (epsilon, delta) that nothing can aim at; delta = 0 only where noise can reach it.
+
+    Returns the delta to aim at and to state: at least `SMALLEST_DELTA`, or 0.
+    """
     if isinstance(epsilon, bool) or not math.isfinite(epsilon) or epsilon <= 0:
         raise InvalidInput(f"epsilon must be finite and above 0, found {epsilon}")
     if not 0 <= delta < 1 or (delta == 0 and not pure):
         wanted = "[0, 1)" if pure else "(0, 1)"
         raise InvalidInput(f"delta must be in {wanted}, found {delta}")
+    return floored_delta(delta)
 
 
 def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
@@ -47,7 +52,8 @@ def _small_gaussian_delta(mu: float, epsilon: float) -> float:
     end = min(12.0, 40 / start) if start > 0 else 12.0 - start
     y = (_NODES + 1) * end / 2
     terms = -np.expm1(-mu * y) * np.exp(-((y + start) ** 2) / 2)
-    return float(_WEIGHTS @ terms) * end / 2 / math.sqrt(2 * math.pi)
+    # A dot product is summed in another order on another processor; this sum is exact on all.
+    return math.fsum((_WEIGHTS * terms).tolist()) * end / 2 / math.sqrt(2 * math.pi)
 
 
 def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:

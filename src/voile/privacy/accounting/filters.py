@@ -60,7 +60,7 @@ class ZeroConcentratedFilter:
     spent: float = 0.0
 
     def __post_init__(self) -> None:
-        check_target(self.epsilon, self.delta)
+        object.__setattr__(self, "delta", check_target(self.epsilon, self.delta))
 
     @cached_property
     def budget(self) -> float:
@@ -91,7 +91,7 @@ class RenyiFilter:
     spent: tuple[float, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        check_target(self.epsilon, self.delta)
+        object.__setattr__(self, "delta", check_target(self.epsilon, self.delta))
         if not self.orders or min(self.orders) <= 1 or len(set(self.orders)) < len(self.orders):
             raise InvalidInput(f"orders must be different and above 1, found {self.orders}")
         if not self.spent:

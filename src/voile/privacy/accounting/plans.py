@@ -26,7 +26,7 @@ class Plan:
         object.__setattr__(self, "events", tuple(self.events))
         if not self.events:
             raise InvalidInput("a plan needs at least one event")
-        check_target(self.epsilon, self.delta)
+        object.__setattr__(self, "delta", check_target(self.epsilon, self.delta))
         needed = self.needed()
         if needed > self.epsilon:
             raise BudgetExceeded(

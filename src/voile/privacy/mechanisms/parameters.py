@@ -33,9 +33,9 @@ class WeakPrivacyWarning(UserWarning):
 def checked_target(epsilon: float, delta: float, *, pure: bool) -> tuple[float, float]:
     """Refuse what is no target; warn about one that promises little. Public facts only."""
     target = number("epsilon", epsilon), number("delta", delta)
-    check_target(*target, pure=pure)
+    floored = check_target(*target, pure=pure)
     warn_if_weak(*target)
-    return target
+    return target[0], floored
 
 
 def warn_if_weak(epsilon: float, delta: float) -> None:

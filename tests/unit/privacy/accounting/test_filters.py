@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.privacy.strategies import concentrated, sampled
 from voile import Relation
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
+from voile.core.guarantee import SMALLEST_DELTA
 from voile.privacy.accounting import (
     Filter,
     Plan,
@@ -45,6 +46,13 @@ def test_how_many_queries_a_filter_grants(name: str, granted: int) -> None:
     with pytest.raises(BudgetExceeded) as caught:
         account.spend(QUERY)
     assert caught.value.requested > caught.value.remaining >= 0
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_delta_below_the_smallest_is_promised_as_the_smallest(name: str) -> None:
+    account = FILTERS[name](200.0, 5e-324)
+    assert account.delta == SMALLEST_DELTA
+    assert account.how_many(QUERY) == FILTERS[name](200.0, SMALLEST_DELTA).how_many(QUERY) > 0
 
 
 def test_two_orders_grant_94() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.protecting import explained_row_of, row_of
@@ -181,9 +181,7 @@ def log_of(house: House) -> list[bytes]:
 
 
 @pytest.mark.parametrize("build", RELEASES, ids=lambda build: build.__name__)
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=30)
 @given(income=NUMBERS, debt=NUMBERS, employed=CATEGORIES)
 def test_neighbours_look_alike(
     tmp_path: Path,
