@@ -6,10 +6,13 @@ Only the form of a file can be wrong here: errors name lines and columns, never 
 
 from __future__ import annotations
 
+import json
 import sys
 from os import PathLike, fspath
 from pathlib import Path
+from shlex import quote
 
+from voile.core.errors import InvalidInput
 from voile.core.input_file import read_at_most, read_file
 from voile.core.schema import RawColumn
 from voile.datasets.csv_files import csv_columns, protected_csv_columns
@@ -45,6 +48,28 @@ def read_protected_table(
     if _is_parquet(path):
         return parquet_columns(data, source, protected=True)
     return protected_csv_columns(data, source, naming=naming)
+
+
+def check_cells_separate(path: str | PathLike[str]) -> None:
+    """`InvalidInput` for a file in which one cell may change another: all but Parquet.
+
+    For data in which some columns of a record are protected and the others are public. A comma or
+    a quote in a private CSV cell makes its whole line unreadable, and the public cells with it; a
+    line break adds a record. Refusing such a line would tell as much. The name of a file is public,
+    so this refusal tells nothing.
+    """
+    if _is_parquet(path):
+        return
+    convert = (
+        "import pyarrow as a, pyarrow.parquet as p; from voile.datasets import read_table; "
+        f"p.write_table(a.table(read_table({json.dumps(str(path))})), "
+        f"{json.dumps(str(Path(path).with_suffix('.parquet')))})"
+    )
+    raise InvalidInput(
+        f"{path}: must be a Parquet file, because single columns are protected here. In CSV a "
+        "comma, a quote or a line break in a private cell changes the public cells of its row. "
+        f"Convert the file, and repair every line that this reports: python -c {quote(convert)}"
+    )
 
 
 def _content(path: str | PathLike[str]) -> tuple[bytes, str]:
