@@ -29,7 +29,7 @@ def read_table(path: str | PathLike[str]) -> dict[str, RawColumn]:
     commas; its columns are arrays of text (dtype object). Blank lines are skipped.
     """
     data, source = _content(path)
-    return parquet_columns(data, source) if _is_parquet(path) else csv_columns(data, source)
+    return parquet_columns(data, source) if is_parquet(path) else csv_columns(data, source)
 
 
 def read_protected_table(
@@ -45,7 +45,7 @@ def read_protected_table(
             kept of damaged lines, too.
     """
     data, source = _content(path)
-    if _is_parquet(path):
+    if is_parquet(path):
         return parquet_columns(data, source, protected=True)
     return protected_csv_columns(data, source, naming=naming)
 
@@ -58,7 +58,7 @@ def check_cells_separate(path: str | PathLike[str]) -> None:
     line break adds a record. Refusing such a line would tell as much. The name of a file is public,
     so this refusal tells nothing.
     """
-    if _is_parquet(path):
+    if is_parquet(path):
         return
     convert = (
         "import pyarrow as a, pyarrow.parquet as p; from voile.datasets import read_table; "
@@ -78,5 +78,6 @@ def _content(path: str | PathLike[str]) -> tuple[bytes, str]:
     return read_file(Path(path)), str(path)
 
 
-def _is_parquet(path: str | PathLike[str]) -> bool:
+def is_parquet(path: str | PathLike[str]) -> bool:
+    """By its name, which is public."""
     return Path(path).suffix.lower() in PARQUET_SUFFIXES

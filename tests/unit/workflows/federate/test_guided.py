@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.unit.workflows.federate.test_run import CHOSEN, CLINIC, party, write_files
+from tests.unit.workflows.federate.test_run import CHOSEN, CLINIC, write_files
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import ProtectedUnit
@@ -197,7 +197,7 @@ def test_no_private_cell_of_parquet_changes_what_is_public(
     kept = ~task.columns.private
 
     def seen(cells: Any) -> list[Any]:
-        table = read_table(Path(party(job, STRICT).folder.parents[1] / f"{STRICT}.csv"))
+        table = read_table(job.parties[0].folder.parents[1] / f"{STRICT}.csv")
         columns = {name: pa.array(column[:3]) for name, column in table.items()}
         unreadable = dict.fromkeys(CLINIC.schema.feature_names, pa.array([None, "?", "5"]))
         found = []
