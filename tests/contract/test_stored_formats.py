@@ -108,10 +108,13 @@ def test_an_artefact_is_asked_for_and_charged_as_before(
 ) -> None:
     """When an artefact was no release yet: asked again, it must be found and not charged again."""
     asked: list[Request] = []
+    answer = ReleaseService.answer_request
 
-    def answered(_: Any, request: Request, draw: Callable[[], Drawn], **__: Any) -> Answer:
+    def answered(
+        service: ReleaseService, request: Request, draw: Callable[[], Drawn], **given: Any
+    ) -> Answer:
         asked.append(request)
-        return Answer(request.question, draw().content, "clinic#1", 0, False, {})
+        return answer(service, request, draw, **given)
 
     house = House.create("memory:", tmp_path)
     house.open("clinic", relation=relation, epsilon=2.0)

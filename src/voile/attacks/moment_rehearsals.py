@@ -40,7 +40,7 @@ def invented_moments(budget: MomentsBudget, *, delta: float) -> tuple[Moments, .
     first = PrivatePopularity(people, small, **settings)
     if budget.popularity_only:
         return (first,)
-    chosen = ItemPopularity(np.arange(ITEMS, 0.0, -1.0), event=None).paid_by("invented")
+    chosen = ItemPopularity(np.arange(ITEMS, 0.0, -1.0), event=None, charge="invented")
     return first, PrivateGram(people, small, **settings, chosen=chosen)
 
 

@@ -25,6 +25,7 @@ from voile.core.errors import InvalidInput
 from voile.core.identifiers import canonical_identifier
 from voile.core.schema import RawColumn
 from voile.datasets import read_protected_table
+from voile.datasets.tables import is_parquet
 from voile.recommenders.catalogue import ITEM, Catalogue
 
 USER: Final = "user"
@@ -102,8 +103,19 @@ class Interactions:
 
 
 def read_interactions(path: str | PathLike[str], catalogue: Catalogue) -> Interactions:
-    """From a protected table `user,item[,rating][,time]`; only its container can be wrong."""
-    return interactions_of(read_protected_table(path, naming=USER), catalogue)
+    """From a protected table `user,item[,rating][,time]`; only its container can be wrong.
+
+    In CSV the user comes first. Behind another column, a damaged cell in front would hide whose
+    line it is, or name somebody who is not there: the number of users is public and sets the noise.
+    """
+    table = read_protected_table(path, naming=USER)
+    first = next(iter(table))
+    if USER in table and first != USER and not is_parquet(path):
+        raise InvalidInput(
+            f"{path}: the column {USER!r} must come first in a CSV file, found {first!r} there. "
+            f"Write the columns as user,item[,rating][,time], or save the file as Parquet"
+        )
+    return interactions_of(table, catalogue)
 
 
 def interactions_of(table: Mapping[str, RawColumn], catalogue: Catalogue) -> Interactions:

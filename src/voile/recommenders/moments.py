@@ -43,8 +43,14 @@ _PUBLIC_FACTS: Final = ("catalogue", "number of users", "the frozen rule of the 
 
 @dataclass(frozen=True, eq=False)
 class ItemPopularity(MadeOnce):
-    """How popular every item is, with noise: the sum of all users' unit vectors."""
+    """How popular every item is, with noise: the sum of all users' unit vectors.
 
+    Args: besides those of `MadeOnce`:
+        charge: a stored recommender states it; it is looked up in the ledger before anything is
+            said on its ground (`voile.workflows.recommend.asking`).
+    """
+
+    charge: str | None = field(default=None, kw_only=True)
     values: NDArray[np.float64]
     what: ClassVar = "popularities"
     paid_with: ClassVar = PAID_WITH
@@ -56,8 +62,13 @@ class ItemPopularity(MadeOnce):
 
 @dataclass(frozen=True, eq=False)
 class ItemGram(MadeOnce):
-    """How the head items go together, with noise: the unfolded Gram matrix of unit rows."""
+    """How the head items go together, with noise: the unfolded Gram matrix of unit rows.
 
+    Args: besides those of `MadeOnce`:
+        charge: as for `ItemPopularity`.
+    """
+
+    charge: str | None = field(default=None, kw_only=True)
     matrix: Matrix
     what: ClassVar = "Gram matrices"
     paid_with: ClassVar = PAID_WITH

@@ -40,13 +40,19 @@ class Clusters(MadeOnce):
 
     Args: besides those of `MadeOnce`:
         groups: the names of the features in each cluster.
-        origin: public, or covered by a guarantee; give it to whatever uses the clusters.
+        found_in: public rows, or such that are covered by a guarantee.
     """
 
     groups: dict[str, tuple[str, ...]]
-    origin: Origin
+    found_in: Origin
     what: ClassVar = "clusters"
     paid_with: ClassVar = "workflows.explain.paid_clusters"
+
+    @property
+    def origin(self) -> Origin:
+        """Give it to whatever uses the clusters; refused while nobody has paid for them."""
+        self.check_paid()
+        return self.found_in
 
 
 def declared_clusters(groups: dict[str, tuple[str, ...]]) -> Clusters:

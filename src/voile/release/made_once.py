@@ -1,21 +1,22 @@
 """Artefacts that are made from protected records once, paid for, and then used for ever.
 
 What is made (`MadeOnce`) states what was promised and names its charge; nothing takes it before.
+Nothing is paid for by say-so: only what a ledger keeps under a charge has one (`paid_artefact`).
 How it is made is a release like any other (`ArtefactRelease`), which holds the records.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from voile.core.errors import Refused
-from voile.core.guarantee import Relation
+from voile.core.guarantee import Protected, Relation
 from voile.core.schema import Schema
 from voile.privacy.events import PrivacyEvent
 from voile.release.charged import ChargedRelease
-from voile.release.contract import RowsAre
+from voile.release.contract import Release, RowsAre
 from voile.release.records import Records
 
 STORED: Final = Path("stored answer")
@@ -28,11 +29,11 @@ class MadeOnce:
 
     Args:
         event: what has to be charged before it is used; None if it is public.
-        charge: the ledger's name for the charge that paid for it.
+        charge: the ledger's name for the charge that paid for it. A changed copy has none.
     """
 
     event: PrivacyEvent | None
-    charge: str | None = None
+    charge: str | None = field(default=None, init=False)
     what: ClassVar[str]
     paid_with: ClassVar[str]
     """What makes and charges it, in `voile`."""
@@ -45,8 +46,27 @@ class MadeOnce:
                 f"them: voile.{self.paid_with} makes and charges them"
             )
 
-    def paid_by(self, charge: str) -> Self:
-        return replace(self, charge=charge)
+
+Artefact = TypeVar("Artefact", bound=MadeOnce)
+
+
+class PaidCharges(Protocol):
+    """A ledger that can be asked what a charge paid for."""
+
+    def paid_answer(self, charge: str, event: PrivacyEvent | None, protected: Protected) -> bytes:
+        """The answer that is kept under this charge; `Refused` if there is none, or if another
+        event or something else than `protected` was charged."""
+
+
+def paid_artefact(release: Release[Artefact], charge: str, charges: PaidCharges) -> Artefact:
+    """What a charge paid for, as the ledger keeps it and not as anybody holds it.
+
+    So an artefact that was drawn and not charged never has an origin with an epsilon.
+    """
+    protected = release.guarantees(1)[0].protected
+    made = release.codec.unpack(charges.paid_answer(charge, release.cost(1), protected))
+    object.__setattr__(made, "charge", charge)
+    return made
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from voile.core.input_file import LARGEST_TEXT, damaged, open_regular, read_file
 from voile.core.optional import optional
 from voile.core.schema.locate import dotted, quoted
 from voile.datasets.csv_files import check_form
-from voile.datasets.tables import PARQUET_SUFFIXES
+from voile.datasets.tables import is_parquet
 
 SCHEMA_FILE: Final = "schema.toml"
 
@@ -42,7 +42,7 @@ bounds = []  # smallest and largest possible value; for "categorical" instead: c
 
 def header(file: Path) -> tuple[str, ...]:
     """The names of the columns; not one value is read."""
-    names = _parquet_header(file) if file.suffix.lower() in PARQUET_SUFFIXES else _csv_header(file)
+    names = _parquet_header(file) if is_parquet(file) else _csv_header(file)
     if len(names) < 2 or len(set(names)) < len(names) or not all(names):
         raise InvalidInput(
             f"{file}: expected a header with two or more different names, found {len(names)} "

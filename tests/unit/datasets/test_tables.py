@@ -212,6 +212,12 @@ def test_a_blanked_last_record_is_still_counted(tmp_path: Path, end: bytes) -> N
             read_protected_table(write(tmp_path, file))
 
 
+def test_the_name_of_a_damaged_line_is_found_in_any_column(tmp_path: Path) -> None:
+    lines = b'1,a,5\n"1, ""x""",b,5,7\n"1,c,5\n1,"d ""e""",5,7\n'
+    path = write(tmp_path, b"value,id,other\n" + lines)
+    assert read_protected_table(path, naming="id")["id"].tolist() == ["a", "b", "", 'd "e"']
+
+
 @pytest.mark.parametrize(
     "data",
     [b"", b"\n1,2\n", b"n,\xff\n1,2\n", b'n,"s\n1,2\n', b"n,s\r1,2\r"],

@@ -76,10 +76,10 @@ def moments(interactions: Interactions, epsilon: float = 5.0) -> ItemMoments:
     """Both releases, as if somebody had paid for them."""
     spent = budget(interactions, epsilon)
     first = PrivatePopularity(interactions, spent, protected=USER, delta=DELTA)
-    popularity = first.draw().paid_by("charge 1")
+    popularity = replace(first.draw(), charge="charge 1")
     gram = None
     if not spent.popularity_only:
         second = PrivateGram(interactions, spent, protected=USER, delta=DELTA, chosen=popularity)
-        gram = second.draw().paid_by("charge 2")
+        gram = replace(second.draw(), charge="charge 2")
     promise = joint_guarantee(spent, protected=USER, delta=DELTA)
     return ItemMoments(interactions.catalogue, spent, popularity, gram, promise)

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -132,10 +134,18 @@ def test_a_damaged_line_whose_user_cannot_be_read_is_nobodys(line: str, tmp_path
     assert (found.users, pairs(found)) == (("a",), {("a", "1")})
 
 
-def test_the_user_of_a_damaged_line_is_found_in_any_column(tmp_path: Path) -> None:
-    lines = '"1, ""x""",b,5,7\n"1,c,5\n1,"d ""e""",5,7\n'
-    found = read(f"item,user,rating\n1,a,5\n{lines}", tmp_path)
-    assert found.users == ("a", "b", 'd "e"')
+@pytest.mark.parametrize("line", ["1,2,a", '"1,2"x,a', "1, left,b"])
+def test_the_user_comes_first_in_csv(line: str, tmp_path: Path) -> None:
+    """Behind the item, a damaged line loses its user or invents one, and users are counted."""
+    with pytest.raises(InvalidInput, match=r"column 'user' must come first.*found 'item'"):
+        read(f"item,user\n1,a\n{line}\n", tmp_path)
+
+
+def test_in_parquet_columns_have_any_order(tmp_path: Path) -> None:
+    path = tmp_path / "lines.parquet"
+    pq.write_table(pa.table({"item": ["1", "1, left"], "user": ["a", "b"]}), path)
+    found = read_interactions(path, catalogue(4))
+    assert (found.users, pairs(found)) == (("a", "b"), {("a", "1")})
 
 
 @settings(max_examples=150, deadline=None)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.paying import as_if_paid
 from tests.unit.recommenders.examples import DELTA, USER, budget, catalogue, moments, shop
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.guarantee import ProtectedUnit, Relation
@@ -51,7 +52,7 @@ def test_networks_learn_the_two_halves(kind: Any) -> None:
     split = per_user_holdout(shop(1200), share=0.3, seed=1)
     found = release(split.given, kind)
     assert isinstance(found, Release)
-    model = network_recommender(found, found.draw().paid_by("charge 1"))
+    model = network_recommender(found, as_if_paid(found))
     plain = PopularityRecommender(split.given.catalogue, found.chosen.values)
     assert measure(model, split).ndcg > measure(plain, split).ndcg + 0.05
     (promise,) = found.guarantees(1)

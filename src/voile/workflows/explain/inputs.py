@@ -94,7 +94,7 @@ class ExplanationInputs:
         assert self.background_origin is not None
         count = min(CLUSTERS, len(self.schema.features))
         found = public_clusters(self.background, schema=self.schema, count=count)
-        return replace(found, origin=self.background_origin)
+        return replace(found, found_in=self.background_origin)
 
     @property
     def groups(self) -> Groups | None:

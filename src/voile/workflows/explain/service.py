@@ -35,13 +35,17 @@ from voile.audit_log import (
     explanation_bytes,
     issue_receipt,
 )
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
+from voile.core.guarantee import Protected
 from voile.core.row_note import KnownNote, notes_among
 from voile.core.storage import Reader, Transaction
 from voile.ledger import Alert, Question
+from voile.ledger.event_text import event_text
+from voile.ledger.journal import entry_at
+from voile.privacy.events import PrivacyEvent
 from voile.release import Preview, Release, RowsAre
-from voile.release.made_once import MadeOnce
+from voile.release.made_once import Artefact, paid_artefact
 from voile.workflows.budget.verification import Evidence, verify
 from voile.workflows.custody import Custody
 from voile.workflows.explain.affordable import affordable
@@ -64,7 +68,6 @@ _MOST_KNOWN: Final = 256
 _log = logging.getLogger(__name__)
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
-Artefact = TypeVar("Artefact", bound=MadeOnce)
 Outcome: TypeAlias = Explained | Exception
 """What became of one request among several."""
 
@@ -192,7 +195,24 @@ class ReleaseService:
         answer = self.answer_request(
             facts.artefact(request), lambda: _kept(release, release.draw(None)), fresh=fresh
         )
-        return release.codec.unpack(answer.content).paid_by(answer.charge)
+        return paid_artefact(release, answer.charge, self)
+
+    def paid_answer(self, charge: str, event: PrivacyEvent | None, protected: Protected) -> bytes:
+        """What the ledger keeps under a charge, if it was for this event and about `protected`."""
+        ledger = self.custody.ledger
+
+        def find(t: Reader) -> bytes:
+            kept = ledger.paid(t, charge).kept
+            entry = entry_at(t, kept.root, kept.number)
+            if entry is None or event is None or entry.event != event_text(event):
+                raise Refused(f"charge {charge!r} paid for another event than this release costs")
+            ledger.account(t, kept.account).check_protects(protected)
+            return kept.answer
+
+        try:
+            return self.custody.storage.read_snapshot(find)
+        except InvalidInput as error:
+            raise Refused(f"{error}: nobody was charged for it") from error
 
     # --- proofs ---------------------------------------------------------------------------------
 

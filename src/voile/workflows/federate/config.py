@@ -78,7 +78,7 @@ class Privacy(SinglePrivacy):
 
     Args:
         columns: private ones, where all others are public: then these columns of a row are
-            protected, and not the row.
+            protected, and not the row, and the parties' files must be Parquet.
         members_count: the part of epsilon that each party may spend on releasing how many of its
             rows an attacker would take for members (`voile assess --count-members`).
         records_per_person: how many rows of all parties together belong to one person at most, if

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from voile.core.errors import InvalidInput
 from voile.core.schema.locate import quoted
-from voile.datasets.tables import read_protected_table
+from voile.datasets.tables import check_cells_separate, read_protected_table
 from voile.workflows.federate.agreement import SERVER, origin_of
 from voile.workflows.federate.config import FederationFile, NodeFile, ServerFile
 from voile.workflows.federate.files import SERVER_FILE, beside
@@ -48,6 +48,8 @@ def enrol(path: Path) -> Enrolment:
     node = beside(path, NodeFile)
     if node.superlink is None:
         raise InvalidInput(f"{path}: needs [superlink] with address and root_certificates")
+    if node.accepts.columns:
+        check_cells_separate(node.data)  # a line break in a private cell would add to the count
     rows = len(next(iter(read_protected_table(node.data).values()), ()))
     key = party_key(path.parent, origin_of(node.name, "node"))
     return Enrolment(node.name, rows, str(key), node.superlink.key)

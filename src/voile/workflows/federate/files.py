@@ -24,7 +24,7 @@ from voile.core.errors import InvalidInput, Refused, VoileError
 from voile.core.guarantee import Protected, ProtectedUnit
 from voile.core.randomness import StreamCipher
 from voile.core.schema import RawColumn, Rows, Schema
-from voile.datasets.tables import read_protected_table, read_table
+from voile.datasets.tables import check_cells_separate, read_protected_table, read_table
 from voile.federation.files import file_stem
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.tables import TableRecords
@@ -65,7 +65,7 @@ def read_job(path: Path) -> Job:
     return Job(
         agreement,
         _server_side(agreement.schema, server),
-        tuple(_party(agreement.schema, folder, node) for folder, node in nodes),
+        tuple(_agreed_party(agreement, folder, node) for folder, node in nodes),
     )
 
 
@@ -90,7 +90,7 @@ def read_node(path: Path) -> tuple[FederationAgreement, Party, NodeLinkSection]:
             "federation.toml, and [superlink] with address and root_certificates"
         )
     agreement = read_agreement(found.federation)
-    return agreement, _party(agreement.schema, path.parent, found), found.superlink
+    return agreement, _agreed_party(agreement, path.parent, found), found.superlink
 
 
 def read_party(schema: Schema, folder: Path, *, apart_from: Path) -> Party:
@@ -204,6 +204,12 @@ def _node(folder: Path, name: str) -> tuple[Path, NodeFile]:
     if found.name != name:
         raise InvalidInput(f"{own / NODE_FILE}: is of {found.name!r}, expected {name!r}")
     return own, found
+
+
+def _agreed_party(agreement: FederationAgreement, folder: Path, node: NodeFile) -> Party:
+    if agreement.protected.unit is ProtectedUnit.COLUMNS:
+        check_cells_separate(node.data)
+    return _party(agreement.schema, folder, node)
 
 
 def _party(schema: Schema, folder: Path, node: NodeFile) -> Party:

@@ -87,7 +87,8 @@ data = {data}  # CSV or Parquet
 epsilon = {epsilon}
 delta = {delta}
 # agreement = "..."  # the digest of the one agreement that it takes part in
-# columns = ["..."]  # if it is enough to protect these columns, and all others may become public
+# columns = ["..."]  # if it is enough to protect these columns, and all others may become public;
+# then data must be Parquet
 
 {superlink}"""
 _OWN_COPY: Final = """\

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.protecting import about, explained_row_of
 from tests.unit.ledger.examples import DATASET
-from tests.unit.workflows.budget_examples import RULES, House, request
+from tests.unit.workflows.budget_examples import RULES, House
 from tests.unit.workflows.explain.examples import (
     BACKGROUND,
     ROWS,
@@ -59,14 +60,15 @@ from voile.release import (
     Level,
     PostProcessed,
     PrivateClusters,
+    PrivateHistograms,
     Role,
     RowsAre,
     at_level,
     declared_clusters,
     trained_on,
 )
+from voile.release.made_once import paid_artefact
 from voile.workflows.explain import (
-    Answer,
     Explained,
     ExplanationInputs,
     ExplanationSpec,
@@ -638,14 +640,42 @@ def test_a_synthetic_background_is_paid_for_once(house: House) -> None:
     assert house.verify().verified
 
 
+def test_only_what_a_ledger_keeps_under_a_charge_is_paid_for(house: House) -> None:
+    """No name of a charge, invented or true, gives an unpaid background an origin."""
+    house.open("clinic", relation=Relation.BLANK_ONE, epsilon=3.0)
+    table = {"income": [1.0, 9.0], "debt": [1, 2], "employed": ["yes", "no"]}
+    where = (house.service, "clinic", table, SCHEMA)
+    paid = paid_synthetic_background(*where, epsilon=1.0, delta=1e-6, size=20)
+    clusters = paid_clusters(*where, **CLUSTERED)  # type: ignore[arg-type]
+    assert paid.charge is not None
+    assert clusters.charge is not None
+    wanted: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "size": 20}
+    own = PrivateHistograms(table, SCHEMA, protected=paid.guarantee.protected, **wanted)
+    assert np.array_equal(paid_artefact(own, paid.charge, house.service).rows, paid.rows)
+    for name in ("anything", "clinic#99", "clinic#x", "", clusters.charge):
+        with pytest.raises(Refused, match=r"nobody was charged|paid for another event"):
+            paid_artefact(own, name, house.service)
+    cheaper = PrivateHistograms(
+        table, SCHEMA, protected=paid.guarantee.protected, **(wanted | {"epsilon": 0.5})
+    )
+    with pytest.raises(Refused, match="another event"):
+        paid_artefact(cheaper, paid.charge, house.service)
+    elsewhere = replace(paid.guarantee.protected, dataset="others 2026")
+    with pytest.raises(Refused, match="others 2026"):
+        paid_artefact(
+            PrivateHistograms(table, SCHEMA, protected=elsewhere, **wanted),
+            paid.charge,
+            house.service,
+        )
+
+
 @pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00", b"x" * 500, b"{}", b"[" * 10**5])
 def test_a_stored_artefact_that_was_damaged_is_said_so(
     house: House, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
-    house.open("clinic", relation=Relation.BLANK_ONE, epsilon=2.0)
+    house.open("clinic", relation=Relation.BLANK_ONE, epsilon=5.0)
     table = {"income": [1.0, 9.0], "debt": [1, 2], "employed": ["yes", "no"]}
-    answered = Answer(request().question, content, "charge", 0, True, {})
-    monkeypatch.setattr(ReleaseService, "answer_request", lambda *_, **__: answered)
+    monkeypatch.setattr(ReleaseService, "paid_answer", lambda *_: content)
     with pytest.raises(UnreadableFile, match="stored answer"):
         paid_synthetic_background(house.service, "clinic", table, SCHEMA, epsilon=1.0, delta=1e-6)
     if content != b"{}":

@@ -91,6 +91,16 @@ def test_keys_are_made_once(machines: dict[str, Path]) -> None:
     assert server_key_line(agreed) in agreed.read_text()
 
 
+def test_a_party_that_protects_columns_counts_its_rows_in_parquet(
+    machines: dict[str, Path],
+) -> None:
+    """A line break in a private cell of CSV would add to the count, which is handed over."""
+    path = machines["city"] / "node.toml"
+    path.write_text(path.read_text().replace("[accepts]", '[accepts]\ncolumns = ["age"]'))
+    with pytest.raises(InvalidInput, match="must be a Parquet file"):
+        enrol(path)
+
+
 def test_what_is_missing_is_said(machines: dict[str, Path]) -> None:
     path = machines["city"] / "node.toml"
     path.write_text(path.read_text().partition("[superlink]")[0])

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.unit.workflows.federate.test_run import CHOSEN, CLINIC, write_files
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import ProtectedUnit
+from voile.datasets import read_protected_table, read_table
 from voile.federation.history import event_as_text
+from voile.pipelines.shapley_guided_noise import GuidedTask
+from voile.pipelines.tables import TableRecords
 from voile.workflows.artefact import Artefact
 from voile.workflows.custody import open_custody
 from voile.workflows.federate import Job, federate, read_job
@@ -30,7 +41,11 @@ def write_guided(folder: Path, strict: float | None = 0.5) -> Path:
         text = text.replace(f'name = "{STRICT}"', f'name = "{STRICT}"\nepsilon = {strict}', 1)
     config.write_text(text)
     for node in config.parent.glob("nodes/*/node.toml"):
-        node.write_text(node.read_text().replace("[accepts]", f"[accepts]\ncolumns = [{columns}]"))
+        text = node.read_text().replace(".csv", ".parquet")
+        node.write_text(text.replace("[accepts]", f"[accepts]\ncolumns = [{columns}]"))
+    for name in CHOSEN:
+        table = pa.table(read_table(folder / f"{name}.csv"))
+        pq.write_table(table, folder / f"{name}.parquet")
     return config
 
 
@@ -124,3 +139,74 @@ def test_other_pipelines_have_one_level(tmp_path: Path) -> None:
     config.write_text("\n".join(lines))
     with pytest.raises(InvalidInput, match="epsilon of their own"):
         read_job(config)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_csv_is_refused_with_a_command_that_converts_it(tmp_path: Path) -> None:
+    """A private cell that breaks its line would take the public cells of its row with it."""
+    config = write_guided(tmp_path)
+    (tmp_path / f"{STRICT}.parquet").unlink()
+    node = tmp_path / "nodes" / STRICT / "node.toml"
+    node.write_text(node.read_text().replace(".parquet", ".csv"))
+    with pytest.raises(InvalidInput, match=rf"{STRICT}\.csv: must be a Parquet file") as refused:
+        read_job(config)
+    command = shlex.split(str(refused.value).partition("reports: ")[2])
+    assert command[:2] == ["python", "-c"]
+    subprocess.run([sys.executable, *command[1:]], cwd=tmp_path, check=True)
+    converted = read_protected_table(tmp_path / f"{STRICT}.parquet")
+    assert {name: cells.tolist() for name, cells in converted.items()} == {
+        name: cells.tolist() for name, cells in read_table(tmp_path / f"{STRICT}.csv").items()
+    }
+
+
+def odd_cells() -> dict[str, Any]:
+    """Private columns of three rows, the second of which holds something strange."""
+    nan, large = float("nan"), 2**62
+    return {
+        "text": pa.array(["50", 'C50, left\r\n"', "50"]),
+        "no text": pa.array([b"50", b"\xff\x00,\n", b"50"]),
+        "nothing": pa.array([50.0, None, 50.0]),
+        "only nothing": pa.nulls(3),
+        "no number": pa.array([50.0, nan, 50.0]),
+        "infinite": pa.array([50.0, float("inf"), 50.0]),
+        "half": pa.array(np.array([50, np.inf, 50], np.float16)),
+        "large": pa.array([50, large, 50]),
+        "decimal": pa.array([Decimal(50), Decimal(10) ** 37, None], pa.decimal256(76, 0)),
+        "truth": pa.array([True, None, False]),
+        "list": pa.array([[50], [1, 2], None]),
+        "record": pa.array([{"a": 50}, None, {"a": 1}]),
+        "moment": pa.array([50, large, 50], pa.timestamp("us")),
+        "zoned": pa.array([50, large, 50], pa.timestamp("us", "Europe/Berlin")),
+        "day": pa.array([50, 2**31 - 1, 50], pa.date32()),
+        "duration": pa.array([50, -large, 50], pa.duration("us")),
+        "time": pa.array([50, -5, 50], pa.time64("us")),
+        "dictionary": pa.array(["50", "\x00", "50"]).dictionary_encode(),
+    }
+
+
+@pytest.mark.parametrize("kind", odd_cells())
+def test_no_private_cell_of_parquet_changes_what_is_public(
+    job: Job, tmp_path: Path, kind: str
+) -> None:
+    """Not even where the public cells of the row cannot be read."""
+    private = PRIVATE[0]
+    task = job.agreement.tasks_of(STRICT)["guided training"]
+    assert isinstance(task, GuidedTask)
+    kept = ~task.columns.private
+
+    def seen(cells: Any) -> list[Any]:
+        table = read_table(job.parties[0].folder.parents[1] / f"{STRICT}.csv")
+        columns = {name: pa.array(column[:3]) for name, column in table.items()}
+        unreadable = dict.fromkeys(CLINIC.schema.feature_names, pa.array([None, "?", "5"]))
+        found = []
+        for others in (columns, columns | unreadable):
+            pq.write_table(pa.table(others | {private: cells}), tmp_path / "odd.parquet")
+            records = TableRecords.read(
+                CLINIC.schema, read_protected_table(tmp_path / "odd.parquet")
+            )
+            found += [task.inputs(records)[:, kept].tolist(), records.targets.tolist()]
+        return found
+
+    assert seen(odd_cells()[kind]) == seen(pa.array(["50", "50", "50"]))
