@@ -107,7 +107,7 @@ _SERVER_LINK: Final = """\
 # [superlink]  # for parties on other machines: voile federate ... --superlink HOST:PORT
 # root_certificates = "ca.crt"  # of whoever signed the SuperLink's certificate
 # secret = "secret"  # that the SuperLink was started with (--superexec-auth-secret-file)
-# deadline = 3600  # seconds for one answer; left out: as long as a party is there
+# deadline = 3600  # seconds for one answer; left out: 600, or three times the slowest so far
 """
 
 
