@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ from voile.cli.rounds import say_if_weak
 EPILOG = """\
 Examples:
 
-  voile init hospital-a.csv hospital-b.csv --label readmitted --output study
+  voile init hospital-a.csv hospital-b.csv --label readmitted --name "clinics 2026" --output study
 
   voile init risk.onnx --schema clinic.toml --model-origin public --background harbour.csv
   --protect background --dataset "harbour 2026" --epsilon 3 --delta 1e-5
@@ -24,7 +25,7 @@ Examples:
 
   voile init output/artefact --output study
 """
-_FOR_TABLES = ("label",)
+_FOR_TABLES = ("label", "name")
 _FOR_BOTH = ("source", "output", "as_json")
 
 
@@ -93,7 +94,11 @@ def init(
         str | None, typer.Option(help="Name of that account; the label if not given.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Of the release; the model's if not given.")
+        str | None,
+        typer.Option(
+            help="Of the federation, and of this version of its data: asked for on a terminal, "
+            "else the folder's. Or of the release; the model's if not given."
+        ),
     ] = None,
     origin: Annotated[
         str | None, typer.Option(help="The log's name, best a URL without https://.")
@@ -117,7 +122,7 @@ def init(
         return
     if not _is_model(source, schema):
         _only(context, (*_FOR_TABLES, *_FOR_BOTH), "is for a model, and these are tables")
-        _start_federation([Path(each) for each in source], output, label, as_json=as_json)
+        _start_federation([Path(each) for each in source], output, label, name, as_json=as_json)
         return
     if len(source) > 1:
         raise typer.BadParameter("a workspace starts from one model")
@@ -162,10 +167,15 @@ def _only(context: typer.Context, allowed: tuple[str, ...], why: str) -> None:
             raise typer.BadParameter(f"{flag} {why}")
 
 
-def _start_federation(data: list[Path], output: Path, label: str | None, *, as_json: bool) -> None:
-    from voile.workflows.federate.starting import start
+def _start_federation(
+    data: list[Path], output: Path, label: str | None, name: str | None, *, as_json: bool
+) -> None:
+    from voile.workflows.federate.starting import default_name, start
 
-    started = start(data, output, label=label)
+    if name is None and not as_json and sys.stdin.isatty() and sys.stderr.isatty():
+        asked = "Name of the federation, and of this version of its data"
+        name = typer.prompt(asked, default=default_name(output), err=True)
+    started = start(data, output, label=label, name=name)
     if as_json:
         print_json(
             {

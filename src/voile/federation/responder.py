@@ -6,6 +6,7 @@ only if it was refused; what went wrong otherwise stays in the node's own log.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from voile.core.errors import InvalidInput, Refused, VoileError
 from voile.federation.envelopes import ReplySeal
@@ -22,6 +24,8 @@ from voile.federation.transport import MessageHandler
 from voile.federation.wire import Declined, Wired, from_bytes, to_bytes
 from voile.secure_aggregation import SignedMessage
 from voile.secure_aggregation.attempts import BegunBefore
+
+_AGAIN: Final = " (stored before, sent again)"
 
 
 class Event(StrEnum):
@@ -104,9 +108,14 @@ def one_line(text: str, longest: int = 500) -> str:
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Responder:
     """Answers sealed messages with a node, one at a time.
+
+    A step of a secure sum is taken once. Its last message, sent again because the reply was lost,
+    gets the same bytes once more. It names the same attempt, step, arrays and survivors, signed by
+    the server, so nothing is revealed that was not sent before; another list of survivors is
+    another message, and the node refuses it. What is remembered is gone with the process.
 
     Args:
         node: who is asked.
@@ -117,6 +126,8 @@ class Responder:
     node: MessageHandler
     seal: ReplySeal = field(repr=False)
     log: NodeLog = field(default_factory=NodeLog)
+    _last: tuple[bytes, bytes] | None = field(default=None, init=False, repr=False)
+    """Digest of the last message of a secure sum that was answered, and the reply."""
 
     def answer(self, request: bytes) -> bytes:
         reply, event, text = self._reply(request)
@@ -126,10 +137,16 @@ class Responder:
     def _reply(self, request: bytes) -> tuple[bytes, Event, str]:
         what = "a message"
         try:
-            message = from_bytes(self.seal.open(request))
+            content = self.seal.open(request)
+            message, digest = from_bytes(content), hashlib.sha256(content).digest()
             what = _described(message)
+            if self._last is not None and self._last[0] == digest:
+                return self._last[1], Event.ANSWERED, f"{what}{_AGAIN}"
             answer = self.node.handle(message)  # type: ignore[arg-type]  # the node looks itself
-            return to_bytes(answer), Event.ANSWERED, f"{what}{_resent(answer)}"
+            reply = to_bytes(answer)
+            if isinstance(message, SecureInstruction | SignedMessage):
+                self._last = digest, reply
+            return reply, Event.ANSWERED, f"{what}{_resent(answer)}"
         except Refused as refusal:
             return to_bytes(_declined(refusal)), Event.REFUSED, f"{what}: {refusal}"
         except (Exception, SystemExit) as fault:
@@ -156,4 +173,4 @@ def _described(message: Wired) -> str:
 
 
 def _resent(answer: object) -> str:
-    return " (stored before, sent again)" if isinstance(answer, Update) and answer.resent else ""
+    return _AGAIN if isinstance(answer, Update) and answer.resent else ""

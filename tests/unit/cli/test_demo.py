@@ -211,6 +211,53 @@ def test_an_artefact_without_its_books_takes_those_of_this_folder(
     assert run_main(*asked) == 0
 
 
+def test_a_federation_that_was_renamed_is_refused_by_its_preview_already(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sizes = write_hospitals(tmp_path)
+    assert run_main("init", "north.csv", "south.csv", "--name", "winter") == 0
+    fill_in(tmp_path, sizes)
+    config = Path("federation.toml")
+    config.write_text(config.read_text().replace('name = "winter"', 'name = "spring"'))
+    for command in (["--preview"], [], ["--key"]):
+        capsys.readouterr()
+        assert run_main("federate", "federation.toml", *command) == 2
+        said = capsys.readouterr().err
+        assert "belongs to 'winter'. Set `name` back" in said
+        assert "--name spring --output FOLDER" in said
+    for name in ("north", "south"):
+        assert not (tmp_path / "nodes" / name / "updates").exists()
+    config.write_text(config.read_text().replace('name = "spring"', 'name = "winter"'))
+    assert run_main("federate", "federation.toml", "--preview") == 0
+
+
+def test_init_asks_for_a_name_on_a_terminal_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_hospitals(tmp_path)
+    asked: list[str] = []
+
+    def answer(text: str, *, default: str, err: bool) -> str:
+        assert err
+        asked.append(f"{text} [{default}]")
+        return "winter"
+
+    monkeypatch.setattr("typer.prompt", answer)
+    assert run_main("init", "north.csv", "--output", "quiet") == 0
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert run_main("init", "north.csv", "--output", "stated", "--name", "spring") == 0
+    assert run_main("init", "north.csv", "--output", "json", "--json") == 0
+    assert not asked
+    assert run_main("init", "north.csv", "--output", "told") == 0
+    assert asked == ["Name of the federation, and of this version of its data [told]"]
+    called = {"quiet": "quiet", "stated": "spring", "json": "json", "told": "winter"}
+    for folder, name in called.items():
+        assert f'name = "{name}"\n' in (tmp_path / folder / "federation.toml").read_text()
+
+
 @pytest.mark.parametrize("spoiled", ["output/artefact", "output/artefact/schema.toml"])
 def test_a_federation_with_nowhere_to_write_charges_nothing(
     spoiled: str,

@@ -1,6 +1,7 @@
 """A courier within this process: every node answers in a thread of its own, one message at a time.
 
-It can be told to lose what is under way, as a SuperLink that is restarted does.
+It can be told to lose what is under way, as a SuperLink that is restarted does, and to lose single
+messages or replies, as a connection that breaks for a moment does.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ class LocalCourier:
         self.numbers = {name: place for place, name in enumerate(responders, 1)}
         self.away: set[str] = set()
         self.runs, self.losses = 1, 0
+        self.lost_messages: set[int] = set()
+        self.lost_replies: set[int] = set()
+        """Which ones, counted from 0 over all that are pushed."""
         self.pushed: list[dict[int, bytes]] = []
         self._names = (f"m{number}" for number in itertools.count())
         self._replies: dict[str, bytes | None] = {}
@@ -38,7 +42,9 @@ class LocalCourier:
     def _work(self, responder: Any, asked: queue.SimpleQueue[tuple[str, bytes]]) -> None:
         while True:
             name, content = asked.get()
-            self._replies[name] = responder.answer(content)
+            reply = responder.answer(content)
+            if int(name[1:]) not in self.lost_replies:
+                self._replies[name] = reply
 
     def reachable(self) -> Mapping[str, int]:
         self._fail_if_told()
@@ -50,7 +56,8 @@ class LocalCourier:
         sent = {}
         for number, content in messages.items():
             sent[number] = next(self._names)
-            self._queues[number].put((sent[number], content))
+            if int(sent[number][1:]) not in self.lost_messages:
+                self._queues[number].put((sent[number], content))
         return sent
 
     def pull(self, message_ids: Iterable[str]) -> list[Brought]:

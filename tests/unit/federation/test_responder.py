@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.federation.secret_toys import AGREED, protocol, secret_nodes, secret_stage
 from tests.unit.federation.test_envelopes import node as seal
 from tests.unit.federation.test_envelopes import server
 from tests.unit.federation.toys import START, Odd, client
+from tests.unit.secure_aggregation.parties import identities, signer
 from voile.core.errors import Refused
-from voile.federation import Instruction, Joining, Node, Update
+from voile.federation import Instruction, Joining, Node, Outcome, Rounds, Update
+from voile.federation.envelopes import NodeSeal, SignedByServer
 from voile.federation.responder import Event, NodeLine, NodeLog, Responder, one_line
+from voile.federation.transport import NodeReply
 from voile.federation.wire import Declined, from_bytes, to_bytes
+from voile.secure_aggregation import AttemptStep, SignedMessage
 from voile.secure_aggregation.attempts import BegunBefore
+from voile.secure_aggregation.signed import decode, decode_names, encode, encode_names, signed
 
 ASKED = Instruction("pull", 1, START)
 
@@ -116,3 +123,67 @@ def test_a_log_is_its_operators_alone(tmp_path: Path) -> None:
     log = NodeLog(tmp_path / "log")
     log.write(Event.FAILED, "patient 36.6")
     assert stat.S_IMODE((tmp_path / "log").stat().st_mode) & 0o077 == 0
+
+
+class AskingTwice:
+    """A transport that says everything twice, and then asks for another list of survivors."""
+
+    def __init__(self, nodes: list[Any]) -> None:
+        names = [node.name for node in nodes]
+        keys = identities(names)
+        self.seal = SignedByServer(AGREED, signer("server"), keys)
+        self.responders = {
+            node.name: Responder(
+                node, NodeSeal(node.name, AGREED, keys["server"], signer(node.name))
+            )
+            for node in nodes
+        }
+        self.asked_for_others: list[Any] = []
+
+    def exchange(
+        self, messages: Mapping[str, Any], deadline: float | None = None
+    ) -> Iterator[NodeReply]:
+        del deadline
+        for name, message in messages.items():
+            first, again = self._say(name, message), self._say(name, message)
+            assert to_bytes(first) == to_bytes(again)
+            if isinstance(message, SignedMessage) and message.step is AttemptStep.UNMASK:
+                self.asked_for_others.append(self._say(name, _without_one(message)))
+                self.asked_for_others.append(self._say(name, _without_one(message)))
+            yield NodeReply(name, first, None, 0.0)
+
+    def _say(self, name: str, message: Any) -> Any:
+        request = self.seal.seal(name, to_bytes(message))
+        return from_bytes(self.seal.open(name, request, self.responders[name].answer(request)))
+
+
+def _without_one(message: SignedMessage) -> SignedMessage:
+    """The same step of the same attempt, signed by the server, with a survivor less."""
+    listed, rest = decode(message.body)
+    names = decode_names(listed, tuple(protocol().sizes))
+    others = tuple(
+        each for each in names if each != (names[0], names[1])[message.recipient == names[0]]
+    )
+    body = encode([encode_names(others), rest])
+    return signed(
+        message.attempt, message.step, "server", message.recipient, body, signer("server")
+    )
+
+
+def test_a_step_of_a_secure_sum_asked_twice_gets_the_same_bytes_and_no_other_survivors() -> None:
+    agreed = secret_stage(rounds=1)
+    transport = AskingTwice(secret_nodes(agreed))
+    rounds = Rounds(transport, protocol().sizes, agreement=AGREED, sign=signer("server"))
+    found = rounds.run(agreed, START)
+    assert {row.outcome for row in found.rows} == {Outcome.ANSWERED}
+    assert len(transport.asked_for_others) == 2 * len(protocol().sizes)
+    assert all(isinstance(each, Declined) for each in transport.asked_for_others)
+
+
+def test_other_messages_are_answered_anew() -> None:
+    """Books and logs change; a stored update is the business of the client."""
+    node, one = Odd("ash", lambda _: Declined("no")), server()
+    responder = Responder(node, seal())
+    for _ in range(2):
+        responder.answer(one.seal("ash", to_bytes(ASKED)))
+    assert node.asked == [1, 1]

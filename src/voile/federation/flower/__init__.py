@@ -43,13 +43,14 @@ from voile.federation.flower.superlink import (  # noqa: E402
     SuperLinkRun,
     register_node,
 )
-from voile.federation.flower.transport import FlowerTransport  # noqa: E402
+from voile.federation.flower.transport import AnswerTimes, FlowerTransport  # noqa: E402
 
 __all__ = [
     "BUNDLE",
     "BUNDLE_HASH",
     "QUIET",
     "VERSION",
+    "AnswerTimes",
     "FleetConnection",
     "FlowerTransport",
     "SuperLinkPlace",

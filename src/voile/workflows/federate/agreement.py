@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +25,7 @@ from voile.secure_aggregation import ThreatModel
 from voile.workflows.federate.kinds import DEFAULT, KINDS
 
 SERVER: Final = "server"
+_ORIGIN: Final = "voile.invalid"
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,4 +200,12 @@ def asked_in_a_round(parties: int, rounds: int, participations: int | None) -> i
 
 def origin_of(federation: str, party: str) -> str:
     """A name for the log of a party that nobody else uses."""
-    return f"voile.invalid/{file_stem(federation)}/{file_stem(party)}"
+    return f"{_ORIGIN}/{file_stem(federation)}/{file_stem(party)}"
+
+
+def federation_of(origin: str) -> str:
+    """The name of the federation in what `origin_of` made; any other origin as it is."""
+    parts = origin.split("/")
+    if len(parts) != 3 or parts[0] != _ORIGIN:
+        return origin
+    return re.sub("-([0-9a-f]{1,6})-", lambda found: chr(int(found[1], 16)), parts[1])

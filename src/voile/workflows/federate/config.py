@@ -228,7 +228,8 @@ class ServerLinkSection(_ConfigSection):
     Args:
         root_certificates: of whoever signed the SuperLink's certificate, PEM.
         secret: file with what the SuperLink was started with for whoever runs its apps.
-        deadline: seconds for one answer of a round; left out: as long as the party is there.
+        deadline: seconds for one answer of a round; left out: ten minutes, or three times the
+            slowest answer so far.
     """
 
     root_certificates: Path

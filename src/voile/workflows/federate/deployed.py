@@ -20,6 +20,7 @@ from voile.core.input_file import read_private
 from voile.federation import Progress
 from voile.federation.envelopes import NodeSeal, SignedByServer, TakenNumbers
 from voile.federation.flower import (
+    AnswerTimes,
     FlowerTransport,
     SuperLinkPlace,
     SuperLinkRun,
@@ -104,7 +105,7 @@ class DeployedServer:
         place = SuperLinkPlace(address, self.link.root_certificates)
         with SuperLinkRun(place, read_private(self.link.secret)) as run:
             return run_server(
-                agreement, server, FlowerTransport(run, seal, PATIENCE, say),
+                agreement, server, FlowerTransport(run, seal, PATIENCE, say, AnswerTimes()),
                 deadline=self.link.deadline, rounds_seen=rounds_seen, steps_seen=steps_seen,
                 say=say,
             )  # fmt: skip

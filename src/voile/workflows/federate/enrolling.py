@@ -15,7 +15,7 @@ from voile.datasets.tables import check_cells_separate, read_protected_table
 from voile.workflows.federate.agreement import SERVER, origin_of
 from voile.workflows.federate.config import FederationFile, NodeFile, ServerFile
 from voile.workflows.federate.files import SERVER_FILE, beside
-from voile.workflows.federate.party import party_key
+from voile.workflows.federate.party import check_name, party_key
 from voile.workflows.toml_file import TomlFile
 
 
@@ -59,5 +59,6 @@ def server_key_line(path: Path) -> str:
     """The server's line for this `federation.toml`; its key is made in its folder."""
     agreed = TomlFile.read(path).checked(FederationFile)
     server = beside(path.parent / SERVER_FILE, ServerFile)
+    check_name(agreed.name, server.output)
     key = party_key(server.output, origin_of(agreed.name, SERVER))
     return f"server_key = {quoted(str(key))}"

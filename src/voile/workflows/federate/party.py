@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Final
 from voile.audit_log import SigningKey
 from voile.audit_log.notes import VerifierKey
 from voile.audit_log.publishing import exported_log
-from voile.core.errors import Refused
+from voile.core.errors import InvalidInput, Refused
 from voile.core.file_lock import locked
 from voile.core.storage import Part
 from voile.federation import AttemptsOnDisk, Client, Node, SecureMember
@@ -20,7 +21,12 @@ from voile.pipelines.tables import TableRecords
 from voile.secure_aggregation import Signer
 from voile.workflows.custody import POLICY, Custody, Place, open_custody
 from voile.workflows.federate.accepts import Accepts
-from voile.workflows.federate.agreement import FederationAgreement
+from voile.workflows.federate.agreement import (
+    SERVER,
+    FederationAgreement,
+    federation_of,
+    origin_of,
+)
 from voile.workflows.federate.books import ClientBooks, Promise
 from voile.workflows.federate.kinds import KINDS
 from voile.workflows.federate.rounds import PART as ROUNDS_PART
@@ -135,6 +141,25 @@ def _check_size(party: Party, agreement: FederationAgreement) -> None:
         raise Refused(
             f"{party.name!r} has declared {declared} rows and has {found}: it takes no part. The "
             "number is public, so correct the agreement"
+        )
+
+
+def check_name(name: str, folder: Path) -> None:
+    """Refuse a federation that was renamed after the server's log was begun in this folder.
+
+    The log, its key and every record in it carry the old name.
+    """
+    path = Place.within(folder).signing_key
+    if not path.exists():
+        return
+    found = SigningKey.load(path).verifier.name
+    if found != origin_of(name, SERVER):
+        raise InvalidInput(
+            f"the federation is called {name!r} in federation.toml, and {folder} belongs to "
+            f"{federation_of(found)!r}. Set `name` back, or start {name!r} in a new folder: "
+            f"voile init DATA... --name {shlex.quote(name)} --output FOLDER. Where parties are on "
+            "other machines, name a new `output` in server.toml and run `voile federate "
+            "federation.toml --key`"
         )
 
 

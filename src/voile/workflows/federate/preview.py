@@ -39,6 +39,7 @@ from voile.workflows.federate.expectation import (
     expected_quality,
 )
 from voile.workflows.federate.job import ServerSide
+from voile.workflows.federate.party import check_name
 from voile.workflows.federate.results import reserved
 
 _SMALL: Final = 100
@@ -106,7 +107,11 @@ class FederationPreview:
 
 
 def preview(agreement: FederationAgreement, server: ServerSide) -> FederationPreview:
-    """Look at public facts and unprotected rows; nothing is charged, opened or written."""
+    """Look at public facts and unprotected rows; nothing is charged, opened or written.
+
+    `InvalidInput` for a federation that was renamed, which the run would refuse.
+    """
+    check_name(agreement.name, server.folder)
     with one_thread():
         found = attainable(server.held_out)
         expected: tuple[ExpectedFigure, ...] = ()

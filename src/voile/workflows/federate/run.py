@@ -60,7 +60,14 @@ from voile.workflows.federate.job import Job, ServerSide
 from voile.workflows.federate.joining import check_all_join
 from voile.workflows.federate.kinds import KINDS, Aside
 from voile.workflows.federate.logs import collected_logs, write_logs
-from voile.workflows.federate.party import Say, held, open_node, signed_log, signer_of
+from voile.workflows.federate.party import (
+    Say,
+    check_name,
+    held,
+    open_node,
+    signed_log,
+    signer_of,
+)
 from voile.workflows.federate.results import contents_of, digests_of
 from voile.workflows.federate.rounds import PART as ROUNDS_PART
 from voile.workflows.public_example import EXAMPLE, write_example
@@ -128,6 +135,7 @@ def _check_folder(server: ServerSide) -> None:
 
 def announce(agreement: FederationAgreement, server: ServerSide, say: Say) -> None:
     """What is said before anything is asked or charged; what is odd about open rows first."""
+    check_name(agreement.name, server.folder)
     _check_folder(server)
     for remark in server.remarks:
         say(remark)

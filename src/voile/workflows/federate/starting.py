@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import TypeAdapter, ValidationError
+
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
@@ -19,7 +21,7 @@ from voile.core.input_file import read_file
 from voile.core.schema.locate import quoted
 from voile.federation.files import file_stem
 from voile.workflows.federate.agreement import SERVER, origin_of
-from voile.workflows.federate.config import SingleFile
+from voile.workflows.federate.config import Name, SingleFile
 from voile.workflows.federate.files import FEDERATION_FILE, NODE_FILE, NODES, SERVER_FILE
 from voile.workflows.federate.party import party_key
 from voile.workflows.starting import SCHEMA_FILE, header, schema_text
@@ -29,7 +31,9 @@ _FEDERATION: Final = """\
 # A federation: a model is trained across parties whose rows stay where they are.
 # This file is public, and the same for everybody: it is what all parties agree on. Change it, and
 # it is another agreement. Run it with: voile federate {file}
-name = {name}  # label of the federation and of the version of its data
+# `name` is the label of the federation and of the version of its data. Keys and logs carry it: to
+# change it, start again in another folder (voile init ... --name NAME --output FOLDER).
+name = {name}
 pipeline = "private explainer"  # or "logistic regression", "trusted", "shapley-guided noise"
 schema = {schema}
 # secure = true  # the server learns sums of updates only, no single one; noise stays as it is
@@ -104,7 +108,7 @@ _SERVER_LINK: Final = """\
 # [superlink]  # for parties on other machines: voile federate ... --superlink HOST:PORT
 # root_certificates = "ca.crt"  # of whoever signed the SuperLink's certificate
 # secret = "secret"  # that the SuperLink was started with (--superexec-auth-secret-file)
-# deadline = 3600  # seconds for one answer; left out: as long as a party is there
+# deadline = 3600  # seconds for one answer; left out: 600, or three times the slowest so far
 """
 
 
@@ -150,7 +154,23 @@ class Settings:
     link: LinkFiles | None = None
 
 
-def start(files: Sequence[Path], folder: Path, *, label: str | None = None) -> Started:
+def default_name(folder: Path) -> str:
+    """What a federation in this folder is called, unless somebody says otherwise."""
+    name = folder.resolve().name
+    return name if _fits(name) else "federation"
+
+
+def _fits(name: str) -> bool:
+    try:
+        TypeAdapter(Name).validate_python(name)
+    except ValidationError:
+        return False
+    return name.isprintable()
+
+
+def start(
+    files: Sequence[Path], folder: Path, *, label: str | None = None, name: str | None = None
+) -> Started:
     """Write a schema and all files of a federation; never over existing ones.
 
     Every party gets a folder with its own books and keys; the public halves of the keys stand in
@@ -160,7 +180,14 @@ def start(files: Sequence[Path], folder: Path, *, label: str | None = None) -> S
         files: CSV or Parquet files with equal columns, one of each party.
         folder: where to write.
         label: the column to predict; the last one if not given.
+        name: of the federation; that of the folder if not given.
     """
+    name = default_name(folder) if name is None else name
+    if not _fits(name):
+        raise InvalidInput(
+            f"a federation has a name of 1 to 64 printable characters without / and \\, found "
+            f"{name!r:.80}"
+        )
     if not files:
         raise InvalidInput("at least one data file is needed")
     columns = header(files[0])
@@ -171,7 +198,7 @@ def start(files: Sequence[Path], folder: Path, *, label: str | None = None) -> S
     if chosen not in columns:
         raise InvalidInput(f"{files[0]} has no column {chosen!r}; it has {', '.join(columns)}")
     founders = [Founder(file.stem, file) for file in files]
-    schema, name = folder / SCHEMA_FILE, f"{files[0].stem} v1"
+    schema = folder / SCHEMA_FILE
     settings = Settings(held_out=(("held out", folder / "held-out.csv"),))
     texts = {schema: schema_text(name, columns, chosen), **_texts(folder, founders, settings)}
     config = _write(folder, founders, texts, _Agreed(name, schema, settings))

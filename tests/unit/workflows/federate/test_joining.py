@@ -98,7 +98,7 @@ def test_what_the_servers_folder_refuses_costs_nobody_anything(job: Job, tmp_pat
     elsewhere = tmp_path / "elsewhere"
     with open_custody(elsewhere, origin_of("another v1", "server"), signing=None):
         pass
-    with pytest.raises(InvalidInput, match="these are the books of"):
+    with pytest.raises(InvalidInput, match="belongs to 'another v1'"):
         federate(replace(job, server=replace(job.server, folder=elsewhere)))
     assert accounts(job) == NOBODYS
 

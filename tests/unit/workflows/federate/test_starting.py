@@ -13,6 +13,7 @@ import pytest
 from voile.core.errors import InvalidInput, SchemaError, UnreadableFile
 from voile.core.schema import Schema
 from voile.workflows.federate import read_agreement, read_job, starting
+from voile.workflows.federate.agreement import federation_of, origin_of
 from voile.workflows.federate.starting import start
 from voile.workflows.starting import header
 
@@ -26,7 +27,7 @@ def csv(path: Path, *lines: str) -> Path:
 
 def test_two_files_become_the_files_of_a_federation(tmp_path: Path) -> None:
     files = [csv(tmp_path / "north.csv", "1,2,yes"), csv(tmp_path / "south.csv")]
-    started = start(files, tmp_path)
+    started = start(files, tmp_path, name="north v1")
     assert started.columns == ("age", "blood pressure", "readmitted")
     assert started.label == "readmitted"
     with pytest.raises(SchemaError, match="categories"):
@@ -72,6 +73,24 @@ def test_the_files_are_found_from_any_folder(
     assert len(job.server.held_out) == 2
 
 
+def test_a_federation_is_called_after_its_folder_or_as_somebody_says(tmp_path: Path) -> None:
+    file = csv(tmp_path / "a.csv")
+    for folder, stated, called in (
+        ("study 2026", None, "study 2026"),
+        ("x" * 65, None, "federation"),
+        ("c", "übung – v1", "übung – v1"),
+    ):
+        started = start([file], tmp_path / folder, name=stated)
+        assert f'name = "{called}"' in started.config.read_text().splitlines()
+        policy = (tmp_path / folder / "output" / "audit-policy.toml").read_text()
+        assert federation_of(origin_of(called, "server")) == called
+        assert origin_of(called, "server") in policy
+    for wrong in ("", "a/b", "a\nb", "x" * 65, "a\u200bb"):
+        with pytest.raises(InvalidInput, match="has a name of 1 to 64"):
+            start([file], tmp_path / "d", name=wrong)
+    assert not (tmp_path / "d").exists()
+
+
 def test_parties_of_one_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     files = [csv(tmp_path / "a.csv"), csv(tmp_path / "other" / "a.csv")]
@@ -92,9 +111,9 @@ def test_the_schema_loads_once_it_is_filled_in(tmp_path: Path) -> None:
 
 
 def test_what_stands_below_the_header_changes_nothing(tmp_path: Path) -> None:
-    one = start([csv(tmp_path / "a.csv", "1,2,yes")], tmp_path / "one")
+    one = start([csv(tmp_path / "a.csv", "1,2,yes")], tmp_path / "one", name="v1")
     csv(tmp_path / "a.csv", "nan,1e308,no", "3,", "\x00")
-    two = start([tmp_path / "a.csv"], tmp_path / "two")
+    two = start([tmp_path / "a.csv"], tmp_path / "two", name="v1")
     assert one.schema.read_bytes() == two.schema.read_bytes()
     without_keys = [
         [line for line in each.config.read_text().splitlines() if "key = " not in line]
