@@ -259,7 +259,11 @@ def test_every_step_of_a_secure_sum_survives_a_loss(
     sizes = protocol().sizes
 
     def run(carried: Any) -> Any:
-        signed: dict[str, Any] = {"agreement": AGREED, "sign": signer("server"), "source": Seeded(1)}
+        signed: dict[str, Any] = {"agreement": AGREED, "sign": signer("server")}
+            "agreement": AGREED,
+            "sign": signer("server"),
+            "source": Seeded(1),
+        }
         return Rounds(carried, sizes, deadline=20.0, **signed).run(agreed, START)
 
     found, expected = run(transport), run(Threads(secret_nodes(agreed, tmp_path / "sound")))
