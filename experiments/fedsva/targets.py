@@ -124,7 +124,9 @@ def charged_rate(runs: Runs, start: Trained) -> list[Figure]:
 
     def rate() -> float:
         begin = time.process_time()
-        ChargedRate(5, 10.0).release(records, groups, protected, np.random.default_rng(0))
+        ChargedRate(
+            records, groups, blocks=5, noise_multiplier=10.0, protected=protected, delta=1e-5
+        ).draw()
         return time.process_time() - begin
 
     def training() -> float:

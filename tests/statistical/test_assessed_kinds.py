@@ -16,7 +16,7 @@ import pytest
 from tests.contract.releases import ABOUT_USERS, ARTEFACTS, ITEM_SIDE, SHOP
 from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted
 from tests.unit.pipelines.trusted_parties import planned
-from voile.attacks.figure_rehearsals import rehearse_own_rows, rehearse_rate
+from voile.attacks.figure_rehearsals import invented_rate, rehearse_own_rows
 from voile.attacks.rehearsal import Rehearsal
 from voile.attacks.release_rehearsals import rehearse_release
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
@@ -50,7 +50,8 @@ def of(cases: dict[str, Any], name: str, **changes: Any) -> Callable[[], Rehears
 def rate(unit: ProtectedUnit, relation: Relation) -> Callable[[], Rehearsal]:
     columns = ("private",) if unit is ProtectedUnit.COLUMNS else ()
     protected = Protected(unit, relation, "invented rows", columns)
-    return lambda: rehearse_rate("rate", ChargedRate(3, 4.0), protected, delta=1e-5)
+    charged = replace(invented_rate(protected, noise_multiplier=4.0, delta=1e-5), blocks=3)
+    return lambda: rehearse_release("rate", charged)
 
 
 def own_rows(relation: Relation) -> Callable[[], Rehearsal]:
@@ -201,7 +202,5 @@ def test_users_without_history_who_count_are_refuted(monkeypatch: pytest.MonkeyP
 
 def test_a_rate_with_the_noise_of_more_blocks_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     rehearsal, exact = RATE(), ChargedRate.sensitivity
-    monkeypatch.setattr(
-        ChargedRate, "sensitivity", lambda self, protected: exact(self, protected).scaled(0.5)
-    )
+    monkeypatch.setattr(ChargedRate, "sensitivity", lambda self: exact(self).scaled(0.5))
     assert runs_until_refuted(rehearsal, MOST) is not None

@@ -7,7 +7,7 @@ party's own rows (`OverOwnRows`), as trust needs them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -55,45 +55,42 @@ _COLUMN: Final[tuple[Block, Block]] = (
 """They differ in the private column of one row; the first has the default there."""
 
 
-def rehearse_rate(name: str, rate: ChargedRate, protected: Protected, *, delta: float) -> Rehearsal:
-    """A rate of a client's own rows, which is charged before anything is trained."""
-    together = group_size(rate.event(), min(rate.blocks, MOST_TOGETHER))
-    small = replace(rate, blocks=min(rate.blocks, MOST_TOGETHER))
+def rates(release: ChargedRate, together: int) -> tuple[Arrangement, ...]:
+    """Some blocks hold a canary, the others cancel out."""
+    # The event does not depend on the number of blocks.
+    blocks = max(min(release.blocks, MOST_TOGETHER), together)
+    sides = first, second = _sides(release.protected)
+    others = [sides[place % 2] for place in range(blocks - together)]
+    groups = AttributeGroups.two(_SCHEMA, ("private",))
 
-    def arrangements(halved: bool) -> tuple[Arrangement, ...]:
-        noise = small.noise_multiplier / (2 if halved else 1)
-        tried = _Rates(replace(small, noise_multiplier=noise), protected, together)
-        first, second = tried.sides
-        return (ReleaseCanary("some blocks", tried.drawing(first), tried.drawing(second)),)
+    def drawing(block: Block) -> Callable[[int], Floats]:
+        records = _dealt([*[block] * together, *others])
+        tried = replace(release, records=records, groups=groups, blocks=blocks)
+        return lambda draws: np.array([[tried.draw()._noisy] for _ in range(draws)])
 
-    return Rehearsal(name, rate.event(), arrangements, delta, together)
+    return (ReleaseCanary("some blocks", drawing(first), drawing(second)),)
 
 
-@dataclass(frozen=True)
-class _Rates:
-    """Draws rates of invented rows: so many blocks hold a canary, the others cancel out."""
+def rate_at_half_noise(release: ChargedRate) -> ChargedRate:
+    return replace(release, noise_multiplier=release.noise_multiplier / 2)
 
-    rate: ChargedRate
-    protected: Protected
-    together: int
 
-    @property
-    def sides(self) -> tuple[Block, Block]:
-        if self.protected.unit is ProtectedUnit.COLUMNS:
-            return _COLUMN
-        return _REPLACED if self.protected.relation is Relation.REPLACE_ONE else _BLANKED
+def invented_rate(protected: Protected, *, noise_multiplier: float, delta: float) -> ChargedRate:
+    """A rate of invented rows, at this price."""
+    return ChargedRate(
+        _dealt([_sides(protected)[0]] * MOST_TOGETHER),
+        AttributeGroups.two(_SCHEMA, ("private",)),
+        blocks=MOST_TOGETHER,
+        noise_multiplier=noise_multiplier,
+        protected=protected,
+        delta=delta,
+    )
 
-    def drawing(self, block: Block) -> Callable[[int], Floats]:
-        others = self.rate.blocks - self.together
-        filled = [self.sides[place % 2] for place in range(others)]
-        records = _dealt([*[block] * self.together, *filled])
-        groups, draw = AttributeGroups.two(_SCHEMA, ("private",)), np.random.default_rng(0)
 
-        def side(draws: int) -> Floats:
-            found = [self.rate.release(records, groups, self.protected, draw) for _ in range(draws)]
-            return np.array(found)[:, np.newaxis]
-
-        return side
+def _sides(protected: Protected) -> tuple[Block, Block]:
+    if protected.unit is ProtectedUnit.COLUMNS:
+        return _COLUMN
+    return _REPLACED if protected.relation is Relation.REPLACE_ONE else _BLANKED
 
 
 def _dealt(blocks: Sequence[Block]) -> TableRecords:

@@ -11,6 +11,7 @@ from typing import Final
 
 from voile.attacks import (
     background_rehearsals,
+    figure_rehearsals,
     history_rehearsals,
     moment_rehearsals,
     population_rehearsals,
@@ -22,6 +23,7 @@ from voile.attacks.rehearsal import Arrangement, Rehearsal
 from voile.attacks.release_kind import ReleaseKind
 from voile.core.errors import Refused
 from voile.core.guarantee import RowPart
+from voile.pipelines.shapley_guided_noise import ChargedRate
 from voile.privacy.events import PrivacyEvent
 from voile.recommenders import (
     LabelImportance,
@@ -65,6 +67,7 @@ KINDS: Final = (
     ),
     ReleaseKind(PrivateGram, moment_rehearsals.moments, _SOME, moment_rehearsals.at_half_noise),
     ReleaseKind(PrivateNetwork, history_rehearsals.histories, 1, history_rehearsals.at_half_noise),
+    ReleaseKind(ChargedRate, figure_rehearsals.rates, _SOME, figure_rehearsals.rate_at_half_noise),
 )
 """All kinds of release that cost anything; of two that fit, the first."""
 

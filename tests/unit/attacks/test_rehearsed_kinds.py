@@ -29,7 +29,6 @@ BESIDES = {
     "GuidedTask": "rehearse_attributes",
     "AttributeSteps": "rehearse_attributes",
     "PrivateMembersCount": "rehearse_count",
-    "ChargedRate": "rehearse_rate",
     "OverOwnRows": "rehearse_own_rows",
     "LocalTraining": "rehearse_stage and, of its figures, rehearse_own_rows",
     "GlobalModel": "that of its LocalTraining",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,13 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from voile.core.errors import InvalidInput, Refused
+from tests.paying import Ledger, as_if_paid
+from tests.unit.workflows.budget_examples import House
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused, UnreadableFile
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
+from voile.ledger.event_text import event_text
+from voile.ledger.journal import entries_of
 from voile.models import Simplex, wrap
 from voile.pipelines.shapley_guided_noise import (
     AttributeGroups,
     ChargedRate,
+    ContributionRate,
     DeclaredLevels,
     contribution_rate,
     free_rate,
@@ -26,6 +34,7 @@ from voile.pipelines.tables import TableRecords
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.privacy.events import Composed, Gaussian, PrivacyEvent, PureDp
+from voile.release.made_once import paid_artefact
 
 SCHEMA = Schema(
     "people",
@@ -99,6 +108,18 @@ def test_a_free_rate_is_that_of_a_model_on_reference_rows() -> None:
         free_rate(wrapped, records(), AttributeGroups({"private": ("c",), "rest": ("a",)}, "c"))
 
 
+def rate_of(data: TableRecords, blocks: int, noise: float) -> ChargedRate:
+    return ChargedRate(
+        data, GROUPS, blocks=blocks, noise_multiplier=noise, protected=PROTECTED, delta=1e-5
+    )
+
+
+def paid(rate: float) -> ContributionRate:
+    """As a ledger would give it back."""
+    kept = json.dumps(rate).encode()
+    return paid_artefact(rate_of(records(), 20, 5.0), "charge 1", Ledger(kept))
+
+
 # --- charged ------------------------------------------------------------------------------------
 
 
@@ -120,13 +141,13 @@ def test_one_row_moves_the_mean_of_blocks_by_one_share_at_most(
             labels[place] = np.nan
         case _:
             rows[place], labels[place] = 3, 1 - labels[place]
-    charged, draw = ChargedRate(blocks, 1.0), np.random.default_rng
-    first = charged.rates(data, GROUPS, draw(0))
-    second = charged.rates(TableRecords(SCHEMA, rows, labels, null), GROUPS, draw(0))
+    charged = rate_of(data, blocks, 1.0)
+    changed = replace(charged, records=TableRecords(SCHEMA, rows, labels, null))
+    first, second = (each._rates(np.random.default_rng(0)) for each in (charged, changed))
     assert ((first >= 0) & (first <= 1)).all()
     assert (first != second).sum() <= 1
     moved = abs(first.mean() - second.mean())
-    assert moved <= charged.sensitivity(PROTECTED).value + 1e-12
+    assert moved <= charged.sensitivity().value + 1e-12
 
 
 def test_the_bound_is_attained() -> None:
@@ -134,39 +155,68 @@ def test_the_bound_is_attained() -> None:
     blocks = 2
     rows = np.array([[0, 0, 3], [0, 0, 0], [0, 0, 3], [0, 0, 0]], dtype=np.float64)
     null = np.zeros(4, dtype=np.bool_)
-    charged, draw = ChargedRate(blocks, 1.0), np.random.default_rng
     found = set()
     for value in (-3.0, 3.0):
         for label in (0.0, 1.0):
             changed, labels = rows.copy(), np.array([1.0, 0.0, label, 0.0])
             changed[2, 2] = value
             data = TableRecords(SCHEMA, changed, labels, null)
-            found.add(round(float(charged.rates(data, GROUPS, draw(0)).mean()), 6))
+            charged = rate_of(data, blocks, 1.0)
+            found.add(round(float(charged._rates(np.random.default_rng(0)).mean()), 6))
     assert max(found) - min(found) <= 0.5
     assert max(found) > min(found)
 
 
 def test_a_release_has_noise_and_says_what_it_costs() -> None:
-    charged = ChargedRate(10, 2.0)
-    assert charged.event() == Gaussian(2.0)
-    found = [charged.release(records(), GROUPS, PROTECTED, np.random.default_rng(0))
-             for _ in range(40)]  # fmt: skip
-    exact = charged.rates(records(), GROUPS, np.random.default_rng(0)).mean()
+    charged = rate_of(records(), 10, 2.0)
+    assert charged.cost(1) == Gaussian(2.0)
+    assert charged.guarantees(1)[0].epsilon == charged.epsilon > 0
+    found = [as_if_paid(charged).value for _ in range(40)]
+    exact = charged._rates(np.random.default_rng(0)).mean()
     assert len(set(found)) > 30
     assert abs(np.mean(found) - exact) < 0.2  # 0.2/√40 · 6.3
     for unit in (ProtectedUnit.ROW, ProtectedUnit.COLUMNS):
         columns = ("c",) if unit is ProtectedUnit.COLUMNS else ()
         for relation in (Relation.BLANK_ONE, Relation.REPLACE_ONE):
             protected = Protected(unit, relation, "v1", columns)
-            assert charged.sensitivity(protected).value == 0.1
+            (promised,) = replace(charged, protected=protected).guarantees(1)
+            assert replace(charged, protected=protected).sensitivity().value == 0.1
+            assert any("correlated" in said for said in promised.assumptions) == bool(columns)
+    added = Protected(ProtectedUnit.ROW, Relation.ADD_OR_REMOVE_ONE, "v1")
     with pytest.raises(Refused, match="shifts"):
-        charged.sensitivity(Protected(ProtectedUnit.ROW, Relation.ADD_OR_REMOVE_ONE, "v1"))
+        replace(charged, protected=added)
     for unit in (ProtectedUnit.USER, ProtectedUnit.CLIENT, ProtectedUnit.EXPLAINED_ROW):
         with pytest.raises(Refused, match="every block"):
-            charged.sensitivity(Protected(unit, Relation.REPLACE_ONE, "v1"))
+            replace(charged, protected=Protected(unit, Relation.REPLACE_ONE, "v1"))
     for blocks in (1, 2.5, math.inf, True):
         with pytest.raises(InvalidInput, match="two blocks"):
-            ChargedRate(blocks, 1.0)  # type: ignore[arg-type]
+            rate_of(records(), blocks, 1.0)  # type: ignore[arg-type]
+
+
+def test_a_rate_that_nobody_paid_for_cannot_be_read(tmp_path: Path) -> None:
+    charged = rate_of(records(), 10, 2.0)
+    drawn = charged.draw()
+    assert "0." not in repr(drawn).replace("2.0", "")
+    with pytest.raises(Refused, match="nobody was charged"):
+        _ = drawn.value
+    with pytest.raises(Refused, match="nobody was charged"):
+        LEVELS.by_charged_rate(drawn, PureDp)
+    house = House.create("memory:", tmp_path)
+    house.open("people", protected=PROTECTED, epsilon=4.0)
+    with pytest.raises(BudgetExceeded):
+        house.service.obtain(rate_of(records(), 10, 0.2), payer="people", caller="custodian")
+    paid, again = (
+        house.service.obtain(charged, payer="people", caller="custodian") for _ in range(2)
+    )
+    assert paid.value == again.value
+    entries = house.custody.storage.submit(lambda t: list(entries_of(t, "people")))
+    assert [entry.event for entry in entries if entry.event] == [event_text(Gaussian(2.0))]
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"1", b'"0.5"', b"[0.5]"])
+def test_a_stored_rate_that_was_damaged_is_said_so(content: bytes) -> None:
+    with pytest.raises(UnreadableFile, match="stored answer"):
+        rate_of(records(), 10, 2.0).codec.unpack(content)
 
 
 @pytest.mark.parametrize("rows", [3, 6, 7, 40])
@@ -182,11 +232,10 @@ def test_either_system_gives_the_weights_of_least_squares(rows: int) -> None:
 
 
 def test_small_or_empty_blocks_never_raise() -> None:
-    charged = ChargedRate(50, 1.0)
-    assert charged.rates(records(20), GROUPS, np.random.default_rng(0)).shape == (50,)
+    assert rate_of(records(20), 50, 1.0)._rates(np.random.default_rng(0)).shape == (50,)
     nobody = records(60)
     nobody = TableRecords(SCHEMA, nobody.rows, nobody.labels, np.ones(60, dtype=np.bool_))
-    assert (charged.rates(nobody, GROUPS, np.random.default_rng(0)) == 0.5).all()
+    assert (rate_of(nobody, 50, 1.0)._rates(np.random.default_rng(0)) == 0.5).all()
 
 
 # --- levels -------------------------------------------------------------------------------------
@@ -206,8 +255,7 @@ def training(epsilon: float) -> PrivacyEvent:
 def test_a_level_chosen_by_a_charged_rate_carries_the_weakest_with_the_rate(
     rate: float, level: float | None
 ) -> None:
-    charged = ChargedRate(20, 5.0)
-    chosen = LEVELS.by_charged_rate(rate, charged, training)
+    chosen = LEVELS.by_charged_rate(paid(rate), training)
     assert chosen.epsilon == level
     assert chosen.event == Composed((Gaussian(5.0), training(2.0)))
     weakest = PrivacyLoss().compose(training(2.0)).epsilon(1e-5)
@@ -227,16 +275,13 @@ def test_levels_that_train_in_other_ways_are_refused() -> None:
     assert spent[0][0] > spent[0][1]
     assert spent[1][0] < spent[1][1]
     with pytest.raises(Refused, match="same way"):
-        LEVELS.by_charged_rate(0.5, ChargedRate(20, 5.0), another_way)
+        LEVELS.by_charged_rate(paid(0.5), another_way)
 
 
 def test_levels_of_events_that_name_an_epsilon() -> None:
-    charged = ChargedRate(20, 5.0)
-    assert LEVELS.by_charged_rate(0.5, charged, PureDp).event == Composed(
-        (Gaussian(5.0), PureDp(2.0))
-    )
+    assert LEVELS.by_charged_rate(paid(0.5), PureDp).event == Composed((Gaussian(5.0), PureDp(2.0)))
     with pytest.raises(Refused, match="same way"):
-        LEVELS.by_charged_rate(0.5, charged, lambda epsilon: PureDp(1 / epsilon))
+        LEVELS.by_charged_rate(paid(0.5), lambda epsilon: PureDp(1 / epsilon))
 
 
 @pytest.mark.parametrize(

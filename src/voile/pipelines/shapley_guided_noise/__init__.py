@@ -5,7 +5,8 @@ Train across parties with privacy for declared columns: `GuidedFacts`, `plan_gui
 `GuidedModel`. What a client does is a `GuidedTask`.
 
 Ask how much private attributes contribute: `AttributeGroups`; `free_rate` of a model that is
-private already; `ChargedRate` of protected rows, charged once; `contribution_rate` of any worth.
+private already; `ChargedRate` of protected rows, a release that is charged once and gives a
+`ContributionRate`; `contribution_rate` of any worth.
 
 Choose by it: `DeclaredLevels`, between which a rate may choose, and `ChosenLevel`, which carries
 the weakest level's guarantee jointly with the rate.
@@ -14,6 +15,7 @@ the weakest level's guarantee jointly with the rate.
 from voile.pipelines.shapley_guided_noise.contribution import (
     AttributeGroups,
     ChargedRate,
+    ContributionRate,
     contribution_rate,
     free_rate,
 )
@@ -33,6 +35,7 @@ __all__ = [
     "AttributeGroups",
     "ChargedRate",
     "ChosenLevel",
+    "ContributionRate",
     "DeclaredLevels",
     "GuidedFacts",
     "GuidedModel",

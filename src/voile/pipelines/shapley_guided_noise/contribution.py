@@ -8,30 +8,38 @@ Three ways to know it:
 
 - `free_rate`: of a model that is private already, on reference rows. Costs nothing.
 - `ChargedRate`: of a client's own rows before anything is trained, charged once. Rows lie in
-  disjoint blocks, each block has a rate of its own, and their mean moves by 1/blocks at most.
+  disjoint blocks, each block has a rate of its own, and their mean moves by 1/blocks at most. It is
+  a release: what it draws can be read once a ledger has charged it.
 - never of a client's rows without a charge: R is a statistic of protected rows like any other.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from itertools import combinations
-from typing import Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.core.guarantee import Guarantee, ProtectedUnit, Relation, RowPart
+from voile.core.input_file import damaged
 from voile.core.schema import Schema
 from voile.models import Model
 from voile.pipelines.tables import TableRecords
-from voile.privacy.events import Gaussian, PrivacyEvent
+from voile.privacy.accounting.conversion import gaussian_epsilon
+from voile.privacy.events import Gaussian
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity
+from voile.privacy.sensitivity.bound import positive
+from voile.release.charged import Accuracy, ChargedRelease
+from voile.release.contract import Codec, RowsAre
+from voile.release.made_once import STORED, MadeOnce
 from voile.training import Array
 from voile.training.private import blank_records
 
@@ -43,6 +51,10 @@ MOST_EXACT: Final = 5
 PERMUTATIONS: Final = 32
 UNDEFINED: Final = 0.5
 RIDGE: Final = 1.0
+NOT_COVERED: Final = (
+    "the label and all columns that are not declared are public, and so is whatever they tell "
+    "about the declared ones: neither they nor what is correlated with them are covered"
+)
 
 
 def contribution_rate(
@@ -153,35 +165,85 @@ def free_rate(
     return contribution_rate(accuracy, len(groups.groups), groups.place, draw)
 
 
-@dataclass(frozen=True)
-class ChargedRate:
-    """R of a client's own rows, charged once, before anything is trained.
+@dataclass(frozen=True, kw_only=True)
+class ContributionRate(MadeOnce):
+    """R of protected rows, with noise; it can be read once it is paid for."""
+
+    _noisy: float = field(repr=False)
+    what: ClassVar = "rates"
+    paid_with: ClassVar = "workflows.explain.ReleaseService.obtain"
+
+    @property
+    def value(self) -> float:
+        """R, clipped to [0, 1]; refused while nobody has paid for it."""
+        self.check_paid()
+        return min(max(self._noisy, 0.0), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ChargedRate(ChargedRelease):
+    """R of a client's own rows, charged once, before anything is trained: a `ContributionRate`.
 
     Rows are dealt into blocks by their place, which is public. Each block has a rate in [0, 1] that
     depends on its own rows alone; the mean of all rates has noise. One row, or the declared columns
     of one, blanked or replaced, changes the rate of one block by 1 at most: sensitivity 1/blocks.
 
-    Args:
+    It is a release like any other: `ReleaseService.obtain` charges it, and nothing else gives a
+    rate that can be read.
+
+    Args: besides those of `ChargedRelease`:
+        records: protected; their number is public.
+        groups: of features, one of which is private.
         blocks: how many.
-        noise_multiplier: of the noise, over 1/blocks.
+        noise_multiplier: of the noise, over 1/blocks; epsilon follows from it.
     """
 
+    records: TableRecords = field(repr=False)
+    groups: AttributeGroups
+    _: KW_ONLY
     blocks: int
     noise_multiplier: float
+    epsilon: float = field(init=False)
+    part: ClassVar = RowPart.POPULATION
+    name: ClassVar = "contribution rate"
 
-    def __post_init__(self) -> None:
+    def prepare(self) -> None:
         if type(self.blocks) is not int or self.blocks < 2:
             raise InvalidInput(f"at least two blocks are needed, found {self.blocks!r}")
-        self.event()
+        self.groups.check(self.records.schema)
+        self.sensitivity()
+        epsilon = gaussian_epsilon(self.cost(1).noise_multiplier, self.delta)
+        object.__setattr__(self, "epsilon", epsilon)
 
-    def event(self) -> PrivacyEvent:
+    @property
+    def rows_are(self) -> RowsAre:
+        return RowsAre.NOTHING
+
+    @property
+    def asked(self) -> tuple[str, str, str]:
+        return self.records.schema.digest, self.name, self.name
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {
+            "blocks": self.blocks,
+            "delta": self.delta,
+            "groups": dict(self.groups.groups),
+            "noise": self.noise_multiplier,
+            "private": self.groups.private,
+            "rows": len(self.records),
+        }
+
+    def cost(self, rows: int) -> Gaussian:
+        positive("rows", rows)
         return Gaussian(self.noise_multiplier)
 
-    def sensitivity(self, protected: Protected) -> Sensitivity:
+    def sensitivity(self) -> Sensitivity:
         """Of the mean; the same for a row and for declared columns of one, blanked or replaced.
 
         Of a unit with more rows than one it would be more: they may lie in all blocks.
         """
+        protected = self.protected
         if protected.unit not in (ProtectedUnit.ROW, ProtectedUnit.COLUMNS):
             raise Refused(
                 f"a rate is charged for a row or for declared columns of one, found "
@@ -197,11 +259,56 @@ class ChargedRate:
             conditions=("rows are dealt into blocks by their place",),
         )
 
-    def rates(
-        self, records: TableRecords, groups: AttributeGroups, draw: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """The rate of each block, shape (blocks,): exact, and not for release."""
-        groups.check(records.schema)
+    @property
+    def _noise(self) -> GaussianMechanism:
+        sensitivity = self.sensitivity()
+        # A little more noise than is charged: what rounding to the sampler's grid costs.
+        sigma = self.noise_multiplier * sensitivity.value * (1 + 1e-9)
+        return GaussianMechanism(sigma=sigma, sensitivity=sensitivity, shape=(1,))
+
+    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
+        columns = self.protected.unit is ProtectedUnit.COLUMNS
+        return self.promise(
+            mechanism=f"Gaussian noise of standard deviation {self._noise.sigma:.6g} on the mean "
+            f"rate of {self.blocks} blocks",
+            composition="one release",
+            public_facts=("schema", "groups of columns", f"number of rows: {len(self.records)}"),
+            assumptions=(
+                *self.sensitivity().conditions,
+                *((NOT_COVERED,) if columns else ()),
+                "running time is not observed",
+            ),
+        )
+
+    def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
+        return Accuracy.of(self._noise.preview(), "the value is a share between 0 and 1")
+
+    def draw(self, rows: Any = None) -> ContributionRate:  # noqa: ARG002
+        with np.errstate(all="ignore"):
+            mean = float(self._rates(np.random.default_rng()).mean())
+        return self._made(float(self._noise.randomise([mean])[0]))
+
+    def _made(self, noisy: float) -> ContributionRate:
+        return ContributionRate(_noisy=noisy, event=self.cost(1))
+
+    @property
+    def codec(self) -> Codec[ContributionRate]:
+        return Codec(lambda made: json.dumps(made._noisy).encode(), self._unpack)
+
+    def _unpack(self, content: bytes) -> ContributionRate:
+        with damaged(STORED):
+            noisy = json.loads(content)
+            if not isinstance(noisy, float):
+                raise ValueError("expected a number")
+            return self._made(noisy)
+
+    def _rates(self, draw: np.random.Generator) -> NDArray[np.float64]:
+        """The rate of each block, shape (blocks,): exact, and not for release.
+
+        Args:
+            draw: for permutations of many groups.
+        """
+        records, groups = self.records, self.groups
         features = np.array(records.schema.feature_names)[list(records.schema.column_features)]
         places = [np.flatnonzero(np.isin(features, group)) for group in groups.groups.values()]
         # Permutations are drawn once, from nothing that depends on rows.
@@ -215,26 +322,6 @@ class ChargedRate:
             order = np.random.default_rng(seed)
             found.append(contribution_rate(worth, len(places), groups.place, order))
         return np.array(found)
-
-    def release(
-        self,
-        records: TableRecords,
-        groups: AttributeGroups,
-        protected: Protected,
-        draw: np.random.Generator,
-    ) -> float:
-        """A noisy R, clipped to [0, 1]: costs `event()`, and whoever calls this charges it first.
-
-        Args:
-            draw: for permutations of many groups; the noise is an exact sampler's.
-        """
-        sensitivity = self.sensitivity(protected)
-        with np.errstate(all="ignore"):
-            mean = float(self.rates(records, groups, draw).mean())
-        # A little more noise than is charged: what rounding to the sampler's grid costs.
-        sigma = self.noise_multiplier * sensitivity.value * (1 + 1e-9)
-        mechanism = GaussianMechanism(sigma=sigma, sensitivity=sensitivity, shape=(1,))
-        return float(np.clip(mechanism.randomise([mean])[0], 0.0, 1.0))
 
 
 @dataclass(frozen=True, eq=False)

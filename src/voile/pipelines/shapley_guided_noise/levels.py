@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from voile.core.errors import InvalidInput, Refused
-from voile.pipelines.shapley_guided_noise.contribution import ChargedRate
+from voile.pipelines.shapley_guided_noise.contribution import ContributionRate
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.events import (
     BoundedRange,
@@ -81,14 +81,11 @@ class DeclaredLevels:
             return None
         return [epsilon for start, epsilon in self.epsilons.items() if start <= rate][-1]
 
-    def by_charged_rate(
-        self, rate: float, charged: ChargedRate, training: EventOfEpsilon
-    ) -> ChosenLevel:
+    def by_charged_rate(self, rate: ContributionRate, training: EventOfEpsilon) -> ChosenLevel:
         """By a rate of protected rows: charged with the rate and with the weakest level.
 
         Args:
-            rate: what `ChargedRate.release` gave.
-            charged: how it was measured.
+            rate: of a `ChargedRate`, paid for.
             training: from a level to what training to it costs. Levels differ in noise alone: two
                 runs with other steps or samples may have the same epsilon at one delta, and each
                 the larger one at another; then neither stands for both.
@@ -99,7 +96,8 @@ class DeclaredLevels:
                 "all levels must train in the same way, with more noise the stricter they are; "
                 "otherwise the weakest one says nothing about the others at another delta"
             )
-        return ChosenLevel(self.at(rate), Composed((charged.event(), weakest)))
+        assert rate.event is not None
+        return ChosenLevel(self.at(rate.value), Composed((rate.event, weakest)))
 
 
 def _covers(weaker: Any, stricter: Any) -> bool:

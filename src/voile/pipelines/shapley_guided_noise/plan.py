@@ -37,7 +37,11 @@ from voile.pipelines.facts import FederationFacts, classifier_training
 from voile.pipelines.network_task import Training
 from voile.pipelines.objectives import LearnLabels, start_of
 from voile.pipelines.promises import Promised, dp_sgd_guarantee, promise
-from voile.pipelines.shapley_guided_noise.contribution import AttributeGroups, free_rate
+from voile.pipelines.shapley_guided_noise.contribution import (
+    NOT_COVERED,
+    AttributeGroups,
+    free_rate,
+)
 from voile.pipelines.tables import NetworkModel, TableRecords
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.calibration import dp_sgd_noise
@@ -51,10 +55,6 @@ from voile.training.private import (
 )
 
 STAGE: Final = "guided training"
-NOT_COVERED: Final = (
-    "the label and all columns that are not declared are public, and so is whatever they tell "
-    "about the declared ones: neither they nor what is correlated with them are covered"
-)
 
 
 @dataclass(frozen=True)

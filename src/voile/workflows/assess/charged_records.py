@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from voile.attacks.figure_rehearsals import invented_rate
 from voile.attacks.rehearsal import Rehearsal
 from voile.attacks.release_rehearsals import rehearse_release
 from voile.attacks.user_rehearsals import invented_labels
@@ -64,7 +65,9 @@ class ChargedTerms:
 
     @property
     def protected(self) -> Protected:
-        return Protected(ProtectedUnit(self.unit), Relation(self.relation), "invented")
+        unit = ProtectedUnit(self.unit)
+        columns = ("private",) if unit is ProtectedUnit.COLUMNS else ()
+        return Protected(unit, Relation(self.relation), "invented", columns)
 
     @property
     def price(self) -> dict[str, Any]:
@@ -156,6 +159,14 @@ def _clusters(terms: ChargedTerms) -> ChargedRelease:
     )
 
 
+def _rate(terms: ChargedTerms) -> ChargedRelease:
+    if not isinstance(terms.event, Gaussian):
+        raise InvalidInput(f"{terms.event} is not the price of a rate")
+    return invented_rate(
+        terms.protected, noise_multiplier=terms.event.noise_multiplier, delta=_DELTA
+    )
+
+
 def _declared(terms: ChargedTerms) -> ChargedRelease:
     protected = terms.protected
     norm = Norm.L1 if isinstance(terms.event, Laplace) else Norm.L2
@@ -191,6 +202,7 @@ def _about_users(kind: Any, **more: Any) -> Callable[[ChargedTerms], ChargedRele
 _KINDS: Final[tuple[tuple[str, Callable[[ChargedTerms], ChargedRelease]], ...]] = (
     ("synthetic background", _synthetic),
     ("clusters of features", _clusters),
+    ("contribution rate", _rate),
     ("importance of .* of the history$", _about_users(LabelImportance, users=2)),
     ("noisy .* of the history$", _about_users(NoisyProfileOfUser)),
     ("top .* of the history$", _about_users(TopLabelsOfUser)),
