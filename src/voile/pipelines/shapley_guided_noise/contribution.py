@@ -206,6 +206,7 @@ class ChargedRate(ChargedRelease):
     epsilon: float = field(init=False)
     part: ClassVar = RowPart.POPULATION
     name: ClassVar = "contribution rate"
+    tag: ClassVar = "contribution-rate"
 
     def prepare(self) -> None:
         if type(self.blocks) is not int or self.blocks < 2:
@@ -224,7 +225,7 @@ class ChargedRate(ChargedRelease):
         return self.records.schema.digest, self.name, self.name
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings_v1(self) -> dict[str, object]:
         return {
             "blocks": self.blocks,
             "delta": self.delta,

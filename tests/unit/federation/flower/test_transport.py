@@ -259,7 +259,7 @@ def test_every_step_of_a_secure_sum_survives_a_loss(
     sizes = protocol().sizes
 
     def run(carried: Any) -> Any:
-        signed: dict[str, Any] = {"agreement": AGREED, "sign": signer("server")}
+        signed: dict[str, Any] = {
             "agreement": AGREED,
             "sign": signer("server"),
             "source": Seeded(1),
