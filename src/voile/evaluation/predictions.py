@@ -96,7 +96,9 @@ def judge_classes(
     sure = said.max(axis=1)
     auc = None
     if np.count_nonzero(counts) > 1:
-        auc = _judged(lambda rows: _auc(said[rows], true[rows]), resamples, len(true), 0.5)
+        auc = _judged(
+            lambda rows: area_under_curve(said[rows], true[rows]), resamples, len(true), 0.5
+        )
     return ClassJudgement(
         rows=len(true),
         majority=int(counts.argmax()),
@@ -161,7 +163,7 @@ def _judged(
     return Judged(whole, float(min(low, whole)), float(max(high, whole)), baseline)
 
 
-def _auc(said: NDArray[np.float64], true: NDArray[np.intp]) -> float:
+def area_under_curve(said: NDArray[np.float64], true: NDArray[np.intp]) -> float:
     """The chance that a row of a class is given more of it than another row; ties count half."""
     found = []
     for place in range(said.shape[1] if said.shape[1] > 2 else 1):
