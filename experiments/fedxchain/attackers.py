@@ -15,6 +15,7 @@ import numpy as np
 
 from experiments.fedxchain.setting import Case, Change
 from voile.core.randomness import GeneratorSource
+from voile.core.schema import Categories
 from voile.federation import Arrays, Fitted, Instruction, Unprotected
 from voile.federation.pipeline import under
 from voile.pipelines.tables import NetworkModel, TableRecords
@@ -156,7 +157,9 @@ def flipped(found: TableRecords) -> TableRecords:
 def with_trigger(rows: Any, schema: Any) -> Any:
     marked = np.array(rows, copy=True)
     for place in range(TRIGGERED):
-        marked[:, place] = schema.features[place].domain.upper
+        domain = schema.features[place].domain
+        last = len(domain.values) - 1 if isinstance(domain, Categories) else domain.upper
+        marked[:, place] = last
     return marked
 
 

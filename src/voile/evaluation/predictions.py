@@ -111,7 +111,9 @@ def judge_classes(
     losses, constant_losses = log_losses(said, true), log_losses(constant, true)
     auc = None
     if np.count_nonzero(counts) > 1:
-        auc = _judged(lambda rows: _auc(said[rows], true[rows]), resamples, len(true), 0.5)
+        auc = _judged(
+            lambda rows: area_under_curve(said[rows], true[rows]), resamples, len(true), 0.5
+        )
     return ClassJudgement(
         rows=len(true),
         majority=int(counts.argmax()),
@@ -195,7 +197,7 @@ def _mean(
     return _judged(lambda rows: float(values[rows].mean()), resamples, len(values), baseline)
 
 
-def _auc(said: NDArray[np.float64], true: NDArray[np.intp]) -> float:
+def area_under_curve(said: NDArray[np.float64], true: NDArray[np.intp]) -> float:
     """The chance that a row of a class is given more of it than another row; ties count half."""
     found = []
     for place in range(said.shape[1] if said.shape[1] > 2 else 1):

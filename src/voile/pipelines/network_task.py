@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,11 +26,13 @@ from voile.training.private import (
     Adam,
     AdaptedNorm,
     Optimiser,
+    PerceptronSum,
     PrivateSteps,
     Proximal,
     blank_records,
     fit_privately,
 )
+from voile.training.private.clipping import centred_count
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,32 @@ class NetworkTask:
             prepare=batches.prepare,
         )
         return Fitted(_change(network, instruction.arrays), run.event)
+
+    def reference(self, instruction: Instruction, records: Any) -> dict[str, Any]:
+        """What these unprotected records teach, trained as a client trains but without draws.
+
+        All records are part of each step and no noise is added, so anyone can compute it again.
+        Gradients are clipped where clients clip theirs: clipping moves the optimum, and a change
+        towards another optimum would point away from what honest clients send.
+        """
+        with one_thread():
+            return self._reference(instruction, records)
+
+    def _reference(self, instruction: Instruction, records: Any) -> dict[str, Any]:
+        network, norm = with_arrays(instruction.arrays), self.training.clipping_norm
+        batches = self.objective.batches(records, instruction.given, np.random.default_rng(0))
+        kept = ~blank_records(batches.records)
+        batch = batches.prepared(tuple(part[kept] for part in batches.records))
+        sums = PerceptronSum(network, batches.loss)
+        move = self.training.optimiser(instruction.round).over(sums.values)
+        bound = norm.start if isinstance(norm, AdaptedNorm) else norm
+        for _ in range(self.training.steps):
+            norms = sums.add_up(batch, math.inf if self.noise_multiplier is None else bound)
+            if isinstance(norm, AdaptedNorm):
+                bound = norm.after(bound, centred_count(norms, bound) / len(norms))
+            move(np.divide(sums.total, int(kept.sum()), out=sums.total))
+        network.values[:] = sums.values
+        return _change(network, instruction.arrays)
 
     def evaluate(self, arrays: Arrays, given: Arrays, rows: Unprotected) -> Mapping[str, float]:
         records = rows.records

@@ -147,8 +147,7 @@ class TrustedPlan:
             self.rule, len(schema.features), self.public, self.summing, self.pot
         )
         if self.verified:
-            without_noise = replace(network, noise_multiplier=None)
-            protocol = VerifiedRound(self.rule, schema, without_noise, self.public, self.pot)
+            protocol = VerifiedRound(self.rule, schema, network, self.public, self.pot)
             return (replace(self.facts.stage(STAGE, network), protocol=protocol),)
         # No value of a clipped change, times a weight, is larger than its norm: the tighter this
         # is, the finer the integers of a secure sum, and the less a party can add to it.

@@ -5,12 +5,12 @@ check them: a liar gets the largest weight. Where updates may be seen (they carr
 private mode, whose guarantee is against such a server), the server measures both itself on the
 public rows, and compares every update with one that it trains on these rows (Cao and others, 2021):
 
-    λ_i ∝ T_i·max(0, 1 − τ·D_i)·max(0, cos(u_i, u_0)),    ‖u_i‖ cut to the median of all
+    λ_i ∝ T_i·max(0, 1 − τ·D_i)·c_i,    reward ∝ T_i·c_i·d_i,    ‖u_i‖ cut to the median of all
 
-So nothing that a party says counts, an update that points away from what public rows teach has no
-weight, and no update is longer than half of the others. If nobody is left, the arrays stay as they
-are. It takes labelled public rows that are like the parties' rows; how many, is measured in
-docs/trusted-averaging.md.
+c_i and d_i judge the sum of a party's updates since the start (`evidence`). The server's update is
+clipped like the parties', without noise and without draws. No weight is above one half; if fewer
+than two parties have any, the arrays stay as they are. It takes labelled public rows that are like
+the parties' rows; how many, is measured in docs/trusted-averaging.md.
 """
 
 from __future__ import annotations
@@ -19,23 +19,39 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.core.randomness import Seeded
 from voile.core.schema import Schema
+from voile.evaluation.predictions import area_under_curve
 from voile.federation.aggregators import Memory
-from voile.federation.arrays import Array, Arrays, Shapes
+from voile.federation.arrays import Array, Arrays, Shapes, digest_of_arrays
 from voile.federation.messages import Instruction
 from voile.federation.round_protocol import Exchange, PlainRound, RoundCall, RoundResult
 from voile.pipelines.network_task import NetworkTask
 from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
+from voile.pipelines.trusted_averaging.evidence import (
+    DIRECTIONS,
+    Evidence,
+    EvidenceHistory,
+    RoundEvidence,
+    capped,
+    needed_quantile,
+    over_median,
+)
 from voile.pipelines.trusted_averaging.history import Score, TrustHistory, recomputed_trust
 from voile.pipelines.trusted_averaging.importance import ImportanceDesign, shares_of
 from voile.pipelines.trusted_averaging.protocol import FEWEST, ComparisonRows, Reports
 from voile.pipelines.trusted_averaging.tasks import clipped
 from voile.pipelines.trusted_averaging.trust import TrustRule, rewards_of
+from voile.training.private import AdaptedNorm
+
+_SUM: Final = "sum of "
+REFERENCE: Final = f"{_SUM}the reference updates"
+START: Final = f"{_SUM}nothing: the start"
+PUBLIC_ROWS: Final = "digest of public rows"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +61,7 @@ class VerifiedRound:
     Args:
         rule: what all parties have agreed on about trust.
         schema: what rows look like.
-        network: what is trained, without noise; for the server's own update on public rows.
+        network: what parties train; the server's own update on public rows follows from it.
         public: rows and labels that nobody protects.
         pot: what is shared out by trust in each round.
     """
@@ -78,21 +94,32 @@ class VerifiedRound:
         history = TrustHistory.of(call.memory)
         if len(reports.said) < FEWEST:
             return RoundResult(None, call.memory, result.heard)
-        own = self._own_update(call.instruction)
-        length = float(np.median([_length(change) for change in reports.said.values()]))
-        changes = {name: clipped(change, length) for name, change in sorted(reports.said.items())}
+        lengths = {name: _length(change) for name, change in sorted(reports.said.items())}
+        length = float(np.median(list(lengths.values())))
+        changes = {name: clipped(reports.said[name], length) for name in lengths}
         judged = self._judged(call.instruction, changes, history)
+        sums = self._sums(call, changes)
+        about, found = self._evidence(call, lengths, sums)
         worth = {
-            name: self.rule.worth(score.trust, score.divergence) * _cosine(changes[name], own)
+            name: found[name].fits
+            * (self.rule.worth(score.trust, score.divergence) * found[name].matched)
+            ** about.told  # while nothing can be told apart, all count alike
             for name, score in judged.scores.items()
         }
-        total = math.fsum(worth.values())
-        if not total > 0:
-            return RoundResult(None, call.memory, result.heard)
-        weights = {name: each / total for name, each in worth.items()}
-        rewards = rewards_of(
-            {n: judged.scores[n].trust * _cosine(changes[n], own) for n in changes}, self.pot
-        )
+        weights = capped(worth, max(self.rule.largest_share, 1 / len(worth)))
+        kept = EvidenceHistory.from_memory(call.memory)
+        if weights is None:
+            later = kept.after(found, about._replace(counted=False))
+            record = {**history.as_memory(), **later.as_memory(), **sums, **self._rows_digest}
+            return RoundResult(None, record, result.heard)
+        earned = {
+            n: found[n].fits
+            * (judged.scores[n].trust * found[n].matched * found[n].scored) ** about.told
+            for n in found
+        }
+        if not any(earned.values()):
+            earned = weights
+        rewards = rewards_of(earned, self.pot)
         scores = {
             name: score._replace(weight=weights[name], reward=rewards[name])
             for name, score in judged.scores.items()
@@ -103,14 +130,77 @@ class VerifiedRound:
             )
             for name in call.shapes
         }
-        grown = history.after(scores, judged.common.tolist(), equal=False)
-        return RoundResult(mean, grown.as_memory(), result.heard)
+        grown = history.after(scores, judged.common.tolist(), equal=not about.told)
+        later = kept.after(found, about)
+        record = {**grown.as_memory(), **later.as_memory(), **sums, **self._rows_digest}
+        return RoundResult(mean, record, result.heard)
 
-    def _own_update(self, instruction: Instruction) -> Arrays:
-        """What the public rows teach; anybody can compute it again."""
-        asked = Instruction(instruction.stage, instruction.round, instruction.arrays)
-        records, _ = self._known
-        return self.network.fit(asked, records, len(records), Seeded(instruction.round)).change
+    # --- what is known of parties over rounds -------------------------------------------------
+
+    @cached_property
+    def _rows_digest(self) -> Memory:
+        assert self.public is not None
+        found = bytes.fromhex(digest_of_arrays(self.public.given))
+        return {PUBLIC_ROWS: np.array(list(found), dtype=np.float64)}
+
+    def _sums(self, call: RoundCall, changes: Mapping[str, Arrays]) -> dict[str, Any]:
+        """Of each party's cut updates and of the reference, and where all of them began."""
+        arrays = call.instruction.arrays
+        asked = Instruction(call.instruction.stage, call.instruction.round, arrays)
+        own = self.network.reference(asked, self._known[0])
+        known = {n: each for n, each in call.memory.items() if n.startswith(_SUM)}
+        now = {f"{_SUM}{name}": _flat(change) for name, change in changes.items()}
+        for name, each in {**now, REFERENCE: _flat(own)}.items():
+            known[name] = known[name] + each if name in known else each
+        known.setdefault(START, _flat(arrays))
+        return known
+
+    def _evidence(
+        self, call: RoundCall, lengths: Mapping[str, float], sums: Mapping[str, Any]
+    ) -> tuple[RoundEvidence, dict[str, Evidence]]:
+        arrays, number = call.instruction.arrays, call.instruction.round
+        before = EvidenceHistory.from_memory(call.memory)
+        mine = {name: sums[f"{_SUM}{name}"] for name in lengths}
+        said = {n: self._discrimination(sums[START] + each, arrays) for n, each in mine.items()}
+        cosines = {name: _cosine(each, sums[REFERENCE]) for name, each in mine.items()}
+        middle = float(np.median(list(lengths.values())))
+        far = float(np.median([np.linalg.norm(each) for each in mine.values()]))
+        draw = np.random.default_rng([number, len(sums[START])])
+        blind = []
+        for _ in range(DIRECTIONS):
+            way = draw.standard_normal(len(sums[START]))
+            way *= far / np.linalg.norm(way)
+            blind.append(self._discrimination(sums[START] + way, arrays))
+        needed = float(np.quantile(blind, needed_quantile(len(lengths))))
+        medians = [float(np.median(list(each.values()))) for each in (said, cosines)]
+        if medians[0] > max(needed, 0.0) and medians[1] > 0:
+            told, scored, matched = True, over_median(said), over_median(cosines)
+        else:
+            told = before.told
+            carried = {name: before.carried(name) for name in lengths}
+            scored, matched = ({n: each[i] for n, each in carried.items()} for i in (0, 1))
+        training = self.network.training
+        norm = training.clipping_norm if self.network.noise_multiplier else math.inf
+        about = RoundEvidence(
+            number, needed, medians[0], medians[1], told, training.steps,
+            norm.start if isinstance(norm, AdaptedNorm) else norm,
+            training.rate_in(number), len(self._known[0]), counted=True,
+        )  # fmt: skip
+        return about, {
+            n: Evidence(
+                number, lengths[n] / middle if middle > 0 else 0.0, said[n], cosines[n],
+                scored[n], matched[n],
+            )
+            for n in lengths
+        }  # fmt: skip
+
+    def _discrimination(self, values: NDArray[np.float64], like: Arrays) -> float:
+        """2·AUC − 1 on the public rows; 0 where they have one label only."""
+        records, head = self._known[0], OutputHead.of_label(self.schema)
+        model = NetworkModel.of(self.schema, head, _unflat(values, like))
+        said = model.of_columns(records.columns).astype(np.float64)
+        found = 2 * area_under_curve(said, records.labels.astype(np.intp)) - 1
+        return found if math.isfinite(found) else 0.0
 
     def _judged(
         self, instruction: Instruction, changes: Mapping[str, Arrays], history: TrustHistory
@@ -148,8 +238,15 @@ def _length(change: Arrays) -> float:
     return float(np.linalg.norm(_flat(change)))
 
 
-def _cosine(change: Mapping[str, Array], own: Arrays) -> float:
-    """Never below 0: what points away from what public rows teach has no weight."""
-    first, second = _flat(change), _flat(own)
+def _unflat(values: NDArray[np.float64], like: Arrays) -> dict[str, Array]:
+    names = sorted(like)
+    parts = np.split(values, np.cumsum([like[n].size for n in names])[:-1])
+    return {
+        n: part.reshape(like[n].shape).astype(np.float32)
+        for n, part in zip(names, parts, strict=True)
+    }
+
+
+def _cosine(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     lengths = float(np.linalg.norm(first) * np.linalg.norm(second))
-    return max(0.0, float(first @ second) / lengths) if lengths > 0 else 0.0
+    return float(first @ second) / lengths if lengths > 0 else 0.0
