@@ -102,6 +102,19 @@ def test_a_model_gets_its_own_spelling_of_a_category() -> None:
     assert np.allclose(model.predict(schema.rows(frame)), fitted.predict_proba(frame), atol=1e-9)
 
 
+def test_categories_that_differ_in_blanks_alone_are_refused() -> None:
+    from sklearn.compose import make_column_transformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    frame = pd.DataFrame({"kind": ["cat ", "cat"] * 4})
+    encode = make_column_transformer((OneHotEncoder(), ["kind"]))
+    fitted = make_pipeline(encode, LogisticRegression()).fit(frame, [0, 1] * 4)
+    with pytest.raises(InvalidInput, match="differ in blanks alone"):
+        wrap(fitted, Schema("pets", (Feature("kind", Categories(("dog", "cat"))),)))
+
+
 def test_a_network_predicts_and_differentiates_in_its_own_precision(network: Any) -> None:
     import torch
 
