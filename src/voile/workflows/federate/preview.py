@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from voile.attribution.fastshap.draws import draw_rows
 from voile.core.one_thread import one_thread
 from voile.core.randomness import StreamCipher
 from voile.core.schema import Categories, Numbers, Schema
+from voile.core.schema.draws import draw_rows
 from voile.federation.messages import Instruction
 from voile.federation.pipeline import named
 from voile.federation.stage import Stage
