@@ -3,7 +3,8 @@
 Wrap what you have:
     `wrap` takes scikit-learn estimators, torch modules, ONNX files and sessions, XGBoost and
     LightGBM, and any callable; the result is a `WrappedModel`. `WrappedModel.only` keeps some of
-    the outputs.
+    the outputs. `compare_predictions` gives its owner a `PredictionComparison` of a wrapped
+    pipeline with the pipeline itself.
 
 Say where outputs lie (a guarantee needs it):
     `Simplex` (derived for classifiers), `Box`, `Unbounded`; all are `DeclaredOutputs`. Outputs
@@ -22,6 +23,7 @@ Write an adapter of your own:
     `CoalitionModel` for surrogates that know absent features. `digest_of` gives it an identity.
 """
 
+from voile.models.comparing import PredictionComparison, compare_predictions
 from voile.models.digests import digest_of
 from voile.models.loading import load_file, load_model, names_model, names_object
 from voile.models.outputs import Box, DeclaredOutputs, Outputs, Simplex, Unbounded
@@ -38,12 +40,14 @@ __all__ = [
     "DifferentiableModel",
     "Model",
     "Outputs",
+    "PredictionComparison",
     "Presence",
     "RowWise",
     "Rows",
     "Simplex",
     "Unbounded",
     "WrappedModel",
+    "compare_predictions",
     "digest_of",
     "known_model",
     "load_file",

@@ -65,6 +65,15 @@ class OfEstimator(InspectedForward):
         return self if estimators.is_row_wise(self.source, self.method) else None
 
 
+def own_categories(source: Any) -> dict[str, list[Any]]:
+    """By column, the categories that fitted encoders know."""
+    return {
+        str(name): list(known)
+        for encoder in _encoders(source)
+        for name, known in zip(encoder.feature_names_in_, encoder.categories_, strict=False)
+    }
+
+
 def own_spelling(source: Any, schema: Schema) -> dict[str, dict[str, str]]:
     """How fitted encoders write categories of the schema, which holds no blanks at the ends."""
     found: dict[str, dict[str, str]] = {}

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from voile.core.errors import InvalidInput
-from voile.core.schema import Schema
+from voile.core.optional import optional
+from voile.core.schema import ColumnTable, Schema
+from voile.core.schema.draws import draw_rows
+from voile.models.comparing import check_predictions
 from voile.models.digests import digest_of
 from voile.models.estimators import (
     OfEstimator,
     is_booster,
     is_estimator,
+    own_categories,
     own_spelling,
     wrap_booster,
     wrap_estimator,
@@ -25,6 +31,9 @@ from voile.models.outputs import DeclaredOutputs
 from voile.models.protocol import Rows
 from voile.models.wrapped import Backward, WrappedModel
 
+_COMPARED: Final = 64
+"""Rows drawn from the schema on which a wrapped pipeline is compared with itself."""
+
 
 def wrap(
     model: Any,
@@ -35,6 +44,7 @@ def wrap(
     gradient: Backward | None = None,
     digest: str | None = None,
     treats_rows_independently: bool = False,
+    public_rows: ColumnTable | None = None,
 ) -> WrappedModel:
     """Make a model of a scikit-learn estimator, a torch module, ONNX, boosting, or any callable.
 
@@ -55,10 +65,16 @@ def wrap(
             voile does not know to be so (`voile.models.row_wise`): over protected rows those are
             slow, because they get one of them in a call. Guarantees name the declaration among
             their assumptions; one that is seen to be false is refused.
+        public_rows: with `schema`, raw values that anybody may see, as the model was fitted on.
+            Predictions are compared on them, else on rows drawn from the schema; a difference above
+            1e-6 is refused. Protected rows do not belong here: see `compare_predictions`.
     """
     wrapped = _dispatch(model)
     if schema is not None:
         wrapped = _on_raw_values(wrapped, schema)
+        _compare(wrapped, schema, public_rows)
+    elif public_rows is not None:
+        raise InvalidInput("`public_rows=` needs `schema=`, which says how they are read")
     changes: dict[str, Any] = {}
     if outputs is not None:
         changes["outputs"] = outputs
@@ -109,6 +125,33 @@ def _names(given: Sequence[str], derived: tuple[str, ...] | None) -> tuple[str, 
             f"the model has {len(derived or ())} outputs, found {len(names)} output_names"
         )
     return names
+
+
+def _compare(wrapped: WrappedModel, schema: Schema, public_rows: ColumnTable | None) -> None:
+    if public_rows is not None:
+        check_predictions(wrapped, public_rows)
+        return
+    inner = wrapped.forward
+    assert isinstance(inner, OfEstimator)
+    drawn = schema.table(draw_rows(schema, _COMPARED, np.random.default_rng(0)))
+    known = np.ones(_COMPARED, dtype=np.bool_)
+    for name, texts in own_categories(inner.source).items():
+        if name in drawn:
+            # As it was trained on; it need not know every category that the schema lists.
+            own = {_plain(text): text for text in texts}
+            known &= np.array([_plain(text) in own for text in drawn[name]])
+            drawn[name] = np.array([own.get(_plain(t), t) for t in drawn[name]], dtype=object)
+    table = {name: column[known] for name, column in drawn.items()}
+    frame = optional("pandas", extra="explain").DataFrame(table)
+    try:
+        getattr(inner.source, inner.method)(frame[list(inner.columns or ())])
+    except ValueError:
+        return  # the pipeline itself takes no such rows: there is nothing to compare with
+    check_predictions(wrapped, table)
+
+
+def _plain(value: object) -> object:
+    return value.strip() if isinstance(value, str) else value
 
 
 def _on_raw_values(wrapped: WrappedModel, schema: Schema) -> WrappedModel:

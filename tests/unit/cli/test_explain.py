@@ -443,6 +443,16 @@ def test_a_preview_charges_nothing_and_draws_nothing(run: Any) -> None:
     assert "nothing was charged" in text
 
 
+def test_a_preview_names_public_columns_that_are_mostly_missing(run: Any) -> None:
+    """Of protected rows, here the same ones as a population, nothing is said."""
+    Path("gaps.csv").write_text(APPLICANTS.replace("ada,3,", "ada,,"))
+    remarks = run(*asked("gaps.csv", *BACKGROUND), "--preview")["remarks"]
+    (said,) = (each for each in remarks if "missing" in each)
+    assert said.startswith("gaps.csv: column 'income' is missing in 50% of rows")
+    assert 'declare a category "missing" or add a column' in said
+    assert "missing" not in str(run(*asked("gaps.csv", *POPULATION), "--preview")["remarks"])
+
+
 def test_a_preview_says_that_the_account_cannot_pay(run: Any) -> None:
     """For what was answered before nobody has to."""
     much = (*asked("applicants.csv", *BACKGROUND), "--epsilon")

@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 import voile.models as package
 from voile.core.errors import InvalidInput
 from voile.core.schema import Categories, Feature, Numbers, Schema
-from voile.models import Box, DifferentiableModel, Model, Simplex, Unbounded, wrap
+from voile.models import (
+    Box,
+    DifferentiableModel,
+    Model,
+    Simplex,
+    Unbounded,
+    compare_predictions,
+    wrap,
+)
 
 pd: Any = pytest.importorskip("pandas")
 Array = NDArray[np.float64]
@@ -100,6 +108,70 @@ def test_a_model_gets_its_own_spelling_of_a_category() -> None:
     schema = Schema("pets", features)
     model = wrap(fitted, schema)
     assert np.allclose(model.predict(schema.rows(frame)), fitted.predict_proba(frame), atol=1e-9)
+
+
+def test_a_pipeline_that_takes_no_drawn_rows_is_wrapped_as_before() -> None:
+    class Picky(_Blanks):
+        def predict(self, frame: Any) -> Any:
+            raise ValueError(f"too many cats: {len(frame)}")
+
+    schema = Schema("pets", (Feature("kind", Categories(("dog", "cat"))),))
+    assert wrap(Picky(), schema).feature_names == ("kind",)
+
+
+class _Blanks:
+    """Tells "cat " from "cat", without an encoder that says so."""
+
+    feature_names_in_ = np.array(["kind"], dtype=object)
+
+    def get_params(self) -> dict[str, Any]:
+        return {}
+
+    def predict(self, frame: Any) -> Any:
+        return (frame["kind"] == "cat ").to_numpy().astype(float)
+
+
+def test_predictions_that_wrapping_would_change_are_refused() -> None:
+    schema = Schema("pets", (Feature("kind", Categories(("dog", "cat"))),))
+    table = pd.DataFrame({"kind": ["cat ", "dog", "cat", None]})
+    with pytest.raises(InvalidInput, match=r"in 1 of 3 rows, by up to 1\. .*Fit the pipeline"):
+        wrap(_Blanks(), schema, public_rows=table)
+    found = compare_predictions(wrap(_Blanks(), schema), table)  # for a custodian: no refusal
+    assert (found.rows, found.changed, found.largest) == (3, 1, 1.0)
+    wrap(_Blanks(), schema, public_rows=table[1:])
+    with pytest.raises(InvalidInput, match="needs `schema=`"):
+        wrap(_Blanks(), public_rows=table)
+
+
+def test_rows_drawn_from_the_schema_show_a_changed_spelling(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sklearn.compose import make_column_transformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    frame = pd.DataFrame({"kind": ["cat ", "dog"] * 4})
+    encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["kind"]))
+    fitted = make_pipeline(encode, LogisticRegression()).fit(frame, [0, 1] * 4)
+    schema = Schema("pets", (Feature("kind", Categories(("dog", "cat", "bird"))),))
+    wrap(fitted, schema)
+    monkeypatch.setattr("voile.models.wrapping.own_spelling", lambda *_: {})
+    with pytest.raises(InvalidInput, match="predicts otherwise than the pipeline"):
+        wrap(fitted, schema)
+
+
+def test_categories_that_differ_in_blanks_alone_are_refused() -> None:
+    from sklearn.compose import make_column_transformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    frame = pd.DataFrame({"kind": ["cat ", "cat"] * 4})
+    encode = make_column_transformer((OneHotEncoder(), ["kind"]))
+    fitted = make_pipeline(encode, LogisticRegression()).fit(frame, [0, 1] * 4)
+    with pytest.raises(InvalidInput, match="differ in blanks alone"):
+        wrap(fitted, Schema("pets", (Feature("kind", Categories(("dog", "cat"))),)))
 
 
 def test_a_network_predicts_and_differentiates_in_its_own_precision(network: Any) -> None:

@@ -23,7 +23,6 @@ All networks are perceptrons in numpy (`voile.training`).
 from voile.attribution.fastshap.checking import Check, check
 from voile.attribution.fastshap.consistent import consistent_rows
 from voile.attribution.fastshap.distil import Distilled, distil
-from voile.attribution.fastshap.draws import draw_rows
 from voile.attribution.fastshap.explainer import LEARNED, FastShap
 from voile.attribution.fastshap.files import load_explainer, load_surrogate, save
 from voile.attribution.fastshap.imitation import SURROGATE_PLAN, train_surrogate
@@ -33,6 +32,7 @@ from voile.attribution.fastshap.objectives import KernelRegression, NoisyLabels,
 from voile.attribution.fastshap.onnx_export import export_onnx
 from voile.attribution.fastshap.quality import Quality, exact_values, quality, sampled
 from voile.attribution.fastshap.surrogate import Fidelity, Surrogate
+from voile.core.schema.draws import draw_rows
 
 __all__ = [
     "EXPLAINER_PLAN",

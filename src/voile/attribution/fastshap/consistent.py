@@ -21,10 +21,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.attribution.fastshap.draws import draw_rows
 from voile.attribution.fastshap.marginals import Marginals
 from voile.attribution.fastshap.surrogate import Surrogate
 from voile.core.schema import Rows
+from voile.core.schema.draws import draw_rows
 
 CANDIDATES: Final = 16
 BLOCK: Final = 256

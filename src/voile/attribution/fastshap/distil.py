@@ -13,7 +13,6 @@ from typing import Any, Final
 import numpy as np
 
 from voile.attribution.fastshap.consistent import consistent_rows
-from voile.attribution.fastshap.draws import draw_rows
 from voile.attribution.fastshap.explainer import FastShap
 from voile.attribution.fastshap.learning import EXPLAINER_PLAN, OBJECTIVE, learn
 from voile.attribution.fastshap.marginals import inferred_marginals
@@ -24,6 +23,7 @@ from voile.core.errors import InvalidInput
 from voile.core.one_thread import one_thread
 from voile.core.randomness import GeneratorSource
 from voile.core.schema import Rows, Schema
+from voile.core.schema.draws import draw_rows
 from voile.training import Array, Progress, TrainingPlan
 
 JUDGED: Final = 200

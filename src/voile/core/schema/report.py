@@ -12,6 +12,7 @@ from voile.core.schema.domains import Domain, Problem
 EXAMPLES = 5
 MOSTLY_EMPTY = 0.2
 """More of a column missing than this is told: defaults would stand for too much of it."""
+MISSING_ADVICE = 'declare a category "missing" or add a column that says so'
 _LONGEST = 40
 
 

@@ -52,6 +52,7 @@ class ExplanationInputs:
         learned: an explainer that was trained for this model.
         declared: clusters that were declared or paid for.
         remarks: what is to be said about the background rows.
+        hints: what a preview says about public background rows.
         deviations: by feature, how far contributions may be off for the noise in training the
             model; an estimate, where its artefact holds one.
         alarms: what makes the model useless, as its artefact says.
@@ -66,6 +67,7 @@ class ExplanationInputs:
     learned: FastShap | None = None
     declared: Clusters | None = None
     remarks: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
     deviations: Mapping[str, float] | None = None
     alarms: tuple[str, ...] = ()
     speed: Speed = field(default_factory=Speed)
@@ -143,7 +145,8 @@ class ExplanationInputs:
         read = self._handed_in(given, source)
         if read.count == 0:
             raise InvalidInput(f"{source or 'rows'}: expected at least one row, found none")
-        return replace(read, notes=(*self.notes, *read.notes))
+        hints = (*self.hints, *read.hints)
+        return replace(read, notes=(*self.notes, *read.notes), hints=hints)
 
     def _handed_in(self, given: Any, source: str) -> RowsToExplain:
         protected, column = self.spec.protect.of_data, self.spec.id_column
@@ -191,6 +194,7 @@ def load_inputs(
         learned=None if spec.explainer is None else _learned(spec.explainer, speed),
         declared=None if spec.clusters is None else _clusters(spec.clusters),
         remarks=tuple(f"background: {note}" for note in background.notes),
+        hints=background.hints,
         deviations=_deviations(spec, artefact),
         alarms=_alarms(spec, artefact),
         speed=speed or Speed(),
@@ -307,7 +311,7 @@ def _of_table(
     if protected:
         return RowsToExplain(features, identifiers)
     read = public_rows(features, schema, source=source)
-    return RowsToExplain(read.rows, identifiers, read.notes)
+    return RowsToExplain(read.rows, identifiers, read.notes, hints=read.hints)
 
 
 def _features(table: Any, schema: Schema, source: str) -> dict[str, Any]:

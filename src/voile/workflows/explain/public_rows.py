@@ -15,6 +15,7 @@ from voile.core.errors import InvalidInput
 from voile.core.row_note import RowNote, filled_note
 from voile.core.schema import ColumnTable, Feature, Problem, Rows, Schema, SchemaReport
 from voile.core.schema.cells import raw_column
+from voile.core.schema.report import MISSING_ADVICE
 
 _SHOWN: Final = 5
 
@@ -26,10 +27,12 @@ class PublicRows:
     Args:
         rows: shape (n, d).
         notes: for each column with cells that were filled in, in which rows.
+        hints: for each column with more than 20 % missing, what to do about it.
     """
 
     rows: Rows
     notes: tuple[RowNote, ...]
+    hints: tuple[str, ...] = ()
 
 
 def public_rows(table: ColumnTable, schema: Schema, *, source: str = "") -> PublicRows:
@@ -42,7 +45,12 @@ def public_rows(table: ColumnTable, schema: Schema, *, source: str = "") -> Publ
         for each in schema.features
         if each.name in incomplete
     )
-    return PublicRows(schema.rows(table), notes)
+    hints = tuple(
+        f"{source or 'rows'}: column {column.name!r} is missing in "
+        f"{column.count(Problem.MISSING) / report.rows:.0%} of rows; {MISSING_ADVICE}"
+        for column in report.mostly_empty
+    )
+    return PublicRows(schema.rows(table), notes, hints)
 
 
 def _check(report: SchemaReport, schema: Schema, source: str) -> None:

@@ -42,12 +42,14 @@ class RowsToExplain:
             pays for it. Of a population: for the watch against reconstruction.
         notes: what is to be said with the explanation.
         population: its name; by default the label of the data set.
+        hints: what a preview says about public rows; no part of a question or its answer.
     """
 
     rows: Any = field(repr=False)
     identifiers: Sequence[Identifier] | None = None
     notes: tuple[Note, ...] = ()
     population: str | None = None
+    hints: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, rows: Any) -> RowsToExplain:

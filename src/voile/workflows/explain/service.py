@@ -96,6 +96,11 @@ class ReleaseService:
                 and, for rows that are handed in, whether it can pay for them.
             caller: who would ask, see `answer`.
         """
+        found = self._preview(release, rows, payer, caller)
+        hints = () if isinstance(rows, int) else RowsToExplain.of(rows).hints
+        return replace(found, remarks=(*found.remarks, *hints)) if hints else found
+
+    def _preview(self, release: Release[Any], rows: Any, payer: str | None, caller: str) -> Preview:
         facts, custody = self._facts_of(release), self.custody
         if payer is None or facts.is_free:
             return release.preview(rows if isinstance(rows, int) else RowsToExplain.of(rows).count)

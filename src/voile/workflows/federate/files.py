@@ -17,13 +17,13 @@ from typing import Final, TypeAlias, TypeVar
 from pydantic import BaseModel
 
 from voile.attribution.fastshap import EXPLAINER_PLAN
-from voile.attribution.fastshap.draws import draw_rows
 from voile.audit_log.canonical import Malformed
 from voile.audit_log.notes import KeyKind, VerifierKey
 from voile.core.errors import InvalidInput, Refused, VoileError
 from voile.core.guarantee import Protected, ProtectedUnit
 from voile.core.randomness import StreamCipher
 from voile.core.schema import RawColumn, Rows, Schema
+from voile.core.schema.draws import draw_rows
 from voile.datasets.tables import check_cells_separate, read_protected_table, read_table
 from voile.federation.files import file_stem
 from voile.pipelines.network_task import CLIPPED_UNIT

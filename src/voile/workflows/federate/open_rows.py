@@ -16,6 +16,7 @@ import numpy as np
 
 from voile.core.errors import InvalidInput
 from voile.core.schema import ColumnFinding, ColumnReport, Problem, RawColumn, Schema
+from voile.core.schema.report import MISSING_ADVICE, MOSTLY_EMPTY
 
 _HARMLESS = (Problem.MISSING, Problem.NOT_WHOLE)
 _NO_LABEL = (Problem.UNKNOWN, Problem.UNREADABLE)
@@ -80,9 +81,16 @@ def _of_feature(column: ColumnReport, rows: int, *, constant: bool) -> Iterator[
     if outside:
         yield Remark(column.name, _outside(outside, rows), fatal=2 * count > rows)
     elif column.count(Problem.MISSING) == rows:
-        yield Remark(column.name, "is empty: the default stands in every row", fatal=False)
+        yield Remark(
+            column.name, f"is empty: the default stands in every row; {MISSING_ADVICE}", False
+        )
     elif constant and rows > 1:
         yield Remark(column.name, f"has the same value in all {rows} rows", fatal=False)
+    share = column.count(Problem.MISSING) / rows
+    if MOSTLY_EMPTY < share < 1:
+        yield Remark(
+            column.name, f"is missing in {share:.0%} of rows; {MISSING_ADVICE}", fatal=False
+        )
 
 
 def _of_label(column: ColumnReport, rows: int, *, constant: bool) -> Iterator[Remark]:

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.attribution import Surrogate, distil
-from voile.attribution.fastshap.draws import draw_rows
 from voile.core.one_thread import one_thread
 from voile.core.randomness import StreamCipher
 from voile.core.schema import Categories, Numbers, Schema
+from voile.core.schema.draws import draw_rows
 from voile.federation.messages import Instruction
 from voile.federation.pipeline import named
 from voile.federation.stage import Stage

@@ -80,6 +80,14 @@ def test_what_is_odd_is_remarked_upon(changes: Any, said: str) -> None:
     assert said in remark
 
 
+def test_features_that_are_mostly_missing_are_named_with_what_to_do() -> None:
+    (said,) = check(age=["20", "", "40"])
+    assert "'age' is missing in 33% of rows" in said
+    assert 'declare a category "missing" or add a column' in said
+    ages = ["", "1", "2", "3", "4"]
+    assert check(age=ages, smoker=["0", "1"] * 2 + ["0"], ill=["no", "yes"] * 2 + ["no"]) == ()
+
+
 def test_reference_rows_need_no_label() -> None:
     assert check(labelled=False, ill=[]) == ()
     assert check(labelled=False, ill=["sick", "sick", "sick"]) == ()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from voile.core.schema import Categories, Feature, FeatureValues, Numbers, Rows, Schema
+from voile.core.schema.arrays import FeatureValues, Rows
+from voile.core.schema.domains import Categories, Numbers
+from voile.core.schema.features import Feature
+from voile.core.schema.schema import Schema
 
 
 def draw_rows(schema: Schema, count: int, draw: np.random.Generator) -> Rows:
