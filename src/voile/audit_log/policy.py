@@ -5,20 +5,20 @@ ones stay listed after a rotation), the keys of the witnesses and how many of th
 cosigned. A proof can satisfy these rules; it cannot choose them. Where witnesses answer stands here
 for the log, which asks them; nothing that is verified rests on it.
 
-Pure: standard library and one signature primitive. The verifier stands on it.
+Pure: standard library, the reader of TOML and one signature primitive. The verifier stands on it.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import tomllib
 from dataclasses import dataclass
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from voile.audit_log.canonical import Malformed
 from voile.audit_log.notes import KeyKind, VerifierKey, check_name
+from voile.core.toml_text import parse_toml
 
 VERSION: Final = 1
 ALGORITHM: Final = "Ed25519, SHA-256"
@@ -107,8 +107,8 @@ class Policy:
     def parse(cls, text: str) -> Self:
         """Read a policy file; unknown or missing settings are refused, not guessed."""
         try:
-            found = tomllib.loads(text)
-        except (ValueError, RecursionError) as error:  # of TOML, and of what numbers it may hold
+            found = parse_toml(text)
+        except ValueError as error:  # of TOML, and of what numbers it may hold
             raise Malformed(f"expected a policy in TOML: {error}") from None
         kinds = {"version": int, "algorithm": str, "origin": str, "log_keys": list}
         kinds |= {"witness_keys": list, "witness_threshold": int, "witness_urls": list}

@@ -46,9 +46,9 @@ def read_private(path: Path) -> bytes:
         raise UnreadableFile(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, largest: int = LARGEST_TEXT) -> str:
     """The text of a UTF-8 file, without a byte order mark."""
-    content = read_file(path, LARGEST_TEXT)
+    content = read_file(path, largest)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

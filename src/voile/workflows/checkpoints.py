@@ -16,8 +16,9 @@ from voile.audit_log.canonical import Malformed
 from voile.audit_log.notes import Checkpoint
 from voile.audit_log.publishing import Published, check_signers, latest_checkpoint
 from voile.core.errors import InvalidInput, VoileError
-from voile.core.input_file import LARGEST_TEXT, read_file
+from voile.core.input_file import read_file
 from voile.core.storage import Storage
+from voile.core.toml_text import LARGEST_TOML
 
 
 def kept_checkpoint(key: Path) -> Path:
@@ -33,7 +34,7 @@ def read_policy(path: Path) -> Policy:
             "--policy"
         )
     try:
-        return Policy.parse(read_file(path, LARGEST_TEXT).decode("utf-8", errors="replace"))
+        return Policy.parse(read_file(path, LARGEST_TOML).decode("utf-8", errors="replace"))
     except Malformed as error:
         raise InvalidInput(f"{path}: {error}") from error
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from voile.audit_log import PART, AuditLog, Policy, SigningKey
 from voile.audit_log.kept import signed_checkpoint
 from voile.audit_log.publishing import latest_checkpoint
-from voile.core.atomic_file import replace_file
+from voile.core.atomic_file import create_file
 from voile.core.errors import InvalidInput, VerificationFailed
 from voile.core.storage import Storage, open_storage
 from voile.workflows.custody import Place
@@ -37,7 +37,11 @@ def start_log(place: Place, signer: SigningKey, rules: Policy) -> str:
         found = _made_or_found(storage, place, rules)
     if not place.signing_key.exists():
         signer.save(place.signing_key)
-    replace_file(place.policy, str(rules).encode())
+    # Another process may have written key or policy since the caller looked.
+    if SigningKey.load(place.signing_key).verifier not in rules.log_keys:
+        raise InvalidInput(f"{place.signing_key}: holds another key than the policy would name")
+    if not create_file(place.policy, str(rules).encode()):
+        raise InvalidInput(f"{place.policy}: exists already; a policy is not overwritten")
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -14,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.input_file import read_text
 from voile.core.schema.locate import dotted, line_of
+from voile.core.toml_text import LARGEST_TOML, parse_toml
 
 Form = TypeVar("Form", bound=BaseModel)
 Keys: TypeAlias = tuple[str, ...]
@@ -29,13 +29,13 @@ class TomlFile:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        return cls.parse(path, read_text(path))
+        return cls.parse(path, read_text(path, LARGEST_TOML))
 
     @classmethod
     def parse(cls, path: Path, text: str) -> Self:
         try:
-            return cls(path, text, tomllib.loads(text))
-        except (ValueError, RecursionError) as error:
+            return cls(path, text, parse_toml(text))
+        except ValueError as error:
             raise UnreadableFile(f"{path}: not TOML: {error}") from error
 
     def checked(

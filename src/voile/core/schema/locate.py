@@ -1,17 +1,18 @@
 """Where in a TOML text a field stands.
 
-`tomllib` tells lines only of documents it cannot read. Here a valid document is cut into its
+The parser tells lines only of documents it cannot read. Here a valid document is cut into its
 statements (a header, or a key with its value); since each of them is a valid document by itself,
-`tomllib` reads their keys, and quoting and escapes need no second parser.
+the parser reads their keys, and quoting and escapes need no second parser.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from voile.core.toml_text import parse_toml
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -151,6 +152,6 @@ def _held(value: Any) -> Iterator[Path]:
 
 def _parsed(text: str) -> dict[str, Any] | None:
     try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError):
+        return parse_toml(text)
+    except ValueError:
         return None

@@ -7,7 +7,6 @@ their way up the errors are given the path of the enclosing tables here, and at 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,10 +15,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from voile.core.errors import SchemaError, UnreadableFile
-from voile.core.input_file import LARGEST_TEXT, read_file
+from voile.core.input_file import read_file
 from voile.core.schema.domains import Categories, Domain, Numbers, shown
 from voile.core.schema.features import Feature, Label
 from voile.core.schema.locate import DOCUMENT, dotted, field_at, line_of
+from voile.core.toml_text import LARGEST_TOML, parse_toml
 
 _Build: TypeAlias = Callable[[Any], Domain]
 
@@ -44,7 +44,7 @@ class Parts:
 def read_text(path: Path) -> str:
     """The text of a schema file."""
     try:
-        data = read_file(path, LARGEST_TEXT)
+        data = read_file(path, LARGEST_TOML)
     except UnreadableFile as error:
         problem = str(error).removeprefix(f"{path}: ")
         raise SchemaError(problem, field=DOCUMENT, file=path) from error
@@ -105,9 +105,7 @@ def _noted(problems: list[SchemaError]) -> Iterator[None]:
 
 def _document(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except RecursionError as error:
-        raise SchemaError("nested too deeply", field=DOCUMENT, line=1) from error
+        return parse_toml(text)
     except ValueError as error:
         place = re.search(r" \(at line (\d+), column \d+\)$", str(error))
         line = int(place[1]) if place else text.rstrip("\n").count("\n") + 1

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from voile.audit_log import Policy, SigningKey
 from voile.core.atomic_file import check_output_folder, replace_file
 from voile.core.errors import InvalidInput
+from voile.core.file_lock import locked
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.schema import Schema
 from voile.core.storage import open_storage
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
 
 _ROWS_TO_TRY: Final = 1_000
 """Nobody knows yet how many rows there will be; only whether it can be done is asked."""
+
+_LOCK: Final = ".voile-init.lock"
+_PATIENCE: Final = 30.0
+"""Seconds to wait for another start in the same folder."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +85,7 @@ def start_workspace(
     """
     home = Path(folder)
     path = home / WORKSPACE
-    if os.path.lexists(path):  # a link into nothing is somebody's, too
-        raise InvalidInput(f"{path}: exists already; move it away or choose another folder")
+    _check_new(path)
     check_output_folder(home)
     artefact = find_artefact(spec.model)
     promised = _promised(spec, account)
@@ -94,15 +98,23 @@ def start_workspace(
     text = workspace_text(spec, promised, name=chosen, folder=home, origin=found, storage=storage)
     file = WorkspaceFile.of(TomlFile.parse(path, text))
     home.mkdir(parents=True, exist_ok=True)
-    _make_books(file.place, found, opening)
     example = home / EXAMPLE
-    if not example.exists():
-        write_example(schema, schema.null_row[None], example, id_column=spec.id_column)
-    replace_file(path, text.encode())
+    with locked(home / _LOCK, patience=_PATIENCE, busy="another start uses this folder; try again"):
+        _check_new(path)  # another process may have made it by now, or a part of it
+        _origin(file.place, found, chosen)
+        _make_books(file.place, found, opening)
+        if not example.exists():
+            write_example(schema, schema.null_row[None], example, id_column=spec.id_column)
+        replace_file(path, text.encode())
     return StartedWorkspace(path, chosen, example, costs=promised is not None)
 
 
 # --- before anything is made ----------------------------------------------------------------------
+
+
+def _check_new(path: Path) -> None:
+    if os.path.lexists(path):  # a link into nothing is somebody's, too
+        raise InvalidInput(f"{path}: exists already; move it away or choose another folder")
 
 
 def _promised(

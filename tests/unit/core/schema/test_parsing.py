@@ -147,7 +147,7 @@ def test_a_schema_without_features(features: str) -> None:
         ('name = "x"\nname = "y"\n', 2, "name"),
         ("[features.a]\nbounds = [0, 1]\nbounds = [0,\n 2]\n", 4, "features.a.bounds"),
         ("[features.a]\n[features.b]\n[features.a]\n", 3, "features.a"),
-        ("a = " + "[" * 10_000, 1, "document"),
+        ("a = " + "[" * 10_000, 1, "a"),
         ("name = " + "1" * 5_000, 1, "name"),
         ("???\n", 1, "document"),
     ],

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from tests.unit.workflows.workspace.examples import MODEL, write_files
 
-from voile.core import input_file
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.workflows.explain import Protect
 from voile.workflows.workspace import WorkspaceFile
@@ -235,10 +234,10 @@ def test_what_is_no_text_file_is_refused_without_waiting(tmp_path: Path, made: A
         WorkspaceFile.read(tmp_path)
 
 
-def test_a_huge_file_is_not_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_file, "LARGEST_TEXT", 100)
-    with pytest.raises(UnreadableFile, match="larger than the 100 bytes"):
-        read(home)
+def test_a_huge_file_is_not_read(home: Path) -> None:
+    (home / "voile.toml").write_text("#" * (2**20 + 1))
+    with pytest.raises(UnreadableFile, match="larger than the 1 MiB"):
+        WorkspaceFile.read(home)
 
 
 def test_a_link_is_the_workspace_of_the_folder_it_stands_in(home: Path) -> None:
