@@ -213,6 +213,8 @@ def test_then_the_private_explainer_is_trained_and_everything_verifies(
     assert status["accounts"][0]["spent"] == pytest.approx(1.0)
     assert status["log"]["answered"] == 4  # joining, two stages, closing
     assert status["log"]["refused"] == len(refusals(bed))
+    assert status["last_contact"] is not None
+    assert "round 1" in status["last_round"]["text"]
 
 
 def test_nothing_is_charged_twice_and_nothing_beyond_the_cap(

@@ -44,6 +44,8 @@ Examples:
 
   voile federate federation.toml --superlink superlink.example:9092
 
+  voile federate federation.toml --status   (or --stop, from another terminal)
+
   voile federate federation.toml --transport simulation
 """
 _KEPT = "rounds that are done and what was charged for them are kept"
@@ -81,6 +83,13 @@ def federate(
     key: Annotated[
         bool, typer.Option("--key", help="Make the server's key, and show its line for CONFIG.")
     ] = False,
+    status: Annotated[
+        bool, typer.Option("--status", help="Show how far the run is, and for whom it waits.")
+    ] = False,
+    stop: Annotated[
+        bool,
+        typer.Option("--stop", help="End the run. The same command without --stop goes on later."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Train a model and a private explainer across the parties of CONFIG; write an artefact.
@@ -95,6 +104,11 @@ def federate(
 
         line = server_key_line(config)
         print_json({"line": line}) if as_json else typer.echo(line)
+        return
+    if status and stop:
+        raise typer.BadParameter("choose one of --status and --stop")
+    if status or stop:
+        (_show_status if status else _stop)(config, as_json=as_json)
         return
     from voile.core.one_thread import one_thread
     from voile.workflows.artefact import REPORT
@@ -168,6 +182,28 @@ def _run(
     seen = rounds_line(deployed.agreement.delta)
     done = deployed.federate(superlink, rounds_seen=seen, steps_seen=steps_line, say=say)
     return deployed.agreement, deployed.server, done
+
+
+def _show_status(config: Path, *, as_json: bool) -> None:
+    from voile.workflows.federate.status import run_status
+
+    found = run_status(config)
+    print_json(found.to_dict()) if as_json else typer.echo("\n".join(found.lines))
+
+
+def _stop(config: Path, *, as_json: bool) -> None:
+    from voile.workflows.federate.status import stop_run
+
+    stopped = stop_run(config)
+    if as_json:
+        print_json({"stopped": stopped})
+    elif stopped:
+        typer.echo("stopped; the same command without --stop goes on")
+    else:
+        typer.echo(
+            "asked to stop: the run ends at the next answer. One that writes its result already "
+            "is completed. --status shows it"
+        )
 
 
 def _print_preview(config: Path, superlink: str | None, *, as_json: bool) -> None:

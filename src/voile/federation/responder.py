@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,6 +26,9 @@ from voile.federation.wire import Declined, Wired, from_bytes, to_bytes
 from voile.secure_aggregation import SignedMessage
 from voile.secure_aggregation.attempts import BegunBefore
 
+TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+LAST_CONTACT: Final = "last-contact"
+_ROUND: Final = re.compile("stage .*, round ([0-9]+)")
 _AGAIN: Final = " (stored before, sent again)"
 
 
@@ -50,6 +54,12 @@ class NodeLine:
     def __str__(self) -> str:
         return f"{self.time} {self.event:<8} {self.text}"
 
+    @property
+    def round(self) -> int | None:
+        """The round that it is about, if it is about one."""
+        found = _ROUND.match(self.text)
+        return None if found is None else int(found[1])
+
     @classmethod
     def read(cls, line: str) -> NodeLine | None:
         """None if it is no line of such a log, or is cut off."""
@@ -72,7 +82,7 @@ class NodeLog:
     _turn: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def write(self, event: Event, text: str) -> None:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = datetime.now(UTC).strftime(TIME)
         line = str(NodeLine(now, event, one_line(text)))
         with self._turn:
             self._tell(line)
@@ -80,6 +90,12 @@ class NodeLog:
                 self._add(line)
             except OSError as error:  # such as a full disk: what was charged is sent nevertheless
                 self._tell(f"{self.path}: cannot be written ({error.strerror}); this line is lost")
+
+    def touch(self) -> None:
+        """The other side has answered just now: the time of an empty file beside the log."""
+        if self.path is not None:
+            with suppress(OSError):
+                self.path.with_name(LAST_CONTACT).touch(0o600)
 
     def _tell(self, line: str) -> None:
         with suppress(OSError, ValueError):  # whoever was shown lines may be gone

@@ -8,7 +8,7 @@ voile that is installed here. It never asks for an app's content.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
@@ -101,17 +101,28 @@ class FleetConnection:
     @classmethod
     @contextmanager
     def open(
-        cls, place: SuperLinkPlace, key: ec.EllipticCurvePrivateKey
+        cls,
+        place: SuperLinkPlace,
+        key: ec.EllipticCurvePrivateKey,
+        contact: Callable[[], None] = lambda: None,
     ) -> Iterator[FleetConnection]:
+        """`contact` is called whenever the SuperLink has answered a sign of life."""
         auth = NodeAuthHttpInterceptor(key, key.public_key())
         with place.client(FleetHttpClient, [auth]) as client:
             activate = ActivateNodeRequest(
                 public_key=public_bytes(key), heartbeat_interval=HEARTBEAT
             )
             node = Node(node_id=client.ActivateNode(activate).node_id)
-            beat = SendNodeHeartbeatRequest(node=node, heartbeat_interval=HEARTBEAT)
+            contact()
+
+            def beat() -> None:
+                client.SendNodeHeartbeat(
+                    SendNodeHeartbeatRequest(node=node, heartbeat_interval=HEARTBEAT)
+                )
+                contact()
+
             try:
-                with beating(lambda: client.SendNodeHeartbeat(beat), HEARTBEAT / 2):
+                with beating(beat, HEARTBEAT / 2):
                     yield cls(client, node)
             finally:
                 with suppress(Exception):  # it is gone already, or was none
@@ -215,7 +226,7 @@ def serve(
     pace = pace or Pace()
     while not stop.is_set():
         try:
-            with FleetConnection.open(place, key) as connection:
+            with FleetConnection.open(place, key, answers.log.touch) as connection:
                 _serve_over(connection, answers, place.address, stop, pace)
         except VoileError:  # of this side, such as certificates that cannot be read
             raise

@@ -195,7 +195,7 @@ class FlowerTransport:
 
     def _await(self, names: set[str]) -> Mapping[str, int]:
         """Who is not there is waited for once, and then only looked for."""
-        until, said = time.monotonic() + self.patience, False
+        until, clock, said = time.monotonic() + self.patience, time.time(), False
         while True:
             there = self.courier.reachable()
             self._absent -= set(there)
@@ -203,8 +203,7 @@ class FlowerTransport:
             if not missing or time.monotonic() > until:
                 self._absent |= missing
                 return there
-            now = time.time()
-            self.watch(dict.fromkeys(missing, now))
+            self.watch(dict.fromkeys(missing, clock))
             if not said:
                 self.say(f"waiting for {_listed(missing)} to come online")
                 said = True

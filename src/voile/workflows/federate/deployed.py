@@ -27,6 +27,7 @@ from voile.federation.flower import (
     node_key,
     serve,
 )
+from voile.federation.progress import NoProgress
 from voile.federation.responder import NodeLog, Responder
 from voile.training import Progress as Steps
 from voile.workflows.federate.agreement import FederationAgreement
@@ -36,6 +37,7 @@ from voile.workflows.federate.job import ServerSide
 from voile.workflows.federate.node_files import LAST_MESSAGE, NODE_LOG
 from voile.workflows.federate.party import Party, Say, open_node, signer_of
 from voile.workflows.federate.run import Federated, announce, run_server
+from voile.workflows.federate.status import RunWatch
 
 PATIENCE: Final = 300.0
 """Seconds that a server waits for parties that are not there, and for its SuperLink."""
@@ -104,10 +106,11 @@ class DeployedServer:
         seal = SignedByServer(agreement.digest, sign, keys, sent=sent)
         place = SuperLinkPlace(address, self.link.root_certificates)
         with SuperLinkRun(place, read_private(self.link.secret)) as run:
+            watch = RunWatch(server.folder, rounds_seen or NoProgress())
+            transport = FlowerTransport(run, seal, PATIENCE, say, AnswerTimes(), watch.waiting)
             return run_server(
-                agreement, server, FlowerTransport(run, seal, PATIENCE, say, AnswerTimes()),
-                deadline=self.link.deadline, rounds_seen=rounds_seen, steps_seen=steps_seen,
-                say=say,
+                agreement, server, transport, deadline=self.link.deadline, steps_seen=steps_seen,
+                say=say, watch=watch,
             )  # fmt: skip
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from voile.core.errors import StorageBusy
-from voile.core.file_lock import locked
 from voile.core.storage import Reader
-from voile.federation.responder import NodeLine, NodeLog
+from voile.federation.responder import LAST_CONTACT, TIME, NodeLine, NodeLog
 from voile.ledger import Ledger, remaining
 from voile.workflows.custody import Place, open_custody_at
 from voile.workflows.federate.agreement import FederationAgreement
-from voile.workflows.federate.party import LOCK, Party
+from voile.workflows.federate.party import Party, is_held
 
 NODE_LOG: Final = "node.log"
 LAST_MESSAGE: Final = "last-message"
@@ -40,6 +39,8 @@ class NodeStatus:
         running: whether a node, or another run, uses its folder now.
         counts: lines of its log, by what they are about.
         last: the latest of them.
+        last_contact: when the SuperLink last answered; None: never.
+        last_round: the latest line about a round; None if there was none.
     """
 
     name: str
@@ -48,6 +49,8 @@ class NodeStatus:
     accounts: tuple[SpentAccount, ...]
     counts: dict[str, int]
     last: tuple[NodeLine, ...]
+    last_contact: str | None = None
+    last_round: NodeLine | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -57,6 +60,8 @@ class NodeStatus:
             "accounts": [vars(each) for each in self.accounts],
             "log": self.counts,
             "last": [str(line) for line in self.last],
+            "last_contact": self.last_contact,
+            "last_round": None if self.last_round is None else asdict(self.last_round),
         }
 
     @property
@@ -70,6 +75,8 @@ class NodeStatus:
         return [
             f"{self.name}: {'running' if self.running else 'not running'}",
             f"agreement {self.agreement}",
+            f"last contact with the SuperLink: {self.last_contact or 'never'}",
+            f"last round: {self.last_round or 'none was asked for'}",
             *(spent or ["nothing was charged yet"]),
             seen or "nothing was asked yet",
             *map(str, self.last),
@@ -82,10 +89,12 @@ def node_status(party: Party, agreement: FederationAgreement) -> NodeStatus:
         accounts = custody.storage.read_snapshot(partial(_accounts, custody.ledger))
     lines = NodeLog(party.folder / NODE_LOG).lines()
     counts = dict(sorted(Counter(str(line.event) for line in lines).items()))
-    running = _is_held(party.folder)
+    running = is_held(party.folder)
     return NodeStatus(
-        party.name, agreement.digest, running, accounts, counts, tuple(lines[-_SHOWN:])
-    )
+        party.name, agreement.digest, running, accounts, counts, tuple(lines[-_SHOWN:]),
+        _last_contact(party.folder / LAST_CONTACT),
+        next((line for line in reversed(lines) if line.round is not None), None),
+    )  # fmt: skip
 
 
 def _accounts(ledger: Ledger, t: Reader) -> tuple[SpentAccount, ...]:
@@ -96,9 +105,10 @@ def _accounts(ledger: Ledger, t: Reader) -> tuple[SpentAccount, ...]:
     )
 
 
-def _is_held(folder: Path) -> bool:
+def _last_contact(path: Path) -> str | None:
+    """When the SuperLink last answered: the time of an empty file (`NodeLog.touch`)."""
     try:
-        with locked(folder / LOCK, patience=0, busy=""):
-            return False
-    except StorageBusy:
-        return True
+        changed = path.stat().st_mtime
+    except OSError:
+        return None
+    return f"{datetime.fromtimestamp(changed, UTC):{TIME}}"

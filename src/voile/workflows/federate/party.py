@@ -13,7 +13,7 @@ from typing import Final
 from voile.audit_log import SigningKey
 from voile.audit_log.notes import VerifierKey
 from voile.audit_log.publishing import exported_log
-from voile.core.errors import InvalidInput, Refused
+from voile.core.errors import InvalidInput, Refused, StorageBusy
 from voile.core.file_lock import locked
 from voile.core.storage import Part
 from voile.federation import AttemptsOnDisk, Client, Node, SecureMember
@@ -128,8 +128,22 @@ def signer_of(folder: Path, agreed: VerifierKey) -> Signer:
 def held(folder: Path) -> Iterator[None]:
     """One run at a time in a folder: two would train, store and write over each other."""
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / LOCK, patience=0, busy="another run of a federation is using this folder"):
+    # `is_held` takes the lock for a moment: a look at a run keeps none from its start.
+    with locked(
+        folder / LOCK, patience=0.2, busy="another run of a federation is using this folder"
+    ):
         yield
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a run uses this folder now."""
+    if not (folder / LOCK).exists():
+        return False
+    try:
+        with locked(folder / LOCK, patience=0, busy=""):
+            return False
+    except StorageBusy:
+        return True
 
 
 def _check_size(party: Party, agreement: FederationAgreement) -> None:

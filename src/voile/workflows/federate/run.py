@@ -70,6 +70,7 @@ from voile.workflows.federate.party import (
 )
 from voile.workflows.federate.results import contents_of, digests_of
 from voile.workflows.federate.rounds import PART as ROUNDS_PART
+from voile.workflows.federate.status import RunWatch
 from voile.workflows.public_example import EXAMPLE, write_example
 from voile.workflows.workspace import release_name, workspace_text
 
@@ -154,24 +155,28 @@ def run_server(
     rounds_seen: Progress | None = None,
     steps_seen: Steps | None = None,
     say: Say = lambda _: None,
+    watch: RunWatch | None = None,
 ) -> Federated:
     """The server's part, whatever carries its messages; it sees nobody's rows, books or keys.
 
     A run that was broken off continues where it was, with the same folder. The artefact of a
     complete one is left as it is: whoever asks again gets the explanations that others hold. With
-    a `deadline`, in seconds, whoever is slower in a round is left out of it.
+    a `deadline`, in seconds, whoever is slower in a round is left out of it. A `watch` that the
+    transport tells for whom it waits takes the place of `rounds_seen`.
     """
     _check_folder(server)
     kind = KINDS[agreement.pipeline]
     plan, open_rows = kind.prepared(agreement.plan, server.held_out)
+    watch = watch or RunWatch(server.folder, rounds_seen or NoProgress())
     with held(server.folder), _custody(agreement, server) as custody:
+        watch.begin()
         key = None if agreement.secure is None else agreement.server_key
         rounds = Rounds(
             transport,
             agreement.sizes,
             log=_books(custody, agreement, plan),
             checkpoints=server.folder / CHECKPOINTS,
-            progress=rounds_seen or NoProgress(),
+            progress=watch,
             deadline=deadline,
             agreement=agreement.digest,
             sign=None if key is None else signer_of(server.folder, key),

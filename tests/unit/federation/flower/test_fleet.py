@@ -65,6 +65,34 @@ def test_a_node_outlives_whatever_is_said_instead_of_a_superlink(
     assert events == [Event.OFFLINE] * 4 + [Event.STOPPED]
 
 
+def test_every_answer_to_a_sign_of_life_is_a_contact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "HEARTBEAT", 0.02)
+    told, both = list[str](), threading.Event()
+
+    def contact() -> None:
+        told.append("contact")
+        if len(told) == 2:
+            both.set()
+
+    client = SimpleNamespace(
+        ActivateNode=lambda _: SimpleNamespace(node_id=7),
+        SendNodeHeartbeat=lambda _: None,
+        DeactivateNode=lambda _: None,
+    )
+
+    class Place:
+        @contextmanager
+        def client(self, *_: Any) -> Iterator[Any]:
+            yield client
+
+    place: Any = Place()
+    with FleetConnection.open(place, node_key(tmp_path / "key"), contact):
+        assert told  # the first one by the time it is open
+        assert both.wait(SOON)
+
+
 def test_what_is_wrong_on_this_side_is_an_error(tmp_path: Path) -> None:
     place = SuperLinkPlace("superlink.example:1", tmp_path / "ca.crt")
     place.root_certificates.write_text("no certificate")

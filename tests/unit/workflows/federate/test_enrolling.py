@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import pytest
 from tests.unit.workflows.federate.test_run import CHOSEN, CLINIC, write_csv
 
 from voile.core.errors import InvalidInput, Refused
+from voile.federation.responder import LAST_CONTACT, Event, NodeLog
 from voile.workflows.federate.deployed import DeployedNode, DeployedServer, server_key
 from voile.workflows.federate.enrolling import enrol, server_key_line
-from voile.workflows.federate.node_files import node_status
+from voile.workflows.federate.node_files import NODE_LOG, node_status
 
 NODE = """\
 name = "{name}"
@@ -82,6 +84,24 @@ def test_everybody_reads_the_same_agreement_and_opens_its_node(machines: dict[st
             assert found.accounts == ()
             assert "nothing was asked yet" in found.lines
     assert server_key(server.agreement).name.endswith("/server")
+
+
+def test_a_status_says_when_the_superlink_answered_and_the_last_round(
+    machines: dict[str, Path],
+) -> None:
+    node = DeployedNode.read(machines["city"] / "node.toml")
+    found = node_status(node.party, node.agreement)
+    assert (found.last_contact, found.last_round) == (None, None)
+    log = NodeLog(node.party.folder / NODE_LOG)
+    log.touch()
+    os.utime(node.party.folder / LAST_CONTACT, (1_800_000_000, 1_800_000_000))
+    log.write(Event.ANSWERED, "stage 'model', round 7")
+    log.write(Event.OFFLINE, "no answer")
+    found = node_status(node.party, node.agreement)
+    assert "last contact with the SuperLink: 2027-01-15T08:00:00Z" in found.lines
+    assert found.last_round is not None
+    assert found.last_round.round == 7
+    assert found.to_dict()["last_round"]["text"] == "stage 'model', round 7"
 
 
 def test_keys_are_made_once(machines: dict[str, Path]) -> None:
