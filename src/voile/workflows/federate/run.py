@@ -45,6 +45,7 @@ from voile.training import Progress as Steps
 from voile.workflows.alarms import alarms
 from voile.workflows.artefact import (
     Artefact,
+    Contents,
     check_place,
     finish,
     is_artefact,
@@ -58,7 +59,7 @@ from voile.workflows.federate.books import Promise, ServerBooks, account_name
 from voile.workflows.federate.expectation import noise_to_signal
 from voile.workflows.federate.job import Job, ServerSide
 from voile.workflows.federate.joining import check_all_join
-from voile.workflows.federate.kinds import KINDS, Aside
+from voile.workflows.federate.kinds import KINDS, Aside, OpenRows
 from voile.workflows.federate.logs import collected_logs, write_logs
 from voile.workflows.federate.party import (
     Say,
@@ -118,8 +119,8 @@ def federate(
         nodes = [stack.enter_context(open_node(party, job.agreement, say)) for party in job.parties]
         transport = Threads(nodes, at_once=at_once)
         return run_server(
-            job.agreement, job.server, transport, rounds_seen=rounds_seen, steps_seen=steps_seen,
-            say=say,
+            job.agreement, job.server, transport, steps_seen=steps_seen, say=say,
+            watch=RunWatch(job.server.folder, rounds_seen or NoProgress()),
         )  # fmt: skip
 
 
@@ -152,7 +153,6 @@ def run_server(
     transport: Transport,
     *,
     deadline: float | None = None,
-    rounds_seen: Progress | None = None,
     steps_seen: Steps | None = None,
     say: Say = lambda _: None,
     watch: RunWatch | None = None,
@@ -161,13 +161,11 @@ def run_server(
 
     A run that was broken off continues where it was, with the same folder. The artefact of a
     complete one is left as it is: whoever asks again gets the explanations that others hold. With
-    a `deadline`, in seconds, whoever is slower in a round is left out of it. A `watch` that the
-    transport tells for whom it waits takes the place of `rounds_seen`.
+    a `deadline`, in seconds, whoever is slower in a round is left out of it.
     """
     _check_folder(server)
-    kind = KINDS[agreement.pipeline]
-    plan, open_rows = kind.prepared(agreement.plan, server.held_out)
-    watch = watch or RunWatch(server.folder, rounds_seen or NoProgress())
+    plan, open_rows = KINDS[agreement.pipeline].prepared(agreement.plan, server.held_out)
+    watch = watch or RunWatch(server.folder, NoProgress())
     with held(server.folder), _custody(agreement, server) as custody:
         watch.begin()
         key = None if agreement.secure is None else agreement.server_key
@@ -194,14 +192,8 @@ def run_server(
         say("asking every party for its signed log")
         history = [row for result in results.values() for row in result.rows]
         logs = collected_logs(transport, agreement, history)
-        calibration = _calibration(agreement, results, open_rows.fitted)
-        made = kind.made(
-            agreement.plan,
-            calibrate(results, agreement.plan.stages[0].name, calibration),
-            replace(_aside(server, steps_seen, say), calibration=calibration),
-        )
-        say("measuring on unprotected rows, signing the log, writing the artefact")
-        contents = contents_of(agreement, server, made, results, open_rows, calibration)
+        aside = _aside(server, steps_seen, say)
+        contents = _contents(agreement, server, results, open_rows, aside)
         folder = write_artefact(contents, server.folder / ARTEFACT)
         logs = {SERVER: signed_log(custody, SERVER, say), **logs}
         settings = {**contents.settings, "logs": write_logs(logs, folder)}
@@ -211,6 +203,24 @@ def run_server(
         say(f"do not use it as it is: {line}")
     _leave_workspace(done)
     return Federated(done, results)
+
+
+def _contents(
+    agreement: FederationAgreement,
+    server: ServerSide,
+    results: Mapping[str, StageResult],
+    open_rows: OpenRows,
+    aside: Aside,
+) -> Contents:
+    """What follows for free, and figures on unprotected rows: steps 5 and 6."""
+    calibration = _calibration(agreement, results, open_rows.fitted)
+    made = KINDS[agreement.pipeline].made(
+        agreement.plan,
+        calibrate(results, agreement.plan.stages[0].name, calibration),
+        replace(aside, calibration=calibration),
+    )
+    aside.say("measuring on unprotected rows, signing the log, writing the artefact")
+    return contents_of(agreement, server, made, results, open_rows, calibration)
 
 
 def _calibration(

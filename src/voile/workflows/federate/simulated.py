@@ -9,11 +9,13 @@ from pathlib import Path
 from voile.core.errors import Refused
 from voile.federation import Node, Progress
 from voile.federation.flower.simulation import simulate
+from voile.federation.progress import NoProgress
 from voile.training import Progress as Steps
 from voile.workflows.federate.files import read_job
 from voile.workflows.federate.job import Job
 from voile.workflows.federate.party import Say, open_node
 from voile.workflows.federate.run import Federated, announce, run_server
+from voile.workflows.federate.status import RunWatch
 
 
 def federate_simulated(
@@ -40,8 +42,8 @@ def federate_simulated(
         list(job.agreement.sizes),
         partial(_opened, config.absolute()),
         lambda transport: run_server(
-            job.agreement, job.server, transport, rounds_seen=rounds_seen, steps_seen=steps_seen,
-            say=say,
+            job.agreement, job.server, transport, steps_seen=steps_seen, say=say,
+            watch=RunWatch(job.server.folder, rounds_seen or NoProgress()),
         ),
     )  # fmt: skip
 
