@@ -38,7 +38,7 @@ from voile.workflows.report import check_log
 from voile.workflows.testbed import LocalDeployment, start_testbed, stop_testbed
 
 pytestmark = [pytest.mark.real, pytest.mark.deployment]
-TRIED = "city"
+TRIED, KILLED = "city", "coast"
 FOREIGN = """\
 [project]
 name = "foreign"
@@ -195,6 +195,15 @@ def test_no_app_of_a_server_is_even_fetched(bed: LocalDeployment, server: Deploy
     assert "another app" in refusals(bed)[-1]
     assert "get-fab" not in (bed.superlink.folder / "superlink.log").read_text()
     assert spent(bed) == ()
+
+
+def test_a_killed_node_is_started_again(bed: LocalDeployment) -> None:
+    """It takes part in the federation of the next test."""
+    bed.processes[KILLED].kill()
+    again = start_testbed(bed.folder, 3)
+    assert all(process.is_running for process in again.processes.values())
+    changed = {name for name in again.processes if again.processes[name] != bed.processes[name]}
+    assert changed == {KILLED}
 
 
 def test_then_the_private_explainer_is_trained_and_everything_verifies(

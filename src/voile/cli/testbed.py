@@ -37,8 +37,8 @@ def up(
 ) -> None:
     """Invent N hospitals, make keys and certificates, and start a SuperLink and a node for each.
 
-    For tests only: everybody's keys lie in one folder, and the data are invented. A testbed that
-    was ended is started again.
+    For tests only: everybody's keys lie in one folder, and the data are invented. For a
+    testbed that is there already, only what does not run is started, such as a node that died.
     """
     from voile.workflows.testbed import start_testbed
 

@@ -96,7 +96,7 @@ class LocalDeployment:
 def start_testbed(
     folder: Path, parties: int, *, rounds: int = 2, say: Say = lambda _: None
 ) -> LocalDeployment:
-    """Make one, or start the one that is there again.
+    """Make one, or start what does not run of the one that is there.
 
     Args:
         folder: of its own.
@@ -105,8 +105,6 @@ def start_testbed(
     """
     if (folder / STATE).exists():
         made = LocalDeployment.load(folder)
-        if any(process.is_running for process in made.processes.values()):
-            raise InvalidInput(f"{folder}: a testbed runs here; end it with: voile testbed down")
     else:
         say("inventing hospitals, making keys and certificates, for tests only")
         made = invented(folder, parties, rounds)
@@ -153,27 +151,37 @@ def invented(folder: Path, parties: int, rounds: int) -> LocalDeployment:
 
 
 def _started(made: LocalDeployment, say: Say) -> LocalDeployment:
-    """Everything, or nothing: what was started is ended if the rest cannot be.
+    """All that is missing, or nothing: what was started here is ended if the rest cannot be.
 
     Each process is written down at once: nobody could end it if the start is broken off.
     """
-    say(f"starting a SuperLink at {made.address}")
-    processes = {SUPERLINK: made.superlink.start()}
+    running = {name for name, each in made.processes.items() if each.is_running}
+    started: dict[str, StartedProcess] = {}
     try:
-        made = _with(made, processes)
+        if SUPERLINK not in running:
+            say(f"starting a SuperLink at {made.address}")
+            started[SUPERLINK] = made.superlink.start()
+            made = _with(made, started)
         for party in made.parties:
-            home = made.node_file(party).parent
-            key = node_key(home / "flower.key")
-            register_node(made.superlink.place, public_bytes(key), party)
-            command = [sys.executable, installed("voile"), "node", str(made.node_file(party))]
-            processes[party] = StartedProcess.start(command, home / "node-output.log", {})
-            made = _with(made, processes)
+            if party in running:
+                continue
+            started[party] = _start_node(made, party)
+            made = _with(made, started)
             say(f"started the node of {party}")
     except BaseException:
-        for process in processes.values():
+        for process in started.values():
             process.kill()
         raise
+    if not started:
+        say("all of its processes are running already")
     return made
+
+
+def _start_node(made: LocalDeployment, party: str) -> StartedProcess:
+    home = made.node_file(party).parent
+    register_node(made.superlink.place, public_bytes(node_key(home / "flower.key")), party)
+    command = [sys.executable, installed("voile"), "node", str(made.node_file(party))]
+    return StartedProcess.start(command, home / "node-output.log", {})
 
 
 def _with(made: LocalDeployment, processes: Mapping[str, StartedProcess]) -> LocalDeployment:
