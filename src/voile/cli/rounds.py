@@ -41,7 +41,7 @@ def rounds_line(delta: float, clock: Callable[[], float] = time.monotonic) -> Pr
             return
         read = spent.get(seen.stage)
         budget = f"; ε = {read:.3g} at δ = {delta:g} spent in this stage" if read else ""
-        missing = _missing(seen) if seen.done else []
+        missing = seen.missing
         text = (
             f"{seen.stage}: round {seen.round} of {seen.rounds}, "
             f"{seen.answered - len(missing)} of {seen.asked} clients{_named(missing)}"
@@ -63,12 +63,6 @@ def _left(seen: Seen, now: float, first: dict[str, tuple[int, float]]) -> str:
         return ""
     seconds = (now - began) / (seen.round - number) * (seen.rounds - seen.round)
     return f"; about {duration_in_words(seconds)} left in this stage"
-
-
-def _missing(seen: Seen) -> list[HistoryRow]:
-    """Of the last round: who was heard of, or given up, and is not in what was made of it."""
-    of_round = (row for row in seen.rows if (row.stage, row.round) == (seen.stage, seen.round))
-    return [row for row in of_round if not row.outcome.counts]
 
 
 def _named(missing: Sequence[HistoryRow]) -> str:

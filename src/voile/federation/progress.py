@@ -16,7 +16,7 @@ class Seen:
     Args:
         stage: its name.
         round, rounds: the running one, and of how many.
-        asked, answered: clients of this round, asked and heard of so far.
+        asked, answered: clients of this round, asked and heard of or given up so far.
         done: whether the round is over.
         rows: of all finished rounds; `most_spent(rows, delta)` tells the budget used so far.
     """
@@ -28,6 +28,13 @@ class Seen:
     answered: int
     done: bool
     rows: Sequence[HistoryRow] = field(repr=False)
+
+    @property
+    def missing(self) -> list[HistoryRow]:
+        """Of a round that is over: who was asked, and is not in what was made of it."""
+        ended = (each for each in self.rows if self.done)
+        of_round = (row for row in ended if (row.stage, row.round) == (self.stage, self.round))
+        return [row for row in of_round if not row.outcome.counts]
 
 
 class Progress(Protocol):

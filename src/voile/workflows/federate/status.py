@@ -37,7 +37,9 @@ class RunPosition:
     Args:
         updated: when this was written.
         stage, round, rounds: empty and 0 before the first round.
-        asked, answered: parties of that round.
+        asked, answered: parties of that round. While it runs, those that were given up count too.
+        missing: who is not in the result of that round, and why; known when it is done.
+        done: whether that round is over.
         waiting: for whom, and since when. It is over if the run is.
     """
 
@@ -48,15 +50,20 @@ class RunPosition:
     asked: int = 0
     answered: int = 0
     waiting: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    done: bool = False
 
     @property
     def round_line(self) -> str:
         """For people."""
         if not self.round:
             return "before the first round"
+        missing = "; ".join(f"{name}: {why}" for name, why in self.missing.items())
         return (
             f"stage {self.stage!r}, round {self.round} of {self.rounds}: {self.answered} of "
             f"{self.asked} parties have answered"
+            + ("" if self.done else " or were given up")
+            + (f" ({missing})" if missing else "")
         )
 
 
@@ -82,9 +89,11 @@ class RunWatch:
         self._write(at_once=True)
 
     def __call__(self, seen: Seen) -> None:
+        missing = {row.client: str(row.outcome) for row in seen.missing}
         self._now = RunPosition(
-            "", seen.stage, seen.round, seen.rounds, seen.asked, seen.answered, self._now.waiting
-        )
+            "", seen.stage, seen.round, seen.rounds, seen.asked, seen.answered - len(missing),
+            self._now.waiting, missing, seen.done,
+        )  # fmt: skip
         self._write(at_once=seen.done)
         self.seen(seen)
         self._check_stop()

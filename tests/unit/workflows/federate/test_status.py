@@ -10,7 +10,7 @@ from tests.unit.workflows.federate.test_run import write_files
 
 from voile import cli
 from voile.core.errors import InvalidInput, UnreadableFile
-from voile.federation import Seen
+from voile.federation import HistoryRow, Outcome, Seen
 from voile.federation.progress import NoProgress
 from voile.workflows.federate import federate, read_job
 from voile.workflows.federate.party import LOCK, held
@@ -87,6 +87,16 @@ def test_the_status_says_for_whom_a_run_waits_while_it_runs(config: Path, folder
             f"waiting for coast since {SINCE_SHOWN}",
         ]
     assert not any(line.startswith("waiting") for line in run_status(config).lines)
+
+
+def test_who_was_given_up_has_not_answered(config: Path, folder: Path) -> None:
+    watch = RunWatch(folder, NoProgress())
+    watch(seen(2))
+    assert run_status(config).lines[2].endswith("2 of 3 parties have answered or were given up")
+    gone = HistoryRow("model", 2, "city", Outcome.VANISHED, "", 0.0)
+    earlier = HistoryRow("model", 1, "coast", Outcome.LATE, "", 0.0)
+    watch(Seen("model", 2, 3, 3, 3, True, (earlier, gone)))
+    assert run_status(config).lines[2].endswith("2 of 3 parties have answered (city: no answer)")
 
 
 def test_that_a_run_waits_no_longer_is_written_at_once(config: Path, folder: Path) -> None:
