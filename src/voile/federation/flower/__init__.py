@@ -36,7 +36,7 @@ if metadata.version("flwr") != VERSION:
     )
 
 from voile.federation.flower.bundle import BUNDLE, BUNDLE_HASH  # noqa: E402
-from voile.federation.flower.fleet import FleetConnection, serve  # noqa: E402
+from voile.federation.flower.fleet import NODE_PATHS, FleetConnection, serve  # noqa: E402
 from voile.federation.flower.keys import node_key, public_bytes  # noqa: E402
 from voile.federation.flower.superlink import (  # noqa: E402
     SuperLinkPlace,
@@ -48,6 +48,7 @@ from voile.federation.flower.transport import AnswerTimes, FlowerTransport  # no
 __all__ = [
     "BUNDLE",
     "BUNDLE_HASH",
+    "NODE_PATHS",
     "QUIET",
     "VERSION",
     "AnswerTimes",

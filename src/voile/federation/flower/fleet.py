@@ -63,6 +63,22 @@ HEARTBEAT: Final = 10
 _ON_THE_WAY: Final = (502, 503, 504)
 """What gateways say while a SuperLink is gone for a while."""
 
+NODE_PATHS: Final = tuple(
+    f"/v1/fleet/{call}"
+    for call in (
+        "activate-node",
+        "deactivate-node",
+        "send-node-heartbeat",
+        "get-run",
+        "pull-messages",
+        "pull-object",
+        "confirm-message-received",
+        "push-messages",
+        "push-object",
+    )
+)
+"""All that a node asks a SuperLink for. None of it registers a key; none of it fetches an app."""
+
 
 class Answers(Protocol):
     """Whoever answers sealed bytes with sealed bytes: `voile.federation.responder.Responder`."""

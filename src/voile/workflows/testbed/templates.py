@@ -1,4 +1,4 @@
-"""A compose file and systemd units of a real deployment, by the commands that a testbed runs.
+"""A compose file, systemd units and a proxy of a real deployment, as a testbed would run them.
 
 They are checked for their syntax, and compared with what the documentation shows; nobody has run
 them on the reader's machines.
@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from voile.federation.flower import QUIET, VERSION
+from voile.federation.flower import NODE_PATHS, QUIET, VERSION
 from voile.workflows.testbed.superlink_process import superlink_options
 
 PORT: Final = 9092
+"""Where members reach the proxy."""
+OPERATOR_PORT: Final = 9091
+"""Where the SuperLink is, for its operator on the same machine and for the proxy."""
 _HOME: Final = "/var/lib/voile"
 _HARDENED: Final = """\
 NoNewPrivileges=true
@@ -26,8 +29,11 @@ def deployment_files() -> dict[str, str]:
     """By the name of the file."""
     return {
         "compose.yaml": _compose(),
+        "superlink-proxy.conf": _proxy(),
         "voile-superlink.service": _unit(
-            "A Flower SuperLink for voile", ["flower-superlink", *_options(_HOME)], _environment()
+            "A Flower SuperLink for voile",
+            ["flower-superlink", *_options("127.0.0.1")],
+            _environment(),
         ),
         "voile-node.service": _unit(
             "A party of a voile federation", ["voile", "node", f"{_HOME}/node.toml"], {}
@@ -35,15 +41,15 @@ def deployment_files() -> dict[str, str]:
     }
 
 
-def _options(home: str) -> list[str]:
+def _options(host: str) -> list[str]:
     return superlink_options(
-        "0.0.0.0",
-        PORT,
-        certificate=f"{home}/server.crt",
-        key=f"{home}/server.key",
-        authority=f"{home}/ca.crt",
-        secret=f"{home}/secret",
-        database=f"{home}/superlink.db",
+        host,
+        OPERATOR_PORT,
+        certificate=f"{_HOME}/server.crt",
+        key=f"{_HOME}/server.key",
+        authority=f"{_HOME}/ca.crt",
+        secret=f"{_HOME}/secret",
+        database=f"{_HOME}/superlink.db",
     )
 
 
@@ -66,7 +72,7 @@ def _unit(description: str, command: list[str], environment: Mapping[str, str]) 
 def _compose() -> str:
     """Two profiles: the server's machine, and that of a party."""
     environment = "".join(f'      {n}: "{v}"\n' for n, v in sorted(_environment().items()))
-    options = ", ".join(f'"{each}"' for each in ["flower-superlink", *_options(_HOME)])
+    options = ", ".join(f'"{each}"' for each in ["flower-superlink", *_options("0.0.0.0")])
     return (
         f"# An image with voile[federated] (Flower {VERSION}) is called voile:local here.\n"
         "services:\n"
@@ -74,7 +80,8 @@ def _compose() -> str:
         '    profiles: ["server"]\n'
         "    image: voile:local\n"
         f"    command: [{options}]\n"
-        f'    ports: ["{PORT}:{PORT}"]\n'
+        f'    ports: ["127.0.0.1:{OPERATOR_PORT}:{OPERATOR_PORT}"]'
+        "  # for the operator, and for nginx (superlink-proxy.conf)\n"
         f"    environment:\n{environment}"
         f'    volumes: ["./superlink:{_HOME}"]\n'
         "    restart: unless-stopped\n"
@@ -84,4 +91,30 @@ def _compose() -> str:
         f'    command: ["voile", "node", "{_HOME}/node.toml"]\n'
         f'    volumes: ["./node:{_HOME}"]\n'
         "    restart: unless-stopped\n"
+    )
+
+
+def _proxy() -> str:
+    """The path that is asked for is fixed in each line: no spelling of it reaches another call."""
+    superlink = f"https://127.0.0.1:{OPERATOR_PORT}"
+    calls = "".join(
+        f"    location = {path} {{ proxy_pass {superlink}{path}; }}\n" for path in NODE_PATHS
+    )
+    return (
+        "# nginx between members and the SuperLink, on the SuperLink's machine. It belongs into\n"
+        "# /etc/nginx/conf.d/. Members reach the calls of their nodes. Nodes are registered, and\n"
+        f"# runs begun, on this machine alone: its operator speaks to 127.0.0.1:{OPERATOR_PORT}.\n"
+        "server {\n"
+        f"    listen {PORT} ssl;\n"
+        f"    ssl_certificate {_HOME}/server.crt;\n"
+        f"    ssl_certificate_key {_HOME}/server.key;\n"
+        "    ssl_protocols TLSv1.2 TLSv1.3;\n"
+        "    client_max_body_size 1g;  # an update is one message\n"
+        "    proxy_http_version 1.1;\n"
+        f"    proxy_ssl_trusted_certificate {_HOME}/ca.crt;\n"
+        "    proxy_ssl_name localhost;  # server.crt names it too\n"
+        "    proxy_ssl_verify on;\n\n"
+        f"{calls}\n"
+        "    location / { return 403; }\n"
+        "}\n"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,11 +14,19 @@ from typing import Any
 import httpx
 import pytest
 from flwr.proto.node_pb2 import Node
+from flwr.supercore.control import ControlHttpClient
+from flwr.supercore.protobuf.client import ProtobufClient
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
 from voile.core.errors import InvalidInput, Refused
 from voile.federation.flower import fleet
-from voile.federation.flower.fleet import FleetConnection, Pace, _serve_over, serve
+from voile.federation.flower.fleet import (
+    NODE_PATHS,
+    FleetConnection,
+    Pace,
+    _serve_over,
+    serve,
+)
 from voile.federation.flower.heartbeat import beating
 from voile.federation.flower.keys import node_key
 from voile.federation.flower.superlink import SuperLinkPlace
@@ -170,3 +180,30 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     path.chmod(0o640)
     with pytest.raises(Refused, match="0640"):
         node_key(path)
+
+
+class Asked(Exception):
+    """Which path a client of Flower would have asked for."""
+
+
+def path_of(kind: type[ProtobufClient], call: str) -> str:
+    class Stopped(kind):  # type: ignore[misc,valid-type]
+        def _unary_unary(self, *, path: str, **_: Any) -> Any:
+            raise Asked(path)
+
+    with pytest.raises(Asked) as asked:
+        getattr(Stopped("https://superlink.example"), call)(None)
+    return str(asked.value)
+
+
+def test_a_node_asks_for_these_paths_and_no_other() -> None:
+    """A proxy lets them through and nothing else: Flower must not have renamed any of them."""
+    calls = set(re.findall(r"client\.([A-Z]\w+)", inspect.getsource(fleet)))
+    assert {path_of(FleetHttpClient, call) for call in calls} == set(NODE_PATHS)
+    assert len(NODE_PATHS) == len(calls)
+
+
+def test_no_path_of_a_node_registers_a_key() -> None:
+    for kind in (FleetHttpClient, ControlHttpClient):
+        for call in ("RegisterNode", "UnregisterNode"):
+            assert path_of(kind, call) not in NODE_PATHS

@@ -1,14 +1,16 @@
-"""The compose file and the units that the documentation shows: generated, and of sound syntax."""
+"""The files of a deployment that the documentation shows: generated, and of sound syntax."""
 
 from __future__ import annotations
 
 import configparser
+import re
 import shlex
 from pathlib import Path
 
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from voile.federation.flower import NODE_PATHS
 from voile.workflows.testbed import deployment_files
 
 DOCS = Path(__file__).parents[4] / "docs" / "deployment"
@@ -47,3 +49,21 @@ def test_the_superlink_runs_with_tls_authentication_and_no_apps() -> None:
         ):  # fmt: skip
             assert option in FILES[name]
         assert "--insecure" not in FILES[name]
+
+
+def test_the_proxy_lets_through_what_nodes_ask_for_and_nothing_else() -> None:
+    proxy = FILES["superlink-proxy.conf"]
+    places = re.findall(r"location (.*?) \{ (.*?); \}", proxy)
+    # Each path is passed on as it stands in the file, and not as somebody has spelt it.
+    passed = [(f"= {path}", f"proxy_pass https://127.0.0.1:9091{path}") for path in NODE_PATHS]
+    assert places == [*passed, ("/", "return 403")]
+    assert proxy.count("location") == len(places)
+    assert proxy.count("proxy_pass") == len(passed)
+    assert proxy.count("server {") == 1
+
+
+def test_only_the_proxy_is_reached_from_elsewhere() -> None:
+    assert "--host 127.0.0.1 --port 9091 " in FILES["voile-superlink.service"]
+    superlink = yaml.safe_load(FILES["compose.yaml"])["services"]["superlink"]
+    assert superlink["ports"] == ["127.0.0.1:9091:9091"]
+    assert "listen 9092 ssl;" in FILES["superlink-proxy.conf"]

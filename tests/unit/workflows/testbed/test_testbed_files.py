@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import ssl
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from voile.workflows.federate.deployed import DeployedNode, DeployedServer
 from voile.workflows.testbed.certificates import make_certificates
 from voile.workflows.testbed.superlink_process import StartedProcess
 from voile.workflows.testbed.testbed import STATE, LocalDeployment, invented, stop_testbed
+
+PAGE = Path(__file__).parents[4] / "docs" / "across-machines.md"
 
 
 def test_all_files_are_read_by_those_they_belong_to(tmp_path: Path) -> None:
@@ -52,6 +56,25 @@ def test_certificates_name_this_machine(tmp_path: Path) -> None:
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.certificate, files.key)
     ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(files.authority)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_the_certificate_commands_of_the_documentation_work(tmp_path: Path) -> None:
+    """For nodes, which are given a name, and for the operator and the proxy on that machine."""
+    text = PAGE.read_text().partition("<!-- certificates -->\n```\n")[2].partition("```")[0]
+
+    def run(*command: str) -> None:
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+    run("bash", "-euc", text)
+    for names in ("hostname superlink.example", "hostname localhost", "ip 127.0.0.1"):
+        kind, name = names.split()
+        run("openssl", "verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", "ca.crt",
+            f"-verify_{kind}", name, "server.crt")  # fmt: skip
+    for key in ("ca.key", "server.key"):
+        assert (tmp_path / key).stat().st_mode & 0o077 == 0
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
 
 
 def test_a_process_is_known_by_when_it_began(tmp_path: Path) -> None:
