@@ -1,4 +1,5 @@
-"""Deployment (b): a testbed with real books. First a hostile server, then the honest one.
+"""Deployment (b): a testbed with real books. First a run that is stopped and a node that is killed,
+then a hostile server, then the honest one.
 
 Nothing that a server sends sets a node's randomness, data, schema, noise or budget. All attempts
 are made with the server's own key where a key is needed, over TLS and a real SuperLink, and each
@@ -9,7 +10,11 @@ logs of all parties, which verify, and exactly the charges that were agreed on.
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +39,7 @@ from voile.secure_aggregation.signed import decode, encode
 from voile.workflows.federate.deployed import DeployedNode, DeployedServer
 from voile.workflows.federate.node_files import NODE_LOG, node_status
 from voile.workflows.federate.party import signer_of
+from voile.workflows.federate.status import RunStatus, run_status, stop_run
 from voile.workflows.report import check_log
 from voile.workflows.testbed import LocalDeployment, start_testbed, stop_testbed
 
@@ -162,6 +168,39 @@ def envelopes(server: DeployedServer, before: bytes) -> dict[str, tuple[bytes, s
     }
 
 
+def waiting_status(config: Path, party: str) -> RunStatus:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        found = run_status(config)
+        if found.running and found.last is not None and party in found.last.waiting:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"nobody waits for {party}: {run_status(config).lines}")
+
+
+def test_a_run_that_waits_says_for_whom_and_is_stopped(
+    bed: LocalDeployment, server: DeployedServer
+) -> None:
+    """As `--status` and `--stop` do from another terminal; the last test but one goes on."""
+    os.kill(bed.processes[KILLED].pid, signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(server.federate, bed.address)
+        shown = waiting_status(bed.federation, KILLED).lines
+        assert any(line.startswith(f"waiting for {KILLED} since 20") for line in shown)
+        assert stop_run(bed.federation, patience=60)
+        assert isinstance(run.exception(), KeyboardInterrupt)
+    assert "goes on" in run_status(bed.federation).lines[0]
+
+
+def test_a_killed_node_is_started_again(bed: LocalDeployment) -> None:
+    """It takes part in the federation below; until then its old connection is forgotten."""
+    bed.processes[KILLED].kill()
+    again = start_testbed(bed.folder, 3)
+    assert all(process.is_running for process in again.processes.values())
+    changed = {name for name in again.processes if again.processes[name] != bed.processes[name]}
+    assert changed == {KILLED}
+
+
 def test_a_hostile_server_gets_nothing(
     bed: LocalDeployment, server: DeployedServer, hostile: HostileServer
 ) -> None:
@@ -197,15 +236,6 @@ def test_no_app_of_a_server_is_even_fetched(bed: LocalDeployment, server: Deploy
     assert spent(bed) == ()
 
 
-def test_a_killed_node_is_started_again(bed: LocalDeployment) -> None:
-    """It takes part in the federation of the next test."""
-    bed.processes[KILLED].kill()
-    again = start_testbed(bed.folder, 3)
-    assert all(process.is_running for process in again.processes.values())
-    changed = {name for name in again.processes if again.processes[name] != bed.processes[name]}
-    assert changed == {KILLED}
-
-
 def test_then_the_private_explainer_is_trained_and_everything_verifies(
     bed: LocalDeployment, server: DeployedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,7 +250,10 @@ def test_then_the_private_explainer_is_trained_and_everything_verifies(
     assert left.value.code == 0
     assert status["running"]
     assert status["accounts"][0]["spent"] == pytest.approx(1.0)
-    assert status["log"]["answered"] == 4  # joining, two stages, closing
+    answered = [line.text for line in log_of(bed).lines() if line.event is Event.ANSWERED]
+    # The run that was stopped may have been joined too.
+    assert len([text for text in answered if text != "joining"]) == 3  # two stages, closing
+    assert status["log"]["answered"] == len(answered)
     assert status["log"]["refused"] == len(refusals(bed))
     assert status["last_contact"] is not None
     assert "round 1" in status["last_round"]["text"]

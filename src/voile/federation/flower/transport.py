@@ -85,6 +85,8 @@ class FlowerTransport:
     If the way breaks, whoever has not been heard of is asked again in a new run. A message that is
     not answered is sent again after a third and two thirds of the deadline. Who has stored an
     update by then sends that one, bit for bit; a step of a secure sum gets the reply that it got.
+    A SuperLink takes a node that was killed for one that is online for some seconds more. So a
+    node that is gone before its first answer is waited for, once, as if it had not been there.
 
     Args:
         courier: brings the bytes.
@@ -103,6 +105,7 @@ class FlowerTransport:
     times: AnswerTimes | None = None
     watch: Callable[[Mapping[str, float]], None] = field(default=lambda _: None, repr=False)
     _absent: set[str] = field(default_factory=set, init=False, repr=False)
+    _known: set[str] = field(default_factory=set, init=False, repr=False)
     _late: dict[str, float] = field(default_factory=dict, init=False, repr=False)
 
     def exchange(
@@ -128,6 +131,7 @@ class FlowerTransport:
             for reply in replies:
                 del asked[reply.node]
                 yield reply
+            fresh = {name: one for name, one in asked.items() if not one.requests}
             self.watch({name: one.clock for name, one in asked.items()})
             if not said and any(time.monotonic() - one.since >= _SILENT for one in asked.values()):
                 said = True
@@ -250,13 +254,18 @@ class FlowerTransport:
             self.times.add(seconds)
 
     def _reply(self, name: str, one: _Waiting, brought: Brought) -> NodeReply | None:
-        """None if a later sending of the message may still be answered.
+        """None if another sending of the message may still be answered.
 
         A node takes no message that is older than the last: of two that overtook each other it
         declines the earlier one, and answers the later.
         """
         newest = next(reversed(one.requests))
         request = one.requests.pop(brought.message_id)
+        if brought.content is None and name not in self._known:
+            self._known.add(name)
+            one.requests = {}
+            return None
+        self._known.add(name)
         reply = self._read(name, one, request.sealed, brought.content)
         if reply.outcome is None:
             self._learn(time.monotonic() - request.since)

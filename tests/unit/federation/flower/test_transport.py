@@ -103,10 +103,36 @@ def test_what_a_node_did_not_sign_is_no_reply(forged: bytes) -> None:
 
 def test_flowers_own_word_that_a_node_is_gone_is_taken() -> None:
     transport, courier = made()
+    list(transport.exchange({"elm": ASKED["elm"]}))
     courier._queues[courier.numbers["elm"]] = type(courier._queues[1])()
-    courier.answer_instead("m0", None)
+    courier.answer_instead("m1", None)
     (reply,) = transport.exchange({"elm": ASKED["elm"]})
     assert reply.outcome is Outcome.VANISHED
+
+
+@pytest.mark.parametrize(("gone", "outcome"), [(1, None), (2, Outcome.VANISHED)])
+def test_who_is_gone_before_its_first_answer_is_waited_for_once(
+    gone: int, outcome: Outcome | None
+) -> None:
+    """A node that was killed and comes back: the SuperLink takes it for online in between."""
+    said: list[str] = []
+
+    def leave(_: Mapping[str, float]) -> None:
+        if not said:
+            courier.away.add("elm")
+
+    def come_back(text: str) -> None:
+        said.append(text)
+        courier.away.clear()
+
+    transport, courier = made(say=come_back, watch=leave)
+    for number in range(gone):
+        courier.lost_messages.add(number)
+        courier.answer_instead(f"m{number}", None)
+    (reply,) = transport.exchange({"elm": ASKED["elm"]})
+    assert reply.outcome is outcome
+    assert said == ["waiting for elm to come online"]
+    assert len(courier.pushed) == 2
 
 
 # --- single messages that are lost on the way -----------------------------------------------------
