@@ -42,7 +42,7 @@ Examples:
 
   voile federate federation.toml
 
-  voile federate federation.toml --superlink superlink.example:9092
+  voile federate federation.toml --superlink 127.0.0.1:9091
 
   voile federate federation.toml --status   (or --stop, from another terminal)
 
