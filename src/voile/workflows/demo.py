@@ -67,6 +67,7 @@ from voile.workflows.federate import (
 from voile.workflows.federate.files import NODES
 from voile.workflows.federate.party import LOCK
 from voile.workflows.federate.run import ARTEFACT, CHECKPOINTS
+from voile.workflows.federate.status import STATUS as RUN_STATUS
 from voile.workflows.output_check import files_of
 from voile.workflows.public_example import EXAMPLE, write_example
 from voile.workflows.report import check_log, write_report
@@ -197,7 +198,7 @@ def _clear(output: Path) -> None:
 
 def written_into(output: Path) -> list[Path]:
     """Files and folders of the demo, but for its mark, whether they are there or not."""
-    names = (*_FOLDERS, LOCK, WORKSPACE, EXAMPLE, PATIENTS, *_ONE_PATIENT)
+    names = (*_FOLDERS, LOCK, RUN_STATUS, WORKSPACE, EXAMPLE, PATIENTS, *_ONE_PATIENT)
     return [*(output / name for name in names), *files_of(Place.within(output))]
 
 

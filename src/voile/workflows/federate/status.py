@@ -86,7 +86,8 @@ class RunWatch:
         (self.folder / STOP).unlink(missing_ok=True)
         with suppress(UnreadableFile):
             self._now = replace(_last(self.folder / STATUS) or self._now, waiting={})
-        self._write(at_once=True)
+        if not is_artefact(self.folder / "artefact"):  # what is complete is left as it is
+            self._write(at_once=True)
 
     def __call__(self, seen: Seen) -> None:
         missing = {row.client: str(row.outcome) for row in seen.missing}
