@@ -6,16 +6,18 @@ digests of identifiers are stored.
 
 from __future__ import annotations
 
+import json
 import sys
 import unicodedata
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.ledger.examples import DATASET, KEY
-from tests.unit.workflows.budget_examples import House
+from tests.unit.workflows.budget_examples import RULES, House
 from tests.unit.workflows.explain.examples import (
     ROWS,
     Costly,
@@ -27,12 +29,12 @@ from tests.unit.workflows.explain.examples import (
 )
 from tests.unit.workflows.explain.test_per_record import of_two, top_one
 
-from voile.audit_log import BudgetOpenedRecord, ReleaseRecord
+from voile.audit_log import BudgetOpenedRecord, ReleaseRecord, verify_receipt
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.identifiers import canonical_identifier, canonical_name
 from voile.ledger import NamedRecord, replay
 from voile.ledger.balances import Standing
-from voile.workflows.explain import per_record
+from voile.workflows.explain import Explained, ExplanationRequest, RowsToExplain, per_record
 
 WIDE, PLAIN = "\uff17", "7"
 """A full-width 7, and the one on most keyboards."""
@@ -105,12 +107,13 @@ def ask(house: House, epsilon: float, *names: object, fresh: bool = False) -> bo
     return bool(explain(ROWS[: len(names)], identifiers=list(names), fresh=fresh).replayed)
 
 
-def ask_as_before(house: House, epsilon: float, *names: object) -> None:
+def ask_as_before(house: House, epsilon: float, *names: object, release: Any = None) -> None:
     """As the code before NFKC did."""
+    before = asking(house, release or top_one(epsilon), "people")
     with pytest.MonkeyPatch.context() as old:
         old.setattr(replay, "canonical_identifier", canonical_name)
         old.setattr(per_record, "canonical_identifier", canonical_name)
-        ask(house, epsilon, *names)
+        before(ROWS[: len(names)], identifiers=list(names))
 
 
 def spent(house: House, name: str) -> tuple[float, ...]:
@@ -145,6 +148,43 @@ def test_a_stored_answer_is_given_again_at_no_cost(house: House) -> None:
     assert ask(house, EPSILON, WIDE)
     assert ask(house, EPSILON, PLAIN, WIDE)
     assert balances(house) == before
+    assert house.verify().verified
+
+
+@pytest.mark.parametrize("explain_as", [top_one, lambda epsilon: _first_version(epsilon)])
+def test_an_answer_under_the_old_spelling_is_still_proved(house: House, explain_as: Any) -> None:
+    """Also one that was stored when identities held words: both spellings are older."""
+    people(house)
+    ask_as_before(house, EPSILON, WIDE, release=explain_as(EPSILON))
+    ask = asking(house, top_one(EPSILON), "people")
+    again = ask(ROWS[:1], identifiers=[WIDE])
+    assert again.replayed
+    house.keep()
+    (entry,), (receipt,) = again.entries, ask.receipts(again)
+    report = verify_receipt(bytes(receipt), RULES, query=entry.question, answer=entry.answer)
+    assert report.verified
+    assert json.loads(entry.question)["about"][1] == WIDE
+
+
+def _first_version(epsilon: float) -> Costly:
+    """A release by the identity that version 1 had."""
+    release = top_one(epsilon)
+    (first,) = release.identity.earlier
+    return Costly(release._inner, identity=first)
+
+
+def test_callers_who_share_a_transaction_carry_over_once(house: House) -> None:
+    people(house, epsilon=30.0)
+    ask_as_before(house, EPSILON, WIDE)
+    rows = RowsToExplain(ROWS[:1], identifiers=[WIDE])
+    requests = [
+        ExplanationRequest(rows=rows, caller=name, payer="people") for name in ("eve", "bob")
+    ]
+    outcomes = house.service.answer_many(top_one(0.1), requests)
+    assert all(isinstance(each, Explained) for each in outcomes)
+    for epsilon in (EPSILON, 0.1, 0.1):
+        ask(house, epsilon, "somebody else", fresh=True)
+    assert spent(house, PLAIN) == pytest.approx(spent(house, "somebody else"), rel=1e-12)
     assert house.verify().verified
 
 
