@@ -20,7 +20,8 @@ from voile.training.private.perceptrons import PerceptronSum
 def tried(relation: Relation = Relation.BLANK_ONE) -> Rehearsal:
     steps = stage(relation).steps(1)
     assert steps is not None
-    return rehearse_attributes("columns", AttributeSteps(difference=steps), delta=1e-5)
+    privacy = AttributeSteps(difference=steps)
+    return rehearse_attributes("columns", privacy, privacy.event(), delta=1e-5)
 
 
 @pytest.mark.parametrize("relation", [Relation.BLANK_ONE, Relation.REPLACE_ONE])

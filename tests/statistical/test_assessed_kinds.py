@@ -16,17 +16,22 @@ import pytest
 from tests.contract.releases import ABOUT_USERS, ARTEFACTS, ITEM_SIDE, SHOP
 from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted
 from tests.unit.pipelines.trusted_parties import planned
+from voile.attacks.count_rehearsal import rehearse_count
 from voile.attacks.figure_rehearsals import invented_rate, rehearse_own_rows
+from voile.attacks.members_count import PrivateMembersCount
 from voile.attacks.rehearsal import Rehearsal
 from voile.attacks.release_rehearsals import rehearse_release
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.pipelines.shapley_guided_noise import ChargedRate
 from voile.pipelines.trusted_averaging import OverOwnRows
+from voile.pipelines.trusted_averaging.tasks import GlobalModel, LocalTraining
+from voile.privacy.events import PureDp
 from voile.privacy.mechanisms import DiscreteGaussian, GaussianMechanism, SubsetSelection
 from voile.recommenders import networks, toward_others
 from voile.release import feature_clusters, synthetic
 from voile.training.private import PrivateSteps, loop
 from voile.training.private.perceptrons import PerceptronSum
+from voile.workflows.assess import subjects
 
 pytestmark = pytest.mark.filterwarnings("ignore::voile.privacy.mechanisms.WeakPrivacyWarning")
 MOST = 10_000
@@ -36,7 +41,7 @@ RANDOMISE, ADD_NOISE = GaussianMechanism.randomise, loop.Noise.add_to
 STEPS = PrivateSteps(
     clipping_norm=0.3, noise_multiplier=1.0, sampling_rate=0.3, steps=6, rows=len(SHOP)
 )
-LOCAL = replace(planned(rounds=1).local, own_rows=OverOwnRows(4.0, 6.0))
+LOCAL = replace(planned(4.0, rounds=1).local, own_rows=OverOwnRows(4.0, 6.0))
 
 
 def of(cases: dict[str, Any], name: str, **changes: Any) -> Callable[[], Rehearsal]:
@@ -56,7 +61,9 @@ def rate(unit: ProtectedUnit, relation: Relation) -> Callable[[], Rehearsal]:
 
 def own_rows(relation: Relation) -> Callable[[], Rehearsal]:
     task = replace(LOCAL, network=replace(LOCAL.network, relation=relation))
-    return lambda: rehearse_own_rows("figures", task, delta=1e-5)
+    charged = task.cost(1)
+    assert charged is not None
+    return lambda: rehearse_own_rows("figures", task, charged, delta=1e-5)
 
 
 HISTOGRAMS = of(ARTEFACTS, "histograms, blank one", size=50)
@@ -204,3 +211,29 @@ def test_a_rate_with_the_noise_of_more_blocks_is_refuted(monkeypatch: pytest.Mon
     rehearsal, exact = RATE(), ChargedRate.sensitivity
     monkeypatch.setattr(ChargedRate, "sensitivity", lambda self: exact(self).scaled(0.5))
     assert runs_until_refuted(rehearsal, MOST) is not None
+
+
+# --- charges that leave something out -------------------------------------------------------------
+
+
+def test_figures_over_own_rows_that_are_not_charged_are_refuted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the figures say they cost is right; what the account pays leaves them out."""
+    monkeypatch.setattr(LocalTraining, "cost", lambda self, size: self.network.cost(size))
+    training, figures = subjects._of_task("trust", GlobalModel(LOCAL), 1e-5)
+    assert training.event == LOCAL.network.cost(1)
+    assert runs_until_refuted(figures, MOST) is not None
+
+
+def test_training_that_is_not_charged_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalTraining, "cost", lambda self, _: self.own_rows.event)
+    training, _ = subjects._of_task("trust", LOCAL, 1e-5)
+    assert runs_until_refuted(training, 200) is not None
+
+
+def test_a_count_of_members_that_is_charged_a_tenth_is_refuted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(PrivateMembersCount, "cost", lambda *_: PureDp(0.1))
+    assert runs_until_refuted(rehearse_count(1.0, Relation.BLANK_ONE, delta=1e-6), MOST) is not None

@@ -26,6 +26,7 @@ from voile.attacks.training_canaries import (
     log_likelihood,
 )
 from voile.core.guarantee import Relation
+from voile.privacy.events import PrivacyEvent
 from voile.training import Perceptron, perceptron
 from voile.training.private.attributes import (
     AttributeSteps,
@@ -105,7 +106,9 @@ class AttributeCanaries:
         }
 
 
-def rehearse_attributes(name: str, privacy: AttributeSteps, *, delta: float) -> Rehearsal:
+def rehearse_attributes(
+    name: str, privacy: AttributeSteps, charged: PrivacyEvent, *, delta: float
+) -> Rehearsal:
     """Training that protects declared columns of a row, against what is charged for these."""
 
     def arrangements(halved: bool) -> tuple[Arrangement, ...]:
@@ -117,4 +120,4 @@ def rehearse_attributes(name: str, privacy: AttributeSteps, *, delta: float) -> 
             AttributeCanaries(tried, "few rows", FEW),
         )
 
-    return Rehearsal(name, privacy.event(), arrangements, delta)
+    return Rehearsal(name, charged, arrangements, delta)

@@ -8,6 +8,7 @@ never from one (epsilon, delta): many mechanisms share one of those.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -37,6 +38,8 @@ _WELL_TOLD: Final = 0.6
 """A total variation above which half of the noise would hardly be told from all of it."""
 _WELL_ADDED: Final = 0.4
 """The same where variations are added up, which says less the larger they are."""
+UNCHARGED: Final = Gaussian(1e6)
+"""Stands for "nothing was charged": an event needs a positive cost, and this one is nearly none."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,25 @@ def curve_points(event: PrivacyEvent) -> tuple[CurvePoint, ...]:
         CurvePoint(weight, bound),
         CurvePoint(weight, bound, swapped=True),
     )
+
+
+def charge_beside(charged: PrivacyEvent, own: PrivacyEvent, other: PrivacyEvent) -> PrivacyEvent:
+    """What of a charge is left for one of two parts, once the other part is paid for.
+
+    A trial of a part bets against this. What the part itself says it costs proves nothing: the
+    charge may leave it out.
+
+    Args:
+        charged: what the account pays for both parts together.
+        own: what the part should cost; returned as it is where exactly that is left.
+        other: what the other part costs.
+    """
+    (paid,), (mine,), (others,) = (map(Counter, branches(each)) for each in (charged, own, other))
+    left = paid - others
+    if left == mine:
+        return own
+    found = tuple(leaf if n == 1 else Repeated(leaf, n) for leaf, n in left.items())
+    return Composed(found) if found else UNCHARGED
 
 
 def total_variation(event: PrivacyEvent) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 
 from voile.attacks.betting import Floats
 from voile.attacks.claims import group_size
-from voile.attacks.members_count import OpenThreshold, PrivateMembersCount, count_event
+from voile.attacks.members_count import OpenThreshold, PrivateMembersCount
 from voile.attacks.rehearsal import Arrangement, Rehearsal
 from voile.attacks.release_canary import ReleaseCanary, Side
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
@@ -29,7 +29,7 @@ _EVERYBODY: Final = OpenThreshold(value=-1e9, above=1.0, rows=20)
 
 def rehearse_count(epsilon: float, relation: Relation, *, delta: float) -> Rehearsal:
     """The count that an agreement reserves this epsilon for."""
-    event = count_event(epsilon, relation)
+    event = _release(epsilon, relation, above=True, together=1).cost(1)
     together = group_size(event, MOST_TOGETHER)
 
     def arrangements(halved: bool) -> tuple[Arrangement, ...]:
@@ -41,11 +41,23 @@ def rehearse_count(epsilon: float, relation: Relation, *, delta: float) -> Rehea
 
 
 def _side(epsilon: float, relation: Relation, above: bool, together: int) -> Side:
+    release = _release(epsilon, relation, above=above, together=together)
+
+    def draws(count: int) -> Floats:
+        drawn = [release.draw() for _ in range(count)]
+        return np.array([[float(each.count), float(each.members), each.within] for each in drawn])
+
+    return draws
+
+
+def _release(
+    epsilon: float, relation: Relation, *, above: bool, together: int
+) -> PrivateMembersCount:
     """A member that is not there is a null record, or one without a label in its place."""
     rows, canaries = np.ones((1 + together, 1)), np.arange(1 + together) > 0
     labels = np.where(canaries & (not above), np.nan, 1.0)
     null = canaries & (not above and relation is Relation.BLANK_ONE)
-    release = PrivateMembersCount(
+    return PrivateMembersCount(
         protected=Protected(ProtectedUnit.ROW, relation, "invented members"),
         epsilon=epsilon,
         delta=0.0,
@@ -54,12 +66,6 @@ def _side(epsilon: float, relation: Relation, above: bool, together: int) -> Sid
         members=TableRecords(_SCHEMA, rows, labels, null),
         threshold=_EVERYBODY,
     )
-
-    def draws(count: int) -> Floats:
-        drawn = [release.draw() for _ in range(count)]
-        return np.array([[float(each.count), float(each.members), each.within] for each in drawn])
-
-    return draws
 
 
 def _model() -> NetworkModel:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from voile.attacks.betting import Floats
-from voile.attacks.claims import group_size
+from voile.attacks.claims import charge_beside, group_size
 from voile.attacks.invented import InventedGame
 from voile.attacks.rehearsal import Arrangement, Rehearsal
 from voile.attacks.release_canary import ReleaseCanary
@@ -23,6 +23,7 @@ from voile.core.schema import Categories, Feature, Label, Rows, Schema
 from voile.pipelines.shapley_guided_noise import AttributeGroups, ChargedRate
 from voile.pipelines.tables import NetworkModel, TableRecords
 from voile.pipelines.trusted_averaging.tasks import LABELS, ROWS, LocalTraining
+from voile.privacy.events import PrivacyEvent
 from voile.training import arrays_of, perceptron
 
 MOST_TOGETHER: Final = 8
@@ -103,10 +104,18 @@ def _dealt(blocks: Sequence[Block]) -> TableRecords:
 # --- importance and accuracy over own rows --------------------------------------------------------
 
 
-def rehearse_own_rows(name: str, task: LocalTraining, *, delta: float) -> Rehearsal:
-    """What a party says of its own rows beside its update, which is another claim."""
+def rehearse_own_rows(
+    name: str, task: LocalTraining, charged: PrivacyEvent, *, delta: float
+) -> Rehearsal:
+    """What a party says of its own rows beside its update, which is another claim.
+
+    Args:
+        charged: for one participation. The bet is against what is left of it after the training.
+    """
+    training = task.network.cost(1)
     assert task.own_rows is not None
-    event = task.own_rows.event
+    assert training is not None
+    event = charge_beside(charged, task.own_rows.event, training)
     together = group_size(event, MOST_TOGETHER)
 
     def arrangements(halved: bool) -> tuple[Arrangement, ...]:

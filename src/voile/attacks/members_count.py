@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final, Self
 
@@ -29,11 +29,15 @@ from voile.privacy.mechanisms import DiscreteLaplace
 from voile.privacy.sensitivity import count
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.charged import Accuracy, ModelRelease
-from voile.release.contract import Codec, RowsAre
+from voile.release.contract import Codec, ReleaseIdentity, RowsAre
 from voile.release.identities import origins_v1
 from voile.release.made_once import STORED, MadeOnce
 from voile.release.silence import silenced
 
+_GRID: Final = 0.5
+"""Steps between two thresholds, in powers of two of the loss."""
+_LOSSES: Final = (-20, 6)
+"""Powers of two between which thresholds lie."""
 SHARE_ABOVE: Final = 0.05
 """Of rows that nobody protects. Where a model remembers nothing, as many members lie above."""
 _OPEN: Final = "the rows that the threshold was fixed on are nobody's protected rows"
@@ -54,15 +58,20 @@ def count_event(epsilon: float, relation: Relation) -> PureDp:
 class OpenThreshold:
     """Fixed on rows that nobody protects.
 
+    That nobody protects them is what the party says. So a threshold is taken from a coarse grid,
+    the same for everybody: an exact one would be the score of a single row.
+
     Args:
         value: a score above it speaks for a member.
-        above: the share of these rows that lie above.
+        above: the share of these rows that lie above, in percent rounded up.
         rows: how many there were.
+        exact: as earlier versions published it; only keyed digests are made of it.
     """
 
     value: float
     above: float
     rows: int
+    exact: OpenThreshold | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def on(cls, model: NetworkModel, others: TableRecords, share: float = SHARE_ABOVE) -> Self:
@@ -74,7 +83,27 @@ class OpenThreshold:
                 f"{math.ceil(1 / share)} of them with labels, found {len(scores)}"
             )
         value = float(np.quantile(scores, 1 - share, method="higher"))
-        return cls(value, float(np.mean(scores > value)), len(scores))
+        exact = cls(value, float(np.mean(scores > value)), len(scores))
+        value = _on_grid(value)
+        percent = math.ceil(100 * np.count_nonzero(scores > value) / len(scores))
+        return cls(value, percent / 100, len(scores), exact)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is published of it."""
+        return {"value": self.value, "above": self.above, "rows": self.rows}
+
+    @classmethod
+    def from_dict(cls, said: dict[str, Any]) -> Self:
+        return cls(float(said["value"]), float(said["above"]), int(said["rows"]))
+
+
+def _on_grid(score: float) -> float:
+    """The next score of the grid that is not below, so that no more rows lie above."""
+    least, most = _LOSSES
+    if not score < -(2.0**least):
+        return 0.0
+    power = _GRID * math.floor(math.log2(min(-score, 2.0**most)) / _GRID)
+    return -math.pow(2.0, power)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +139,7 @@ class MembersCount(MadeOnce):
             "count": self.count,
             "members": self.members,
             "within": self.within,
-            "threshold": vars(self.threshold),
+            "threshold": self.threshold.to_dict(),
             "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
         }
 
@@ -163,6 +192,16 @@ class PrivateMembersCount(ModelRelease):
             "rows": self.threshold.rows,
         }
 
+    @property
+    def identity(self) -> ReleaseIdentity:
+        """Also found is what was asked when thresholds were exact: the plan has one count only."""
+        found, exact = super().identity, self.threshold.exact
+        if exact is None:
+            return found
+        before = replace(self, threshold=exact).identity
+        spellings = (*found.earlier, replace(before, earlier=()), *before.earlier)
+        return replace(found, earlier=spellings)
+
     def cost(self, rows: int) -> PureDp:
         positive("rows", rows)
         return self._noise.event()
@@ -184,7 +223,7 @@ class PrivateMembersCount(ModelRelease):
         return Accuracy.of(self._noise.preview(), "the value is a number of members")
 
     def draw(self, rows: Any = None) -> MembersCount:  # noqa: ARG002
-        return self._made(int(self._noise.randomise(np.array(self._above))))
+        return self._made(int(self._noise.randomise(np.array(self._above))), self.threshold)
 
     @cached_property
     def _above(self) -> int:
@@ -197,12 +236,12 @@ class PrivateMembersCount(ModelRelease):
         with silenced():
             return np.array([_score(self.model, record) for record in alone])
 
-    def _made(self, noisy: int) -> MembersCount:
+    def _made(self, noisy: int, threshold: OpenThreshold) -> MembersCount:
         return MembersCount(
             count=noisy,
             members=len(self.members),
             within=self._noise.preview().half_width,
-            threshold=self.threshold,
+            threshold=threshold,
             guarantees=self.guarantees(1),
             event=self.cost(1),
         )
@@ -214,7 +253,8 @@ class PrivateMembersCount(ModelRelease):
 
     def _unpack(self, content: bytes) -> MembersCount:
         with damaged(STORED):
-            return self._made(int(json.loads(content)["count"]))
+            said = json.loads(content)
+            return self._made(int(said["count"]), OpenThreshold.from_dict(said["threshold"]))
 
 
 def _score(model: NetworkModel, record: TableRecords) -> float:

@@ -29,6 +29,7 @@ from voile.federation.messages import Instruction
 from voile.federation.participation import NoGuard
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.objectives import TrainingBatches
+from voile.privacy.events import PrivacyEvent
 from voile.training import Array, Batch, Perceptron, arrays_of, perceptron
 from voile.training.optimisers import Move, Optimiser
 from voile.training.private import PerceptronSum, PrivateSteps
@@ -283,15 +284,18 @@ def log_likelihood(
     return np.nan_to_num(both)
 
 
-def rehearse_stage(name: str, task: NetworkTask, *, delta: float) -> Rehearsal:
+def rehearse_stage(
+    name: str, task: NetworkTask, charged: PrivacyEvent | None = None, *, delta: float
+) -> Rehearsal:
     """One participation in a stage that is trained with noise.
 
     Args:
         name: of the stage.
-        task: as it is, or will be, charged.
+        task: what is trained, and how.
+        charged: what a participation is charged, where something else charges it; else its cost.
         delta: at which epsilons are told.
     """
-    event = task.cost(1)
+    event = task.cost(1) if charged is None else charged
     if event is None or task.noise_multiplier is None:
         raise InvalidInput(f"{name!r} is trained without noise: there is no claim to refute")
     hidden, together = task.training.hidden, group_size(event, MOST_TOGETHER)

@@ -70,7 +70,7 @@ def assess(
         typer.Option(
             metavar="FILE",
             help="Rows to compare members with: not trained on, and for --count-members nobody's "
-            "protected rows.",
+            "protected rows. voile cannot recognise an edited copy of those.",
         ),
     ] = None,
     count_members: Annotated[
@@ -118,6 +118,10 @@ def assess(
 
 def _count(counting: MembersCounting, by: str) -> MembersCount:
     """Before the minutes of the attack: whoever cannot pay for it is told now."""
+    say(
+        "rows that --others shares with the party, not for release, to be read before the count is "
+        f"published: {counting.write_copied_rows()}"
+    )
     found = counting.release(caller=by)
     say(f"count of members, with its receipt: {counting.path}, {counting.receipt.name}")
     return found

@@ -3,11 +3,13 @@
 A person's budget hangs on the identifier, so two spellings of one identifier would be two budgets.
 Files spell alike things differently: a column of integers becomes floats as soon as one cell is
 empty, a CSV file keeps blanks, two keyboards write the same letter in two ways. Everything that
-names a record goes through `canonical_identifier`:
+names a record goes through `canonical_identifier`, and what names an item or a label, on which no
+budget hangs, through `canonical_name`:
 
 - integers, and floats and decimals that are whole numbers, become the digits of the integer;
 - text is freed of characters that cannot be seen (controls, formats, all that Unicode says may be
-  ignored), normalised (Unicode NFC), and its blanks become single ones, none at the ends; what
+  ignored), normalised (Unicode NFKC, so that a full-width `７` is 7; a name by NFC, which keeps
+  it), and its blanks become single ones, none at the ends; what
   reads `7.0` is the integer 7, as programs write it that had to make room for a missing value, and
   so is `+7`; `-0` is 0;
 - nothing, NaN and the words that programs write for a missing value, in upper or lower case, mean:
@@ -27,7 +29,7 @@ import numbers
 import re
 import unicodedata
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -52,6 +54,7 @@ _IGNORABLE: Final = re.compile(
 _BLANK: Final = re.compile("[\u2800\U0001d159]")
 """Characters that are no spaces and look like one: the empty Braille cell, the null note head."""
 _TOO_LARGE: Final = 10**LONGEST
+_Form: TypeAlias = Literal["NFC", "NFKC"]
 
 
 def canonical_identifier(value: Any) -> str | None:
@@ -61,23 +64,36 @@ def canonical_identifier(value: Any) -> str | None:
         1. A canonical identifier is its own canonical form.
         2. One integer has one form, as an integer of any type, as a float, as a decimal and as text
            with or without a decimal point, in whatever file.
+        3. Texts that are alike under Unicode NFKC have one form, or all of them none.
     """
+    return _canonical(value, "NFKC")
+
+
+def canonical_name(value: Any) -> str | None:
+    """The one spelling of a public name: an item or a label. None for no name.
+
+    Also how earlier versions spelled an identifier, so what they stored is found by it.
+    """
+    return _canonical(value, "NFC")
+
+
+def _canonical(value: Any, form: _Form) -> str | None:
     if type(value).__name__ in _MISSING_TYPES:
         return None
     if isinstance(value, str):
-        return _text(value)
+        return _text(value, form)
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Number):
         raise _refusal(f"found a value of the type {type(value).__name__}")
     return _number(value)
 
 
-def _text(value: str) -> str | None:
+def _text(value: str, form: _Form) -> str | None:
     seen = "".join(
         each
         for each in _IGNORABLE.sub("", _BLANK.sub(" ", value))
         if each.isspace() or unicodedata.category(each) not in _UNSEEN
     )
-    text = " ".join(unicodedata.normalize("NFC", seen).split())
+    text = " ".join(unicodedata.normalize(form, seen).split())
     if text.lower() in MISSING_WORDS:
         return None
     if len(text) > LONGEST:

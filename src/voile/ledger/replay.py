@@ -19,6 +19,8 @@ import os
 import secrets
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +29,7 @@ from typing import ClassVar, Final, Self, TypeAlias
 from voile.core.atomic_file import create_key_file
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.guarantee import ProtectedUnit
-from voile.core.identifiers import canonical_identifier
+from voile.core.identifiers import canonical_identifier, canonical_name
 from voile.core.input_file import open_regular
 from voile.ledger.accounts import Account
 
@@ -42,16 +44,33 @@ class NamedRecord:
 
     Whatever spelling it is given in, the identifier becomes the canonical one
     (`voile.core.identifiers`): two spellings of one name would be two budgets.
+
+    Args:
+        earlier: the same record as earlier versions of voile named it, where that differs. Only
+            digests of names are stored, so what they stored is found by this name alone.
     """
 
     identifier: str
     dataset: str
+    earlier: NamedRecord | None = field(init=False, default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        identifier = canonical_identifier(self.identifier)
+        given = self.identifier
+        identifier = canonical_identifier(given)
         if identifier is None:
             raise InvalidInput("a named record needs an identifier, found none")
         object.__setattr__(self, "identifier", identifier)
+        if isinstance(given, str) and not given.isascii():
+            object.__setattr__(self, "earlier", self._named_before(given))
+
+    def _named_before(self, given: str) -> NamedRecord | None:
+        with suppress(InvalidInput):  # what was refused before was never stored
+            name = canonical_name(given)
+            if name is not None and name != self.identifier:
+                found = copy(self)
+                object.__setattr__(found, "identifier", name)
+                return found
+        return None
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
-from voile.core.identifiers import canonical_identifier
+from voile.core.identifiers import canonical_name
 from voile.core.schema import RawColumn
 from voile.datasets import read_table
 
@@ -167,7 +167,7 @@ def catalogue_of(table: Mapping[str, RawColumn], *, name: str) -> Catalogue:
 
 def split_labels(cell: object) -> tuple[str, ...]:
     """The labels in one cell, each once."""
-    found = (canonical_identifier(each) for each in str(cell).split(BETWEEN_LABELS))
+    found = (canonical_name(each) for each in str(cell).split(BETWEEN_LABELS))
     return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
@@ -181,7 +181,7 @@ def joined_labels(items: Iterable[str], pairs: Iterable[tuple[str, str]]) -> Lab
 
 
 def _identifier(line: int, cell: object) -> str:
-    found = canonical_identifier(cell)
+    found = canonical_name(cell)
     if found is None:
         raise InvalidInput(f"catalogue: row {line} has no item")
     return found

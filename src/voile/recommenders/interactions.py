@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from voile.core.errors import InvalidInput
-from voile.core.identifiers import canonical_identifier
+from voile.core.identifiers import canonical_identifier, canonical_name
 from voile.core.schema import RawColumn
 from voile.datasets import read_protected_table
 from voile.datasets.tables import is_parquet
@@ -126,11 +126,11 @@ def interactions_of(table: Mapping[str, RawColumn], catalogue: Catalogue) -> Int
             f"interactions: expected the columns user,item[,rating][,time], found "
             f"{', '.join(table) or 'none'}"
         )
-    names = _each(table[USER], _name)
+    names = _each(table[USER], lambda cell: _read(canonical_identifier, cell))
     users = {name: place for place, name in enumerate(dict.fromkeys(filter(None, names)))}
     if not users:
         raise InvalidInput("interactions: expected one user at least, found none")
-    items = _each(table[ITEM], lambda cell: catalogue.places.get(_name(cell) or "", -1))
+    items = _each(table[ITEM], lambda cell: catalogue.places.get(_read(canonical_name, cell), -1))
     user = np.array([users.get(name, -1) for name in names], dtype=np.int64)
     item = np.array(items, dtype=np.int64)
     known = np.flatnonzero((user >= 0) & (item >= 0))
@@ -160,12 +160,12 @@ def _each(column: RawColumn, read: Callable[[Any], Any]) -> list[Any]:
     return found
 
 
-def _name(cell: Any) -> str | None:
-    """An identifier, or nothing: what cannot be one is not told."""
+def _read(canonical: Callable[[Any], str | None], cell: Any) -> str:
+    """A user or an item, or nothing: what cannot be one is not told."""
     try:
-        return canonical_identifier(cell)
+        return canonical(cell) or ""
     except InvalidInput:
-        return None
+        return ""
 
 
 def _numbers(column: RawColumn | None, kept: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from voile import datasets
-from voile.core.identifiers import canonical_identifier
+from voile.core.identifiers import canonical_name
 from voile.core.schema import RawColumn
 from voile.datasets import Ratings
 from voile.recommenders.catalogue import ITEM, Catalogue, joined_labels, split_labels
@@ -87,7 +87,7 @@ def _period(found: re.Match[str] | None) -> tuple[str, ...]:
 
 
 def _items(column: RawColumn) -> tuple[str, ...]:
-    return tuple(canonical_identifier(cell) or "" for cell in column.tolist())
+    return tuple(canonical_name(cell) or "" for cell in column.tolist())
 
 
 def _interactions(ratings: Ratings, catalogue: Catalogue) -> Interactions:

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.contract.releases import LABELLED, PEOPLE, members_count
 from tests.protecting import row_of
 from tests.unit.release.test_federated import promise
-from voile.attacks.members_count import OpenThreshold, PrivateMembersCount, count_event
+from voile.attacks.members_count import OpenThreshold, PrivateMembersCount, _on_grid, count_event
 from voile.attacks.membership import losses
 from voile.core.errors import Refused
 from voile.core.guarantee import Relation
@@ -83,10 +85,37 @@ def test_the_threshold_leaves_a_share_of_unprotected_rows_above() -> None:
     found = OpenThreshold.on(release.model, release.members, share=0.5)
     scores = release._scores()
     assert found.rows == 40
-    assert found.above == np.mean(scores > found.value) <= 0.5
+    share = np.mean(scores > found.value)
+    assert share <= 0.5
+    assert 0 <= found.above - share < 0.01
+    assert found.exact is not None
+    assert found.exact.value <= found.value
     few = release.members.only(np.arange(5))
     with pytest.raises(Refused, match="at least 20 of them with labels, found 5"):
         OpenThreshold.on(release.model, few)
+
+
+@given(st.floats(-1e6, 0.0) | st.just(-np.inf))
+def test_a_threshold_lies_on_a_grid_of_few_values(score: float) -> None:
+    """The exact score of a row is never published, and no more rows lie above."""
+    value = _on_grid(score)
+    assert value >= score
+    assert value in GRID
+    assert _on_grid(value) == value
+
+
+GRID = {0.0, *(-(2.0 ** (half / 2)) for half in range(-40, 13))}
+
+
+def test_a_count_over_an_exact_threshold_is_the_same_question() -> None:
+    """Earlier versions asked with the exact threshold; a plan has one count."""
+    rounded = OpenThreshold(-0.5, 0.04, 100, OpenThreshold(-0.61, 0.05, 100))
+    release = replace(members_count(BLANK), threshold=rounded)
+    before = replace(release, threshold=OpenThreshold(-0.61, 0.05, 100)).identity
+    assert {before.parameters, before.earlier[0].parameters} <= {
+        each.parameters for each in release.identity.earlier
+    }
+    assert release.identity.parameters != before.parameters
 
 
 def test_its_price_is_what_an_agreement_reserves() -> None:

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from voile.core.errors import InvalidInput
-from voile.core.identifiers import LONGEST, canonical_identifier
+from voile.core.identifiers import LONGEST, canonical_identifier, canonical_name
 from voile.datasets.tables import read_table
 
 SAFE = 2**53 - 1
@@ -135,6 +135,11 @@ def test_what_is_neither_an_integer_nor_text_is_refused(value: object) -> None:
         ("+007", "007"),
         ("9007199254740991.0", "9007199254740991"),
         ("-00", "00"),
+        ("\uff17", "7"),
+        ("\uff0b\uff17\uff0e\uff10", "7"),
+        ("\uff21da", "Ada"),
+        ("\u2460", "1"),
+        ("ada\u3000lovelace", "ada lovelace"),
     ],
 )
 def test_texts_that_look_alike_are_one(one: str, other: str) -> None:
@@ -152,6 +157,12 @@ IGNORABLE = [
 def test_nothing_unseen_opens_a_second_budget() -> None:
     spellings = {f"{a}{chr(code)}{b}" for code in IGNORABLE for a, b in (("ada", ""), ("a", "da"))}
     assert {canonical_identifier(each) for each in spellings} == {"ada"}
+
+
+@pytest.mark.parametrize("name", ["\uff17", "x\u00b2", "\u00bd", "Wallace\u2122"])
+def test_a_public_name_keeps_its_spelling(name: str) -> None:
+    """Catalogues were stored with it; no budget hangs on it."""
+    assert canonical_name(f" {name} ") == name != canonical_identifier(name)
 
 
 @pytest.mark.parametrize(("one", "other"), [("Ada", "ada"), ("007", "7"), ("7.5", "7"), ("a", "b")])

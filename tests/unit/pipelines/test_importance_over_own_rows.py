@@ -21,7 +21,7 @@ from voile.pipelines.trusted_averaging import (
     TrustedPlan,
 )
 from voile.pipelines.trusted_averaging.importance import clipped_lengths
-from voile.pipelines.trusted_averaging.tasks import clipped
+from voile.pipelines.trusted_averaging.tasks import LocalTraining, clipped
 from voile.privacy.events import Composed, Gaussian
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import mean_absolute_shapley
@@ -143,6 +143,32 @@ def test_a_model_that_overflows_at_a_record_tells_nobody(monkeypatch: pytest.Mon
 
 def test_the_event_is_that_of_both_releases() -> None:
     assert OverOwnRows(3.0, 4.0).event == Composed((Gaussian(3.0), Gaussian(4.0)))
+
+
+@pytest.mark.parametrize("size", [1, 40, 1_000])
+def test_a_participation_is_charged_training_and_figures_over_own_rows(size: int) -> None:
+    """The stage's task charges what the client's task charges; a node's account pays that."""
+    plan = planned(4.0, rounds=2, over_own_rows=True)
+    own, training = plan.own_rows, plan.local.network.cost(size)
+    assert own is not None
+    assert training is not None
+    both = Composed((training, Composed((Gaussian(own.importance), Gaussian(own.accuracy)))))
+    (stage,) = plan.stages
+    assert plan.local.cost(size) == both
+    assert stage.task.cost(size) == both
+    assert plan.tasks[STAGE].cost(size) == both  # type: ignore[union-attr]
+    assert plan.participation_events == (plan.local.cost(1),) * 2
+
+
+def test_a_client_sends_nothing_if_figures_over_own_rows_are_not_charged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = planned(4.0, rounds=1, over_own_rows=True)
+    monkeypatch.setattr(LocalTraining, "cost", lambda self, size: self.network.cost(size))
+    result = trained(plan).results[STAGE]
+    assert not any(row.outcome.counts for row in result.rows)
+    assert all("nothing was sent" in str(each) for each in result.errors)
+    assert len(result.errors) == len(RECORDS)
 
 
 def test_noise_is_as_large_as_it_says() -> None:

@@ -16,6 +16,7 @@ from tests.unit.recommenders.examples import catalogue, shop
 from voile.core.errors import InvalidInput
 from voile.datasets.csv_files import protected_csv_columns
 from voile.recommenders import (
+    Catalogue,
     Interactions,
     catalogue_of,
     interactions_of,
@@ -101,6 +102,18 @@ def test_two_spellings_of_a_user_are_one_user(tmp_path: Path) -> None:
     found = read("user,item\n7,1\n7.0,2\n +7 ,3\n7,1.0\n", tmp_path)
     assert found.users == ("7",)
     assert pairs(found) == {("7", "1"), ("7", "2"), ("7", "3")}
+
+
+def test_full_width_spellings_are_one_user_and_two_items() -> None:
+    """Budgets hang on users; items keep the spelling that stored catalogues have."""
+    items = Catalogue("shop", ("7", "\uff17"), {})
+    columns = {
+        "user": np.array(["7", "\uff17"], dtype=object),
+        "item": np.array(["7", "\uff17"], dtype=object),
+    }
+    found = interactions_of(columns, items)
+    assert found.users == ("7",)
+    assert found.history("\uff17").tolist() == [0, 1]
 
 
 def test_unknown_items_and_lines_without_a_user_add_nothing(tmp_path: Path) -> None:

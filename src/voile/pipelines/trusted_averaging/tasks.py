@@ -95,7 +95,11 @@ class LocalTraining:
         kept = {f"{_CHANGE}/{name}": array for name, array in change.items()}
         kept[_IMPORTANCE] = shares_of(strengths).astype(np.float32)
         kept[_ACCURACY] = one_number(accuracy)
-        return Fitted({_ACCURACY: one_number(accuracy)}, self.cost(size), kept)
+        # What was released, and not `cost` again: the client compares this with the charge.
+        event = fitted.event
+        if event is not None and self.own_rows is not None:
+            event = Composed((event, self.own_rows.event))
+        return Fitted({_ACCURACY: one_number(accuracy)}, event, kept)
 
     def _looked_at(
         self, model: NetworkModel, given: Arrays, records: Any, size: int

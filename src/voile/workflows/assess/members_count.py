@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from voile.attacks.findings import MembersFinding
 from voile.attacks.members_count import (
     MembersCount,
     OpenThreshold,
@@ -34,12 +35,14 @@ from voile.ledger import recent_charges
 from voile.ledger.event_text import event_text
 from voile.privacy.events import from_dict
 from voile.workflows.artefact import Artefact, load_artefact
+from voile.workflows.assess.copied_rows import find_copied_rows
 from voile.workflows.custody import Custody, Place, open_custody_at
 from voile.workflows.explain import ReleaseService
 from voile.workflows.explain.files import RECEIPT
 from voile.workflows.federate.agreement import SERVER
 from voile.workflows.federate.books import caller_of, purpose_of
-from voile.workflows.federate.files import open_records, read_party
+from voile.workflows.federate.config import NodeFile
+from voile.workflows.federate.files import NODE_FILE, beside, open_records, read_party
 from voile.workflows.federate.party import Party
 from voile.workflows.report import check_log
 
@@ -54,11 +57,13 @@ class MembersCounting:
         artefact: whose model is attacked.
         party: whose rows are counted; its books lie in its folder.
         threshold: fixed on rows that nobody protects.
+        copied: whether these rows are copies of the party's; for the party alone.
     """
 
     artefact: Artefact
     party: Party
     threshold: OpenThreshold
+    copied: MembersFinding
 
     @classmethod
     def read(cls, artefact: Path, node: Path, others: Path) -> Self:
@@ -78,7 +83,10 @@ class MembersCounting:
         party = read_party(opened.schema, node, apart_from=others)
         threshold = OpenThreshold.on(opened.network, open_records(opened.schema, others))
         check_model(opened)
-        found = cls(opened, party, threshold)
+        copied = find_copied_rows(
+            opened.schema, opened.name, beside(node / NODE_FILE, NodeFile).data, others
+        )
+        found = cls(opened, party, threshold, copied)
         found._check_place()
         with found._books() as custody:
             ReleaseService(custody).preview(found._release(custody), payer=found.account)
@@ -101,6 +109,10 @@ class MembersCounting:
     @property
     def receipt(self) -> Path:
         return self.path.with_suffix(RECEIPT)
+
+    def write_copied_rows(self) -> Path:
+        """Says where it wrote how many of the other rows are the party's, and nothing about it."""
+        return self.copied.write(self.party.folder)
 
     def release(self, *, caller: str) -> MembersCount:
         """Count, charge and write down; asked again, it gives the same again at no cost."""
@@ -126,6 +138,7 @@ class MembersCounting:
         """Refuse to overwrite anything but an earlier copy of the same figure."""
         for path in (self.path, self.receipt):
             check_output(path)
+        self.copied.check_place(self.party.folder)
         named = json.dumps(self.artefact.name, ensure_ascii=False).encode()
         if self.path.exists() and named not in read_file(self.path):
             raise InvalidInput(

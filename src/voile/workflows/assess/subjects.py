@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from voile.attacks.attribute_canaries import rehearse_attributes
+from voile.attacks.claims import UNCHARGED, charge_beside
 from voile.attacks.count_rehearsal import rehearse_count
 from voile.attacks.figure_rehearsals import rehearse_own_rows
 from voile.attacks.moment_rehearsals import invented_moments
@@ -110,7 +111,8 @@ def _recorded_levels(
     """Each party was charged at the level that it declared; otherwise all were trained alike."""
     found, delta = [], artefact.settings["promised"]["delta"]
     for text in sorted(charged):
-        match from_dict(json.loads(text)):
+        event = from_dict(json.loads(text))
+        match event:
             case Repeated(PoissonSampled(Gaussian(noise))):
                 steps = replace(task, noise_multiplier=noise).steps(1)
             case _:
@@ -118,7 +120,8 @@ def _recorded_levels(
         if steps is None or event_as_text(steps.event()) != text:
             raise _contradiction(artefact.folder, stage)
         name = f"{stage}, noise {noise:.3g}" if len(charged) > 1 else stage
-        found.append(rehearse_attributes(name, AttributeSteps(difference=steps), delta=delta))
+        privacy = AttributeSteps(difference=steps)
+        found.append(rehearse_attributes(name, privacy, event, delta=delta))
     return found
 
 
@@ -170,19 +173,25 @@ def _count(epsilon: float | None, relation: Relation, delta: float) -> list[Rehe
 
 
 def _of_task(stage: str, task: Task, delta: float) -> list[Rehearsal]:
-    """Of all parts of a task that add up to its cost."""
+    """Of all parts of a task, each against its part of what a participation is charged."""
+    charged = task.cost(1) or UNCHARGED
     if isinstance(task, GuidedTask):
         name = f"{stage}, noise {task.noise_multiplier:.3g}"
-        return [rehearse_attributes(name, task.steps(1), delta=delta)]
+        return [rehearse_attributes(name, task.steps(1), charged, delta=delta)]
     inner: object = task.local if isinstance(task, GlobalModel) else task
     if isinstance(inner, NetworkTask):
-        return [rehearse_stage(stage, inner, delta=delta)]
+        return [rehearse_stage(stage, inner, charged, delta=delta)]
     if not isinstance(inner, LocalTraining):
         return []
-    found = [rehearse_stage(stage, inner.network, delta=delta)]
-    if inner.own_rows is not None:
-        found.append(rehearse_own_rows(f"{stage}, importance and accuracy", inner, delta=delta))
-    return found
+    training = inner.network.cost(1)
+    if inner.own_rows is None or training is None:
+        return [rehearse_stage(stage, inner.network, charged, delta=delta)]
+    for_training = charge_beside(charged, training, inner.own_rows.event)
+    name = f"{stage}, importance and accuracy"
+    return [
+        rehearse_stage(stage, inner.network, for_training, delta=delta),
+        rehearse_own_rows(name, inner, charged, delta=delta),
+    ]
 
 
 def _of_recommender(folder: Path) -> Subject:

@@ -16,8 +16,8 @@ charged, on record, and given again to whoever asks again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Final, TypeAlias
 
@@ -31,6 +31,7 @@ from voile.ledger import (
     Asked,
     Charge,
     Grant,
+    Opening,
     Question,
     Settled,
     check_fits,
@@ -39,10 +40,14 @@ from voile.ledger import (
 )
 from voile.ledger.event_text import event_for_log, event_text
 from voile.ledger.measures import Sums, written
-from voile.privacy.events import PrivacyEvent
+from voile.privacy.events import Composed, PrivacyEvent
 from voile.workflows.budget import opened_record
 from voile.workflows.custody import Custody
-from voile.workflows.explain.per_record import check_key_of_records
+from voile.workflows.explain.per_record import (
+    accounts_to_carry,
+    carried_mark,
+    check_key_of_records,
+)
 from voile.workflows.nonces import Committing
 from voile.workflows.stored_answers import StoredAnswer
 
@@ -219,11 +224,14 @@ def _refusal(
     custody: Custody, t: Reader, questions: AccountQuestions, found: Sequence[Settled | None]
 ) -> Refusing | None:
     """Whether all new charges fit one after the other: unnamed rows leave less for every record."""
-    new = {
-        _told_apart(questions, number): each.charge
-        for number, (each, stored) in enumerate(zip(questions.prepared, found, strict=True))
-        if stored is None
-    }
+    new: dict[object, Charge] = {}
+    carried: set[str] = set()
+    for number, (each, stored) in enumerate(zip(questions.prepared, found, strict=True)):
+        if stored is None and _told_apart(questions, number) not in new:
+            before = accounts_to_carry(custody, t, each.request.question)
+            owed = [events for name, events in before.items() if name not in carried]
+            carried |= set(before)
+            new[_told_apart(questions, number)] = _with_earlier(each.charge, owed)
     try:
         check_key_of_records(custody, t, questions.account, [each.account for each in new.values()])
         check_fits(custody.ledger, t, questions.account, new.values())
@@ -235,25 +243,41 @@ def _refusal(
 def _pay(
     custody: Custody, t: Transaction, parent: Account, question: Prepared, drawn: Drawn
 ) -> Settled:
-    """Charge, keep the answer, append the record; open the account of a record that has none."""
+    """Charge, keep the answer, append the record; open the account of a record that has none.
+
+    What the record has spent under earlier spellings of its name is part of its first charge.
+    """
+    before = accounts_to_carry(custody, t, question.request.question)
 
     def write_record(grant: Grant) -> int:
         record = _record(custody, question, grant, drawn)
         return custody.log.append_encoded(t, record).number
 
+    def open_account(opening: Opening) -> None:
+        done = custody.ledger.open(t, opening, caller=question.request.caller)
+        custody.log.append(t, opened_record(done))
+
     name = question.charge.account
     if not custody.ledger.is_open(t, name):
-        opening, caller = like_parent(parent, name), question.request.caller
-        custody.log.append(t, opened_record(custody.ledger.open(t, opening, caller=caller)))
-    return custody.ledger.settle(
+        open_account(like_parent(parent, name))
+    settled = custody.ledger.settle(
         t,
-        question.charge,
+        _with_earlier(question.charge, before.values()),
         question.asked,
         drawn.content,
         committed=drawn.digest,
         fresh=True,  # that nothing was stored is known
         write_record=write_record,
     )
+    for old in before:
+        open_account(like_parent(custody.ledger.account(t, old), carried_mark(old)))
+    return settled
+
+
+def _with_earlier(charge: Charge, spent: Iterable[tuple[PrivacyEvent, ...]]) -> Charge:
+    """The charge, together with events that accounts under other spellings have paid for."""
+    more = tuple(event for events in spent for event in events)
+    return replace(charge, event=Composed((charge.event, *more))) if more else charge
 
 
 def leaving(custody: Custody, prepared: Prepared, settled: Settled) -> Answer:
@@ -289,7 +313,7 @@ def _record(custody: Custody, prepared: Prepared, grant: Grant, drawn: Drawn) ->
         custody.log.origin, grant.terms, grant.number, prepared.asked.digest, drawn.digest
     )
     nonces = committing.nonces(custody.key)
-    draft = _draft(request.subject, request.guarantees, request.event, grant.cost)
+    draft = _draft(request.subject, request.guarantees, grant.event, grant.cost)
     return draft.filled(
         time=int(grant.time),
         account=grant.account.name,

@@ -8,6 +8,9 @@ A row without an identifier may be anybody's, also that of somebody who was name
 charged to the parent itself and adds to what every record has met: what a record can have met is
 what the unnamed rows cost, plus what its own account holds. That is dear, and safe.
 
+Earlier versions spelled some identifiers in another way, and only digests of them are stored. Who
+asks under such a spelling is found under it too, and pays for what it has spent (`charging`).
+
 Under another key every record would look like a new one, with a budget of its own. So these names
 begin with a mark of the key, and a key that did not name the records of an account is refused.
 
@@ -25,7 +28,17 @@ from typing import Final, TypeAlias
 from voile.core.errors import InvalidInput, Refused
 from voile.core.identifiers import canonical_identifier
 from voile.core.storage import Reader
-from voile.ledger import LONGEST_NAME, Account, Ledger, NamedRecord, ReplayKey
+from voile.ledger import (
+    LONGEST_NAME,
+    Account,
+    Ledger,
+    NamedRecord,
+    Question,
+    ReplayKey,
+    recent_charges,
+)
+from voile.ledger.event_text import event_from
+from voile.privacy.events import PrivacyEvent
 from voile.workflows.custody import Custody
 
 Named: TypeAlias = NamedRecord | None
@@ -35,6 +48,7 @@ _MARK: Final = 4
 _LONGER: Final = 1 + 2 * (_MARK + _SHOWN)
 _OF_RECORD: Final = re.compile(f"[0-9a-f]{{{2 * (_MARK + _SHOWN)}}}")
 _PAGE: Final = 100
+_PART_SHOWN: Final = 2 * _SHOWN - 8
 
 
 def account_of_record(key: ReplayKey, account: Account, record: NamedRecord | None) -> str:
@@ -89,6 +103,32 @@ def _first_mark(ledger: Ledger, t: Reader, account: str) -> str | None:
     return None
 
 
+# --- accounts under an earlier spelling -----------------------------------------------------------
+
+
+def accounts_to_carry(
+    custody: Custody, t: Reader, question: Question
+) -> dict[str, tuple[PrivacyEvent, ...]]:
+    """What the record has spent under earlier spellings of its name, by account.
+
+    It is charged once more, to the account of the canonical spelling: a record has one budget, in
+    whatever spelling it was spent. An account below the old one marks what was carried over.
+    """
+    found: dict[str, tuple[PrivacyEvent, ...]] = {}
+    for name in {each.account for each in question.earlier} - {question.account}:
+        if custody.ledger.is_open(t, name) and not custody.ledger.is_open(t, carried_mark(name)):
+            account, balance, _ = custody.ledger.node(t, name)
+            charges = recent_charges(custody.ledger, t, name, since=account.opened)
+            now = [event_from(each.event) for each in charges if each.period == balance.period]
+            found |= {name: tuple(now)} if now else {}
+    return found
+
+
+def carried_mark(account: str) -> str:
+    """The account that says: what this one has spent was carried over. Not longer than its name."""
+    return f"{account[: -2 * (_MARK + _SHOWN)]}carried {account[-2 * _SHOWN :][:_PART_SHOWN]}"
+
+
 def named_records(given: Sequence[object] | None, rows: int, dataset: str) -> list[Named]:
     """For each row the record that its identifier names, or None."""
     if given is None:
@@ -100,10 +140,11 @@ def named_records(given: Sequence[object] | None, rows: int, dataset: str) -> li
 
 def _named(row: int, identifier: object, dataset: str) -> Named:
     try:
-        name = canonical_identifier(identifier)
+        named = canonical_identifier(identifier) is not None
     except InvalidInput as error:
         raise InvalidInput(f"row {row}: {error}") from None
-    return None if name is None else NamedRecord(name, dataset)
+    # As it was given: an earlier version may have stored it under another spelling.
+    return NamedRecord(identifier, dataset) if named else None  # type: ignore[arg-type]
 
 
 def watched_records(key: ReplayKey, given: Sequence[object], dataset: str) -> frozenset[bytes]:

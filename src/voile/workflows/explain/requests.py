@@ -15,6 +15,7 @@ from voile.release import Release, ReleaseIdentity, RowsAre
 from voile.workflows.custody import Custody
 from voile.workflows.explain.charging import AccountQuestions, Request, prepare
 from voile.workflows.explain.per_record import (
+    Named,
     account_of_record,
     check_account_of_records,
     named_records,
@@ -114,12 +115,26 @@ class PublicFacts:
     ) -> AccountQuestions:
         """One question for each row, to the account of its record."""
         account, rows = self.paying(custody, t, common.question.account), request.rows
+        named = named_records(rows.identifiers, rows.count, account.protected.dataset)
+        # One record in two spellings is one question: the spelling that an earlier version may
+        # have stored counts for both.
+        spelled = {each: each for each in named if each is not None and each.earlier is not None}
         prepared = []
-        for record in named_records(rows.identifiers, rows.count, account.protected.dataset):
-            name = account_of_record(custody.key, account, record)
-            asked = replace(common, question=question(self.identity, name, record))
+        for each in named:
+            record = each if each is None else spelled.get(each, each)
+            asked = replace(common, question=self._about_record(custody, account, record))
             prepared.append(prepare(custody, asked, account))
         return AccountQuestions(account, tuple(prepared), request.fresh)
+
+    def _about_record(self, custody: Custody, account: Account, record: Named) -> Question:
+        """To the account of the record, and as it was asked under an earlier name of it."""
+        name = account_of_record(custody.key, account, record)
+        asked = question(self.identity, name, record)
+        if record is None or record.earlier is None:
+            return asked
+        before = self._about_record(custody, account, record.earlier)
+        spellings = (*asked.earlier, replace(before, earlier=()), *before.earlier)
+        return replace(asked, earlier=spellings)
 
     def _one_question(
         self, custody: Custody, t: Reader, request: ExplanationRequest, common: Request

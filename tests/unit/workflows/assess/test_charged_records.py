@@ -14,8 +14,10 @@ from tests.unit.workflows.recommend.test_asking import others
 from tests.unit.workflows.recommend.test_training import TERMS, opened
 from tests.unit.workflows.workspace import examples as workspaces
 
+from voile.attacks.claims import UNCHARGED, charge_beside
+from voile.pipelines.shapley_guided_noise.plan import GuidedTask
 from voile.pipelines.trusted_averaging import OverOwnRows
-from voile.privacy.events import Composed, Gaussian, PureDp, Repeated, Zcdp
+from voile.privacy.events import Composed, Gaussian, PrivacyEvent, PureDp, Repeated, Zcdp
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.release import NoisyValues
 from voile.workflows.assess import find_subject, subjects
@@ -153,3 +155,33 @@ def test_figures_over_own_rows_are_a_claim_beside_the_training() -> None:
     task = replace(local, network=network, own_rows=OverOwnRows(4.0, 6.0))
     training, figures = subjects._of_task("trust", task, 1e-5)
     assert Composed((training.event, figures.event)) == task.cost(1)
+
+
+def test_a_trial_of_private_columns_is_against_what_a_party_is_charged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tests.unit.pipelines.trusted_parties import CLINIC, QUICK
+
+    task = GuidedTask(CLINIC.schema, (), QUICK, 2.0)
+    (exact,) = subjects._of_task("columns", task, 1e-5)
+    assert exact.event == task.steps(1).event()
+    monkeypatch.setattr(GuidedTask, "cost", lambda *_: Gaussian(50.0))
+    (tried,) = subjects._of_task("columns", task, 1e-5)
+    assert tried.event == Gaussian(50.0)
+
+
+@pytest.mark.parametrize(
+    ("charged", "left"),
+    [
+        (Composed((Gaussian(2.0), Gaussian(4.0))), Gaussian(4.0)),
+        (Composed((Repeated(Gaussian(2.0), 3), Gaussian(4.0))), None),
+        (Composed((Gaussian(2.0), Gaussian(8.0))), Composed((Gaussian(8.0),))),
+        (Gaussian(2.0), UNCHARGED),
+    ],
+)
+def test_what_a_charge_leaves_for_one_part(
+    charged: PrivacyEvent, left: PrivacyEvent | None
+) -> None:
+    found = charge_beside(charged, Gaussian(4.0), Gaussian(2.0))
+    more = Composed((Repeated(Gaussian(2.0), 2), Gaussian(4.0)))
+    assert found == (more if left is None else left)

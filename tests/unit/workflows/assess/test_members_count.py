@@ -16,7 +16,13 @@ from tests.unit.workflows.federate.test_guided import write_guided
 from tests.unit.workflows.federate.test_kinds import write_logistic
 from tests.unit.workflows.federate.test_run import party
 
-from voile.attacks.members_count import MembersCount, PrivateMembersCount, count_event
+from voile.attacks.findings import NOT_FOR_RELEASE
+from voile.attacks.members_count import (
+    MembersCount,
+    OpenThreshold,
+    PrivateMembersCount,
+    count_event,
+)
 from voile.attacks.training_canaries import TrainingCanaries
 from voile.cli.app import app
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
@@ -229,7 +235,7 @@ def test_the_count_is_told_and_decides_nothing(
     monkeypatch.setattr(
         PrivateMembersCount,
         "draw",
-        lambda self, _=None: made(self, counts.get(len(self.members), 0)),
+        lambda self, _=None: made(self, counts.get(len(self.members), 0), self.threshold),
     )
     for name, count in (("city", 0), ("coast", 60)):
         done = run(
@@ -345,3 +351,91 @@ def test_another_figure_of_that_name_is_not_overwritten(study: Path) -> None:
     with pytest.raises(InvalidInput, match="holds something else"):
         counting(study)
     assert (found.path.read_text(), charges(study)) == ("mine", paid)
+
+
+# --- copies of protected rows ---------------------------------------------------------------------
+
+
+def copied(study: Path, others: Path) -> dict[str, float]:
+    artefact, node = study / "output" / "artefact", study / "nodes" / "city"
+    path = MembersCounting.read(artefact, node, others).write_copied_rows()
+    assert path.parent == node / NOT_FOR_RELEASE
+    assert path.stat().st_mode & 0o077 == 0
+    figures: dict[str, float] = json.loads(path.read_text())["figures"]
+    return figures
+
+
+OTHERS, WRITTEN, READ = (
+    "other rows",
+    "other rows that are the party's, as written",
+    "other rows that are the party's, as read",
+)
+
+
+def test_a_copy_of_own_rows_is_found(study: Path) -> None:
+    shutil.copy(study / "city.csv", study / "copy.csv")
+    found = copied(study, study / "copy.csv")
+    assert found[OTHERS] == found[WRITTEN] == found[READ] == 102
+    honest = copied(study, study / "held-out.csv")
+    assert honest[WRITTEN] == honest[READ] == 0 < honest[OTHERS]
+
+
+def test_a_copy_that_is_written_in_another_way_is_found_as_read(study: Path) -> None:
+    lines = (study / "city.csv").read_text().splitlines()
+    turned = [",".join(f" {cell}" for cell in line.split(",")[::-1]) for line in lines]
+    turned[0] = turned[0].replace(" ", "")
+    (study / "copy.csv").write_text("\n".join([*turned, ""]))
+    found = copied(study, study / "copy.csv")
+    assert found[WRITTEN] == 0
+    assert found[READ] == 102
+
+
+def test_an_edited_copy_passes(study: Path) -> None:
+    """As docs/assess.md says."""
+    header, *lines = (study / "city.csv").read_text().splitlines()
+    cells = [line.split(",") for line in lines]
+    place = next(n for n, cell in enumerate(cells[0]) if "." in cell)
+    for row in cells:
+        row[place] = f"{float(row[place]) * 1.001:.6f}"
+    (study / "copy.csv").write_text("\n".join([header, *map(",".join, cells), ""]))
+    assert copied(study, study / "copy.csv")[READ] < 20
+
+
+@pytest.mark.usefixtures("sees_nothing")
+def test_nothing_that_leaves_says_whether_rows_were_copied(finished: Path, tmp_path: Path) -> None:
+    """Texts, exit code and log are the same; the count and its threshold were charged."""
+    shown = []
+    for name in ("held-out", "copy"):
+        study = Path(shutil.copytree(finished, tmp_path / name / "study"))
+        rows = (study / "city.csv").read_text().splitlines(keepends=True)
+        held_out = (study / "held-out.csv").read_text().splitlines(keepends=True)
+        few = rows if name == "copy" else held_out
+        (study / "others.csv").write_text("".join(few[:81]))
+        node = study / "nodes" / "city"
+        done = run(study, "--count-members", node, "--others", study / "others.csv")
+        told = done.stderr.replace(str(tmp_path / name), "")
+        (finding,) = (node / NOT_FOR_RELEASE).iterdir()
+        kept = sorted(path.name for path in node.iterdir())
+        figures = json.loads((node / "members-count.txt").read_text())
+        shown.append((told, done.exit_code, finding.name, kept, set(figures)))
+        assert "copied-rows.json" in told
+        assert set(figures["threshold"]) == {"value", "above", "rows"}
+        assert "as written" not in done.output
+    assert shown[0] == shown[1]
+
+
+def test_a_count_over_an_exact_threshold_is_given_again(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier versions did not round; what they stored is still free, and still proved."""
+    on = OpenThreshold.on
+    with monkeypatch.context() as old:
+        old.setattr(OpenThreshold, "on", lambda *given: on(*given).exact)
+        first = counting(study).release(caller="custodian")
+    path, paid = counting(study).path, charges(study)
+    before = path.read_bytes()
+    again = counting(study).release(caller="custodian")
+    assert (again.count, again.threshold) == (first.count, first.threshold)
+    assert again.threshold != counting(study).threshold
+    assert path.read_bytes() == before
+    assert charges(study) == paid
