@@ -95,6 +95,14 @@ def test_with_few_rows_more_noise_means_a_smaller_slope() -> None:
     assert slope_under(1.0) == slope_under(0.0) / 2
 
 
+def test_the_fewest_rows_hardly_harm_a_model_that_is_right() -> None:
+    """They cannot tell that it is right: what they say weighs less than what is expected."""
+    right, judged = model(1.0, RARE), records(2_000, seed=8)
+    found = [fit_calibration(right, records(FEWEST_ROWS, seed=seed)) for seed in range(40)]
+    losses = [loss(each.apply(right), judged) for each in found if each is not None]
+    assert np.mean(losses) - loss(right, judged) < 0.035
+
+
 def test_one_class_among_the_rows_gives_finite_figures() -> None:
     rows = records(40, seed=6)
     found = fit_calibration(model(), replace(rows, labels=np.zeros(len(rows))))
