@@ -78,7 +78,7 @@ def why_not_surrogate(artefact: Artefact) -> str:
 
 
 @dataclass(frozen=True)
-class Importance:
+class FeatureImportance:
     """How much features matter to a model, with what is known about its noise.
 
     Args:
@@ -104,7 +104,7 @@ class Importance:
         )
 
 
-def importance(artefact: Artefact) -> Importance:
+def importance(artefact: Artefact) -> FeatureImportance:
     """Explanations of public reference rows: post-processing of the private artefact."""
     from voile.attribution import shapley_explainer
     from voile.release import PostProcessed
@@ -120,7 +120,7 @@ def importance(artefact: Artefact) -> Importance:
     explained = replace(explainer(rows), notes=("public reference rows",))
     shown = explained[:, :, -1] if explained.shape[2] == 2 else explained
     # Estimated for the black box, over reference rows: they say nothing about a surrogate.
-    return Importance(shown, artefact.deviations if artefact.has_model else None)
+    return FeatureImportance(shown, artefact.deviations if artefact.has_model else None)
 
 
 def outcomes(artefact: Artefact) -> dict[str, list[dict[str, bool]]]:
