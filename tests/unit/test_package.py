@@ -6,8 +6,10 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
@@ -122,6 +124,20 @@ def test_subpackages_can_still_be_reached() -> None:
 
 def test_the_version_is_the_installed_one() -> None:
     assert voile.__version__ == version("voile")
+
+
+def test_extras_that_pages_name_exist_and_hold_what_they_say() -> None:
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    pages = [root / "README.md", *(root / "docs").rglob("*.md")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    found = re.findall(r"(?:voile|'\.)\[([a-z,]+)\]", text)
+    named = {name for extra in found for name in extra.split(",")}
+    assert {"demo", "explain"} <= named <= extras.keys()
+    assert "pandas and scikit-learn are in `voile[explain]`, and not in" in text
+    held = [re.split(r"[^a-z-]", each)[0] for each in extras["explain"]]
+    assert {"pandas", "scikit-learn"} <= set(held)
 
 
 # --- names ----------------------------------------------------------------------------------------

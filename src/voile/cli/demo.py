@@ -44,7 +44,7 @@ def demo(
             output,
             rows_per_hospital=rows,
             rounds_seen=rounds_line(DELTA),
-            steps_seen=steps_line,
+            steps_seen=steps_line(),
             say=say,
         )
     if as_json:

@@ -170,7 +170,7 @@ def _run(
             from voile.workflows.federate.simulated import federate_simulated
 
             run = partial(federate_simulated, config)
-        done = run(job, rounds_seen=seen, steps_seen=steps_line, say=say)
+        done = run(job, rounds_seen=seen, steps_seen=steps_line(), say=say)
         return job.agreement, job.server, done
     if transport is not CarriedBy.THREADS:
         raise InvalidInput("--superlink is a transport of its own: leave --transport out")
@@ -180,7 +180,7 @@ def _run(
     server = checked_first(deployed.agreement, deployed.server, yes=yes)
     deployed = replace(deployed, server=server)
     seen = rounds_line(deployed.agreement.delta)
-    done = deployed.federate(superlink, rounds_seen=seen, steps_seen=steps_line, say=say)
+    done = deployed.federate(superlink, rounds_seen=seen, steps_seen=steps_line(), say=say)
     return deployed.agreement, deployed.server, done
 
 

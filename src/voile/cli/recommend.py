@@ -150,7 +150,7 @@ def train(
             return
         before = records_so_far(service)
         with interruptible(PAID):
-            trained = save_recommender(learn(service, found, terms, progress=steps_line), output)
+            trained = save_recommender(learn(service, found, terms, progress=steps_line()), output)
             kept = custody.keep()
         new = charged_since(service, trained.charges, before)
     facts = {

@@ -12,6 +12,7 @@ from voile.cli.logs import SAID
 
 if TYPE_CHECKING:
     from voile.federation import HistoryRow, Progress, Seen
+    from voile.training import Progress as Steps
 
 _MOST_NAMED: Final = 5
 
@@ -56,13 +57,24 @@ def rounds_line(delta: float, clock: Callable[[], float] = time.monotonic) -> Pr
 
 def _left(seen: Seen, now: float, first: dict[str, tuple[int, float]]) -> str:
     """From the first round that was seen to end: an earlier one may be of a run before this."""
+    left = _time_left(
+        first.setdefault(seen.stage, (seen.round, now)), (seen.round, now), seen.rounds
+    )
+    return f"; about {left} left in this stage" if left else ""
+
+
+def _time_left(first: tuple[int, float], last: tuple[int, float], total: int) -> str:
+    """In words, if what is left goes on as from the first to the last; empty if none can be said.
+
+    Args:
+        first, last: how much was done, and when.
+    """
     from voile.workflows.federate.preview import duration_in_words
 
-    number, began = first.setdefault(seen.stage, (seen.round, now))
-    if seen.round == number or seen.round == seen.rounds:
+    done = last[0] - first[0]
+    if not done or last[0] == total:
         return ""
-    seconds = (now - began) / (seen.round - number) * (seen.rounds - seen.round)
-    return f"; about {duration_in_words(seconds)} left in this stage"
+    return duration_in_words((last[1] - first[1]) / done * (total - last[0]))
 
 
 def _named(missing: Sequence[HistoryRow]) -> str:
@@ -86,8 +98,19 @@ def say_if_weak(epsilon: float, delta: float) -> None:
         say(f"voile: warning: {weakness}")
 
 
-def steps_line(done: int, total: int) -> None:
-    """How far a long computation is, on a terminal."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{done} of {total} steps" + ("\n" if done == total else ""))
+def steps_line(clock: Callable[[], float] = time.monotonic) -> Steps:
+    """How far a long computation is and how long it will still take, on a terminal."""
+    seen: list[tuple[int, float]] = []
+
+    def show(done: int, total: int) -> None:
+        if not sys.stderr.isatty():
+            return
+        seen.append((done, clock()))
+        left = _time_left(seen[0], seen[-1], total)
+        text = f"{done} of {total} steps" + (f"; about {left} left" if left else "")
+        sys.stderr.write(f"\r\x1b[K{text}" + ("\n" if done == total else ""))
         sys.stderr.flush()
+        if done == total:
+            seen.clear()
+
+    return show

@@ -67,39 +67,61 @@ class OfEstimator(InspectedForward):
 
 def own_categories(source: Any) -> dict[str, list[Any]]:
     """By column, the categories that fitted encoders know."""
-    return {
-        str(name): list(known)
-        for encoder in _encoders(source)
-        for name, known in zip(encoder.feature_names_in_, encoder.categories_, strict=False)
-    }
+    return dict(_encoded(source, None))
 
 
 def own_spelling(source: Any, schema: Schema) -> dict[str, dict[str, str]]:
     """How fitted encoders write categories of the schema, which holds no blanks at the ends."""
     found: dict[str, dict[str, str]] = {}
-    for encoder in _encoders(source):
-        for name, known in zip(encoder.feature_names_in_, encoder.categories_, strict=False):
-            texts = [text for text in known if isinstance(text, str)]
-            own = {text.strip(): text for text in texts}
-            if len(own) < len(texts):
-                raise InvalidInput(
-                    f"the model knows categories of {name!r} that differ in blanks alone, which a "
-                    "schema reads as one; fit it on values without blanks at their ends"
-                )
-            changed = {short: text for short, text in own.items() if short != text}
-            if changed and name in schema.feature_names:
-                found.setdefault(str(name), {}).update(changed)
+    for name, known in _encoded(source, None):
+        texts = [text for text in known if isinstance(text, str)]
+        own = {text.strip(): text for text in texts}
+        if len(own) < len(texts):
+            raise InvalidInput(
+                f"the model knows categories of {name!r} that differ in blanks alone, which a "
+                "schema reads as one; fit it on values without blanks at their ends"
+            )
+        changed = {short: text for short, text in own.items() if short != text}
+        if changed and name in schema.feature_names:
+            found.setdefault(name, {}).update(changed)
     return found
 
 
-def _encoders(source: Any) -> Iterator[Any]:
-    """Fitted encoders in a pipeline, wherever they stand."""
-    if hasattr(source, "categories_") and hasattr(source, "feature_names_in_"):
-        yield source
-    parts = [step for _, step in getattr(source, "steps", ())]
-    parts += [step for _, step, _ in getattr(source, "transformers_", ())]
-    for part in parts:
-        yield from _encoders(part)
+def _encoded(source: Any, names: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Columns and the categories that encoders in a pipeline know of them, wherever they stand.
+
+    Args:
+        names: of the columns that it was given; None if they are not known. An encoder behind an
+            imputer gets an array, and knows no names itself.
+    """
+    names = getattr(source, "feature_names_in_", names)
+    if names is None:
+        return
+    if hasattr(source, "categories_"):
+        for name, known in zip(names, source.categories_, strict=False):
+            yield str(name), list(known)
+    for _, step, columns in getattr(source, "transformers_", ()):
+        yield from _encoded(step, _chosen(names, columns))
+    for _, step in getattr(source, "steps", ()):
+        yield from _encoded(step, names)
+        names = _names_after(step, names)
+
+
+def _chosen(names: Any, columns: Any) -> Any:
+    """The names of the columns that a transformer was given: by name, by place or by a mask."""
+    known = optional("pandas", extra="explain").Series(list(names), index=list(names))
+    try:
+        return np.atleast_1d(known.loc[columns])
+    except (KeyError, TypeError):
+        return np.atleast_1d(known.iloc[columns])
+
+
+def _names_after(step: Any, names: Any) -> Any:
+    """The names of the columns that a step of a pipeline hands on; None if it does not say."""
+    try:
+        return None if names is None else step.get_feature_names_out(names)
+    except (AttributeError, ValueError):
+        return None
 
 
 def wrap_estimator(source: Any) -> WrappedModel:

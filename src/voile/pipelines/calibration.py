@@ -4,10 +4,11 @@ Noise and clipping leave a network too sure, or too timid, and its base rate off
 by one slope and one shift for each class, on the logits. They are fitted on rows that nobody
 protects. The trained arrays are private already, so this is post-processing and costs nothing.
 
-A prior holds the slope back, towards the base rate: with few rows they cannot tell how much of what
-the model says is noise. It expects half of the slope that a model without noise would have, times
-the share of signal in what was added up. It was chosen on Adult, ACS income, the Dutch census,
-Diabetes 130 and two small sets. From 200 rows on it changes nothing there.
+A prior holds slope and shift back: few rows cannot tell how much of what the model says is noise,
+nor how far its base rate is off. It expects three quarters of the slope that a model without noise
+would have, times the share of signal in what was added up. It was chosen on Adult, ACS income, the
+Dutch census, Diabetes 130 and two small sets: with 10 rows it leaves none of them worse by more
+than 0.003, with 20 none at all, on average. From 400 rows on it hardly matters there.
 
 The map is folded into the last layer. So whatever reads the network has the calibrated model.
 """
@@ -33,9 +34,9 @@ FEWEST_ROWS: Final = 10
 """With fewer rows to fit on, or to judge by, nothing is calibrated."""
 MOST_ROWS: Final = 1_000
 """Two or three parameters need no more; the rest is better used to judge."""
-_EXPECTED_SLOPE: Final = 0.5
+_EXPECTED_SLOPE: Final = 0.75
 _SLOPE_SPREAD: Final = 0.5
-_SHIFT_SPREAD: Final = 2.0
+_SHIFT_SPREAD: Final = 1.0
 
 
 @dataclass(frozen=True)

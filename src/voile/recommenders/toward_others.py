@@ -32,9 +32,9 @@ from voile.release.artefact_guarantees import with_earlier
 from voile.release.charged import Accuracy, ModelRelease
 from voile.release.contract import RowsAre
 from voile.release.identities import origins_v1
+from voile.release.top_features_of_row import likely_wrong
 
 TOTAL: Final = "all recommendations"
-_AS_GOOD_AS_A_COIN: Final = 0.5
 OF_ONE_USER: Final = (
     "the histories of one call are of different users; a user who is explained again pays again",
     "the model depends on the explained users only through the moments, which are charged besides",
@@ -181,18 +181,8 @@ class TopLabelsOfUser(_OfUser):
         for row, profile in enumerate(self.read(rows)):
             top = np.argsort(-profile, kind="stable")[: self.k]
             values[row, sorted(self._response.randomise([int(each) for each in top]))] = 1.0
-        return self.explained(values, KnownNote.NAMES_ONLY, *self._warnings)
-
-    @property
-    def _warnings(self) -> tuple[str, ...]:
-        """From k, epsilon and the number of labels, which are public: it tells nothing of her."""
-        truth = self._response.preview().truth
-        if truth >= _AS_GOOD_AS_A_COIN:
-            return ()
-        return (
-            "more likely wrong than right: a named label is a true one with probability "
-            f"{truth:.3f} (by chance {self.k / len(self.players):.3f})",
-        )
+        warned = likely_wrong(self._response, "label")
+        return self.explained(values, KnownNote.NAMES_ONLY, *warned)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ times as likely as others. The explanation holds names and not attributions.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from voile.release.charged import Accuracy, ExplainerRelease
 from voile.release.clipped import OF_ONE_ROW
 from voile.release.identities import origins_v1
 from voile.release.top_features import check_one_output, names_only
+
+_AS_GOOD_AS_A_COIN: Final = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +113,7 @@ class TopFeaturesOfRow(ExplainerRelease):
             chosen[row].reshape(-1)[sorted(items)] = 1.0
         # Named in both directions, a feature cancels out: the answer said nothing about it.
         values = chosen[:, 0] - chosen[:, 1] if self.signed else chosen[:, 0]
-        notes = self.notes(KnownNote.NAMES_ONLY)
+        notes = self.notes(KnownNote.NAMES_ONLY, *likely_wrong(self._response, "feature"))
         return names_only(values, self._inner, self.guarantees(len(values)), notes)
 
     def truth(self, vector: NDArray[np.float64]) -> tuple[int, ...]:
@@ -119,3 +121,18 @@ class TopFeaturesOfRow(ExplainerRelease):
         top = np.argsort(-np.abs(vector), kind="stable")[: self.k]
         down = self.signed * len(vector) * (vector[top] < 0)
         return tuple(int(item) for item in top + down)
+
+
+def likely_wrong(response: SubsetSelection, what: str) -> tuple[str, ...]:
+    """A note for an answer that is right with probability below one half; else nothing.
+
+    It follows from epsilon, k and the number of items, which are public: it tells nothing of the
+    record.
+    """
+    truth = response.preview().truth
+    if truth >= _AS_GOOD_AS_A_COIN:
+        return ()
+    return (
+        f"more likely wrong than right: a named {what} is a true one with probability "
+        f"{truth:.3f} (by chance {response.k / response.items:.3f})",
+    )

@@ -80,7 +80,7 @@ def proposal_text(proposal: Proposal) -> str:
     head = [
         "# Proposed from rows that were said to be public. Look at every line: bounds are promises",
         "# about what is possible, and categories that these rows happen to lack are missing here.",
-        *(f"# Left out, no numbers and too many texts: {name!r}" for name in proposal.left_out),
+        *(f"# Left out, no values or too many texts: {name!r}" for name in proposal.left_out),
         *(
             f"# Proposed as categories: {name!r}. If its whole numbers are a quantity, declare "
             'kind = "integer" with bounds.'
@@ -96,11 +96,14 @@ def proposal_text(proposal: Proposal) -> str:
 
 def _domain(column: RawColumn) -> Numbers | Categories | None:
     read = read_numbers(column)
-    if not read.unusable.any():
-        values = read.values[~np.isnan(read.values) & np.isfinite(read.values)]
-        return _numbers(values) if len(values) else None
+    values = read.values[~np.isnan(read.values) & np.isfinite(read.values)]
+    if not read.unusable.any() and len(values):
+        return _numbers(values)
     known = {str(cell).strip() for cell in column[~read.missing]}
-    texts = sorted(known | _frequent(column[read.missing], len(column)))
+    frequent = _frequent(column[read.missing], len(column))
+    if not known and len(frequent) < 2:  # one word for nothing, and nothing else, is no text column
+        return None
+    texts = sorted(known | frequent)
     return Categories(tuple(texts)) if len(texts) <= MOST_CATEGORIES else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from voile.cli.rounds import rounds_line
+from voile.cli.rounds import rounds_line, steps_line
 from voile.federation import HistoryRow, Outcome, Seen
 
 
@@ -40,3 +40,20 @@ def test_the_time_that_is_left_is_updated_round_by_round(
     assert two.endswith("about 20 seconds left in this stage")
     assert three.endswith("about 25 seconds left in this stage")
     assert "left" not in four
+
+
+def test_the_time_that_is_left_is_updated_step_by_step(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    times = iter([100.0, 110.0, 111.0, 130.0, 500.0])
+    show = steps_line(clock=lambda: next(times))
+    for done in (10, 20, 30, 40):
+        show(done, 40)
+    one, two, three, four = capsys.readouterr().err.split("\r\x1b[K")[1:]
+    assert one == "10 of 40 steps"
+    assert two == "20 of 40 steps; about 20 seconds left"
+    assert three == "30 of 40 steps; about 6 seconds left"
+    assert four == "40 of 40 steps\n"
+    show(10, 40)  # of the next computation
+    assert capsys.readouterr().err.endswith("10 of 40 steps")

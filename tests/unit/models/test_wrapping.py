@@ -174,6 +174,33 @@ def test_categories_that_differ_in_blanks_alone_are_refused() -> None:
         wrap(fitted, Schema("pets", (Feature("kind", Categories(("dog", "cat"))),)))
 
 
+@pytest.mark.parametrize(
+    "columns", [["kind"], slice("kind", "kind"), [1], slice(1, 2), [False, True]]
+)
+@pytest.mark.parametrize("other", ["dog", "cat"])
+def test_the_spelling_is_found_behind_an_imputer(columns: Any, other: str) -> None:
+    """An encoder behind an imputer gets an array, so it does not know the name of its column."""
+    from sklearn.compose import make_column_transformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    frame = pd.DataFrame({"age": np.arange(8.0), "kind": ["cat ", other] * 4})
+    filled = SimpleImputer(strategy="constant", fill_value=other)
+    encode = make_pipeline(filled, OneHotEncoder(handle_unknown="ignore"))
+    by_column = make_column_transformer((encode, columns), remainder="passthrough")
+    fitted = make_pipeline(by_column, LogisticRegression()).fit(frame, [0, 1] * 4)
+    features = (Feature("age", Numbers(0, 9)), Feature("kind", Categories(("dog", "cat"))))
+    schema = Schema("pets", features)
+    if other == "cat":
+        with pytest.raises(InvalidInput, match="differ in blanks alone"):
+            wrap(fitted, schema)
+        return
+    model = wrap(fitted, schema)
+    assert np.allclose(model.predict(schema.rows(frame)), fitted.predict_proba(frame), atol=1e-9)
+
+
 def test_a_network_predicts_and_differentiates_in_its_own_precision(network: Any) -> None:
     import torch
 

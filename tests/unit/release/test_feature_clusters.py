@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.paying import as_if_paid
 from tests.protecting import row_of
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
@@ -50,7 +51,7 @@ def test_features_that_go_together_or_against_each_other_are_found() -> None:
 
 
 def test_private_clusters_are_found_with_enough_rows_and_carry_their_price() -> None:
-    found = PrivateClusters(people(30_000), epsilon=8.0, count=4, **PRIVATE).draw()
+    found = as_if_paid(PrivateClusters(people(30_000), epsilon=8.0, count=4, **PRIVATE))
     assert found.groups == WANTED
     assert isinstance(found.event, Gaussian)
     assert found.origin.guarantees[0].epsilon == 8.0

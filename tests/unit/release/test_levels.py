@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.contract.releases import MODEL, PEOPLE, SCHEMA
+from tests.paying import as_if_paid
 from tests.protecting import row_of
 from voile.attribution import ExactShapley
 from voile.core.errors import InvalidInput, Refused
@@ -98,17 +99,17 @@ def test_many_players_over_public_rows_are_sampled() -> None:
 
 
 def test_clusters_that_cost_something_carry_their_guarantee_forward() -> None:
-    paid = PrivateClusters(
+    clusters = PrivateClusters(
         PEOPLE,
         schema=SCHEMA,
         epsilon=1.0,
         delta=1e-6,
         protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "others"),
         count=2,
-    ).draw()
+    )
     with pytest.raises(Refused, match="nobody was charged"):
-        at(Level.AGGREGATE, clusters=paid)
-    paid = replace(paid, charge="charge 1")
+        at(Level.AGGREGATE, clusters=clusters.draw())
+    paid = as_if_paid(clusters)
     promised = at(Level.AGGREGATE, clusters=paid).guarantees(1)
     assert [guarantee.protected.dataset for guarantee in promised] == ["d", "others"]
     assert len(at(Level.DETAILED, clusters=paid).guarantees(1)) == 1

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.contract.releases import MODEL, SCHEMA
+from tests.paying import as_if_paid
 from tests.protecting import joined
 from voile.attribution import ExactShapley
 from voile.core.errors import InvalidInput, Refused
@@ -26,7 +26,7 @@ MANY = np.column_stack(
 )
 
 
-def made(rows: Any = MANY, **settings: Any) -> SyntheticBackground:
+def histograms(rows: Any = MANY, **settings: Any) -> PrivateHistograms:
     chosen: dict[str, Any] = {
         "dataset": "people 1",
         "relation": Relation.BLANK_ONE,
@@ -34,7 +34,11 @@ def made(rows: Any = MANY, **settings: Any) -> SyntheticBackground:
         "delta": 1e-5,
         "seed": 0,
     }
-    return PrivateHistograms(rows, SCHEMA, **joined(chosen | settings)).draw()
+    return PrivateHistograms(rows, SCHEMA, **joined(chosen | settings))
+
+
+def made(rows: Any = MANY, **settings: Any) -> SyntheticBackground:
+    return histograms(rows, **settings).draw()
 
 
 def test_histograms_of_rows_promise_nothing_about_users() -> None:
@@ -118,7 +122,7 @@ def test_more_records_than_noise_are_published_nearly_as_they_are() -> None:
 
 
 def test_what_is_made_from_it_is_post_processing() -> None:
-    background = replace(made(size=20), charge="charge 1")
+    background = as_if_paid(histograms(size=20))
     release: Release[Any] = PostProcessed(
         ExactShapley(MODEL, background.rows, schema=SCHEMA),
         [background.origin],

@@ -232,3 +232,11 @@ def test_a_model_trained_on_the_population_is_added() -> None:
     assert both.cost(9) == alone.cost(9)
     with pytest.raises(Refused, match="do not add up"):
         of_people(dataset="training rows", relation=Relation.REPLACE_ONE, origins=[TRAINED])
+
+
+@pytest.mark.parametrize(("epsilon", "warned"), [(0.1, True), (8.0, False)])
+def test_an_answer_that_is_more_likely_wrong_says_so(epsilon: float, warned: bool) -> None:
+    release = of_a_row(epsilon=epsilon)
+    said = [str(n) for n in release.draw(PEOPLE[:1]).notes if "more likely wrong" in str(n)]
+    assert len(said) == warned
+    assert all("a named feature is a true one with probability 0." in each for each in said)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from voile.core.errors import InvalidInput
-from voile.core.schema import Categories, Numbers, Schema
+from voile.core.schema import Categories, Feature, Numbers, Schema
 from voile.workflows.proposing import proposal_text, propose
 
 TABLE = {
@@ -62,6 +62,17 @@ def test_a_frequent_word_for_nothing_is_a_category() -> None:
     assert proposal.schema.features[0].domain == Categories(("none", "nuts", "penicillin"))
     assert proposal.missing == {"allergy": ("", "NA")}
     assert "# Taken as missing in 'allergy': '', 'NA'" in proposal_text(proposal)
+
+
+def test_two_frequent_words_for_nothing_are_categories_and_one_alone_is_not() -> None:
+    table = {
+        "smoker": np.array(["none", "NA"] * 50, dtype=object),
+        "empty": np.array(["NA", ""] * 50, dtype=object),
+        "y": np.array(["a", "b"] * 50, dtype=object),
+    }
+    proposal = propose("trial", table, "y")
+    assert proposal.schema.features == (Feature("smoker", Categories(("NA", "none"))),)
+    assert proposal.left_out == ("empty",)
 
 
 def test_a_few_whole_numbers_are_proposed_as_categories_with_a_comment() -> None:

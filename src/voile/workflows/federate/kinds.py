@@ -106,7 +106,7 @@ class Made:
     figures: Mapping[str, Any] = field(default_factory=dict)
 
 
-class OpenRows(NamedTuple):
+class ServerRows(NamedTuple):
     """The server's unprotected rows, in two parts that share none.
 
     Args:
@@ -146,7 +146,7 @@ class PipelineKind(Protocol):
     def made(self, plan: Any, results: Mapping[str, StageResult], aside: Aside) -> Made:
         """What comes of the trained arrays; nothing here touches protected rows."""
 
-    def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, OpenRows]:
+    def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, ServerRows]:
         """The plan as the server runs it, and what each of the unprotected rows is for."""
 
     def summed(self, plan: Any) -> SummedStages:
@@ -177,8 +177,8 @@ class _OneLevel:
 class _Averaged(_OneLevel):
     """A kind whose rounds need no unprotected rows, make one sum each, and weigh by sizes."""
 
-    def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, OpenRows]:
-        return plan, OpenRows(*split_open_rows(held_out))
+    def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, ServerRows]:
+        return plan, ServerRows(*split_open_rows(held_out))
 
     def summed(self, plan: Pipeline) -> SummedStages:
         return SummedStages({stage.name: stage for stage in plan.stages})
@@ -281,7 +281,7 @@ class TrustedKind(_OneLevel):
             facts, epsilon=epsilon, delta=delta, hidden=hidden or (), verified=seen
         )
 
-    def prepared(self, plan: TrustedPlan, held_out: TableRecords) -> tuple[TrustedPlan, OpenRows]:
+    def prepared(self, plan: TrustedPlan, held_out: TableRecords) -> tuple[TrustedPlan, ServerRows]:
         known = np.flatnonzero(~held_out.null & ~np.isnan(held_out.labels))
         if len(known) < 2 * _FEWEST_COMPARED:
             raise InvalidInput(
@@ -290,7 +290,7 @@ class TrustedKind(_OneLevel):
             )
         compared, measured = held_out.only(known[::2][:_MOST_COMPARED]), held_out.only(known[1::2])
         on = ComparisonRows(compared.rows, compared.labels)
-        return plan.comparing_on(on), OpenRows(compared, measured)
+        return plan.comparing_on(on), ServerRows(compared, measured)
 
     def summed(self, plan: TrustedPlan) -> SummedStages:
         """Two sums in a round, and reports in between."""

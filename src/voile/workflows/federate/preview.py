@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.attribution import Surrogate, distil
+from voile.core.explanation_checks import counted
 from voile.core.one_thread import one_thread
 from voile.core.randomness import StreamCipher
 from voile.core.schema import Categories, Numbers, Schema
@@ -286,5 +287,5 @@ def _label(schema: Schema) -> Categories | Numbers:
 def duration_in_words(seconds: float) -> str:
     """Rounded, as an estimate is said."""
     if seconds < 90:
-        return f"{max(round(seconds), 1)} seconds"
+        return counted(max(round(seconds), 1), "second")
     return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -22,7 +22,7 @@ from voile.privacy.accounting import PrivacyLoss
 from voile.workflows.artefact import Contents
 from voile.workflows.federate.agreement import FederationAgreement
 from voile.workflows.federate.job import ServerSide
-from voile.workflows.federate.kinds import Made, OpenRows
+from voile.workflows.federate.kinds import Made, ServerRows
 from voile.workflows.federate.quality import quality_figures
 
 
@@ -31,7 +31,7 @@ def contents_of(
     server: ServerSide,
     made: Made,
     results: Mapping[str, StageResult],
-    open_rows: OpenRows,
+    open_rows: ServerRows,
     calibration: Calibration | None,
 ) -> Contents:
     """What the artefact holds, its logs aside.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from voile.audit_log.notes import VerifierKey
 from voile.audit_log.publishing import RECORDS_FILE
+from voile.core.description import Description
+from voile.core.explanation import Explanation
 from voile.core.input_file import read_file
+from voile.core.schema import Schema
 from voile.federation import Outcome
 from voile.workflows.artefact import Artefact
 from voile.workflows.shown_rounds import contradictions
@@ -74,7 +77,34 @@ def why_not_surrogate(artefact: Artefact) -> str:
     )
 
 
-def importance(artefact: Artefact) -> Any:
+@dataclass(frozen=True)
+class FeatureImportance:
+    """How much features matter to a model, with what is known about its noise.
+
+    Args:
+        explanation: of public reference rows.
+        deviations: by feature, how far a contribution typically is off for the noise in training;
+            None if it was not estimated.
+    """
+
+    explanation: Explanation
+    deviations: Mapping[str, float] | None
+
+    def describe(
+        self,
+        row: int | None = None,
+        *,
+        output: str | None = None,
+        most: int | None = None,
+        schema: Schema | None = None,
+    ) -> Description:
+        """What it says, as data for every view; with the estimates that it carries."""
+        return self.explanation.describe(
+            row, output=output, most=most, schema=schema, deviations=self.deviations
+        )
+
+
+def importance(artefact: Artefact) -> FeatureImportance:
     """Explanations of public reference rows: post-processing of the private artefact."""
     from voile.attribution import shapley_explainer
     from voile.release import PostProcessed
@@ -88,7 +118,9 @@ def importance(artefact: Artefact) -> Any:
     if artefact.guarantees:
         explainer = PostProcessed(explainer, [artefact.origin], model, name).draw
     explained = replace(explainer(rows), notes=("public reference rows",))
-    return explained[:, :, -1] if explained.shape[2] == 2 else explained
+    shown = explained[:, :, -1] if explained.shape[2] == 2 else explained
+    # Estimated for the black box, over reference rows: they say nothing about a surrogate.
+    return FeatureImportance(shown, artefact.deviations if artefact.has_model else None)
 
 
 def outcomes(artefact: Artefact) -> dict[str, list[dict[str, bool]]]:

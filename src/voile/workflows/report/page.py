@@ -120,6 +120,8 @@ the real ones.</p>{% else %}<p class="note">Not estimated for this run.</p>{% en
 <h2>What the model looks at</h2>
 <p class="note">Mean absolute Shapley values over {{ explained }} public reference rows, exact for
 the private model{% if of_box %} (absent features are taken from reference rows){% endif %}.
+{% if stability and of_box %}± is a rough estimate of how far other noise in training would move
+them.{% endif %}
 {% if invented %}<b>The reference rows are invented from the schema</b>, each feature by itself:
 contributions compare people with nobody in particular. Public rows of your own
 (<code>reference</code> in server.toml) would say more.{% endif %}</p>

@@ -165,7 +165,9 @@ def odd_cells() -> dict[str, Any]:
     """Private columns of three rows, the second of which holds something strange."""
     nan, large = float("nan"), 2**62
     return {
-        "text": pa.array(["50", 'C50, left\r\n"', "50"]),
+        "comma": pa.array(["50", "C50, left", "50"]),
+        "quote": pa.array(["50", '"C50"x', "50"]),
+        "line break": pa.array(["50", 'C50\r\nleft"', "50"]),
         "no text": pa.array([b"50", b"\xff\x00,\n", b"50"]),
         "nothing": pa.array([50.0, None, 50.0]),
         "only nothing": pa.nulls(3),

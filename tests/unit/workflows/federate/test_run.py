@@ -17,6 +17,7 @@ from tests.protecting import row_of
 
 from voile.attribution import FastShap
 from voile.audit_log import ParticipationRecord, Policy, SigningKey, decode_record
+from voile.core.description import Uncertainty
 from voile.core.errors import (
     InvalidInput,
     Refused,
@@ -49,7 +50,7 @@ from voile.workflows.federate.party import held
 from voile.workflows.federate.run import run_server
 from voile.workflows.federate.starting import split
 from voile.workflows.public_example import EXAMPLE
-from voile.workflows.report import check_log, report_html, write_report
+from voile.workflows.report import check_log, importance, report_html, write_report
 
 CLINIC = clinic_federation(60, seed=4)
 CHOSEN = ("city", "coast", "harbour")
@@ -314,6 +315,20 @@ def test_the_report_needs_nothing_else_and_says_everything(
     assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', page)) <= set(names)
     assert "#000000" not in page, "what a page draws in black cannot be seen in the dark"
     assert report_html(artefact) == page, "the same artefact makes the same page"
+
+
+def test_the_picture_of_importance_shows_what_the_noise_leaves_open(artefact: Artefact) -> None:
+    """With the ± that single explanations of the same artefact have."""
+    shown = importance(artefact).describe(schema=artefact.schema)
+    assert artefact.deviations is not None
+    assert shown.uncertainty is Uncertainty.ESTIMATE
+    for each in shown.outputs[0].contributions:
+        assert each.high is not None
+        assert each.high - each.amount == pytest.approx(2 * artefact.deviations[each.feature])
+    page = report_html(artefact)
+    picture = page.partition('aria-label="importance of features"')[2].partition("</svg>")[0]
+    assert "opacity: 0.35" in picture, "what cannot be told from zero is pale"
+    assert "± is a rough estimate" in page
 
 
 def test_names_on_the_report_are_escaped(artefact: Artefact) -> None:
