@@ -59,7 +59,7 @@ from voile.workflows.federate.books import Promise, ServerBooks, account_name
 from voile.workflows.federate.expectation import noise_to_signal
 from voile.workflows.federate.job import Job, ServerSide
 from voile.workflows.federate.joining import check_all_join
-from voile.workflows.federate.kinds import KINDS, Aside, OpenRows
+from voile.workflows.federate.kinds import KINDS, Aside, ServerRows
 from voile.workflows.federate.logs import collected_logs, write_logs
 from voile.workflows.federate.party import (
     Say,
@@ -209,7 +209,7 @@ def _contents(
     agreement: FederationAgreement,
     server: ServerSide,
     results: Mapping[str, StageResult],
-    open_rows: OpenRows,
+    open_rows: ServerRows,
     aside: Aside,
 ) -> Contents:
     """What follows for free, and figures on unprotected rows: steps 5 and 6."""
