@@ -54,6 +54,7 @@ EPSILONS: Final = (2.0, 8.0, None)
 PARTIES, BAD, ROWS, PUBLIC, MEASURED, ROUNDS = 10, 2, 500, 200, 3000, 10
 FAIR: Final = BAD / PARTIES
 NOBODY: Final = "no attack"
+LEFT_OUT: Final = "attackers left out"
 
 
 def noise_of_equal_length(change: Mapping[str, Any], number: int) -> dict[str, Any]:
@@ -155,10 +156,12 @@ def _facts(data: str, sizes: Mapping[str, int]) -> FederationFacts:
 def run(setting: Setting) -> dict[str, Any]:
     """One federation; noise is seeded: utility only."""
     parties, public, measured = setting.parts()
+    if setting.attack == LEFT_OUT:
+        parties = {name: parties[name] for name in sorted(parties)[BAD:]}
     facts = _facts(setting.data, {name: len(found) for name, found in parties.items()})
     training = classifier_training(facts, hidden=())
     plan = TrustedPlan(facts, training, _noise(setting.epsilon, setting.rows), 1e-5, verified=True)
-    bad = sorted(parties)[:BAD] if setting.attack != NOBODY else []
+    bad = sorted(parties)[:BAD] if setting.attack in ATTACKS else []
     guard: Any = NoGuard() if setting.epsilon is None else CountingGuard(ROUNDS)
     nodes = []
     for name, found in parties.items():
@@ -172,7 +175,7 @@ def run(setting: Setting) -> dict[str, Any]:
     held_out = Unprotected(measured, "held out")
     if setting.plain:
         task = plan.local.network
-        stage = Stage(STAGE, task, ROUNDS, PARTIES, ROUNDS, PlainRound(FedAvg()))
+        stage = Stage(STAGE, task, ROUNDS, len(parties), ROUNDS, PlainRound(FedAvg()))
         result = rounds.run(stage, task.start(0), unprotected=held_out)
         return {"accuracy": result.figures[-1]["accuracy"]}
     compared = ComparisonRows(public.rows, public.labels)
@@ -238,7 +241,7 @@ def _matrix(folder: Path, data: str, seeds: Iterable[int], *, skewed: bool) -> M
             kept(folder, Setting(data, seed, skewed, epsilon, attack, plain)) for seed in seeds
         ]
         for epsilon in EPSILONS
-        for attack in (NOBODY, *ATTACKS)
+        for attack in (NOBODY, LEFT_OUT, *ATTACKS)
         for plain in (False, True)
     }
 

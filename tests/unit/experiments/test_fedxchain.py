@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from experiments.fedxchain.attackers import ATTACKS, BACKDOOR, backdoored, flipped, with_trigger
 from experiments.fedxchain.kept import Kept
+from experiments.fedxchain.private_attacks import BAD, FAIR, LEFT_OUT, PARTIES, Setting, run
 from experiments.fedxchain.setting import HONEST, SYNTHETIC, Case, Outcome, averaged, verified
 from experiments.fedxchain.statistics import Interval, not_below
 
@@ -76,3 +77,19 @@ def test_intervals_are_student_s() -> None:
 
 def test_an_honest_change_changes_nothing() -> None:
     assert averaged(CASE, change=HONEST) == averaged(CASE)
+
+
+def test_label_flippers_of_a_private_run_earn_at_most_half_of_their_fair_share() -> None:
+    found = run(Setting("clinic", 11, skewed=False, epsilon=8.0, attack="label flip"))
+    assert found["told"]
+    assert found["reward"] <= FAIR / 2
+    assert not found["first"]
+    assert found["named"] == BAD
+    assert found["heaviest"] <= 0.5
+
+
+def test_a_run_without_the_attackers_has_only_the_others() -> None:
+    setting = Setting("clinic", 11, skewed=False, epsilon=None, attack=LEFT_OUT, rows=60)
+    found = run(setting)
+    assert found["reward"] == 0
+    assert found["heaviest"] >= 1 / (PARTIES - BAD)
