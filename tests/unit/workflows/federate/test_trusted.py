@@ -172,8 +172,9 @@ def test_a_third_party_computes_weights_and_rewards_again_from_the_log(
 ) -> None:
     checked = weighted_again(records_of(artefact), len(CHOSEN))
     assert checked, "no round counted"
-    plan, held_out = job.agreement.plan, TableRecords.of(CLINIC.hospitals["mountain"])
-    ready, _ = KINDS["trusted"].prepared(plan, held_out)
+    plan: Any = job.agreement.plan
+    ready: Any
+    ready, _ = KINDS["trusted"].prepared(plan, TableRecords.of(CLINIC.hospitals["mountain"]))
     about = checked[-1]
     assert about.public_rows.hex() == digest_of_arrays(ready.public.given)
     assert (about.rows, about.steps) == (len(ready.public.rows), plan.training.steps)
