@@ -40,6 +40,7 @@ from voile.pipelines.trusted_averaging.evidence import (
 from voile.pipelines.trusted_averaging.verified import _flat
 from voile.workflows.alarms import alarms
 from voile.workflows.report import exact_trust_html
+from voile.workflows.report.trust import trust_section
 
 NAMES = sorted(RECORDS)
 
@@ -220,3 +221,16 @@ def test_a_server_cannot_measure_what_it_does_not_see() -> None:
         in_secret(planned(verified=True))
     with pytest.raises(InvalidInput, match="neither in a secure sum"):
         planned(4.0, verified=True, own_rows=OverOwnRows(1.0, 1.0))
+
+
+def test_an_artefact_of_an_earlier_version_has_its_section_still() -> None:
+    figures = trust_figures(run(rounds=1))
+    older = {
+        name: value
+        for name, value in figures.items()
+        if name not in ("rounds", "weighted_down", "alarms")
+    }
+    page = trust_section(older)
+    assert "Whom the federation trusts" in page
+    assert "Weights in each round" not in page
+    assert "Who was weighted down" not in page

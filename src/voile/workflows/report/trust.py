@@ -40,7 +40,7 @@ accuracy and its divergence.{% endif %}</p>
 {% for row in rounds %}<tr><td>{{ row.round }}</td><td>{{ row.how }}</td>
 {% for value in row["values"] %}<td class="number">{{ value }}</td>{% endfor %}</tr>
 {% endfor %}</table></div>{% endif %}
-{% if trust.verified %}<h3>Who was weighted down, and why</h3>
+{% if trust.verified and trust.weighted_down is defined %}<h3>Who was weighted down, and why</h3>
 <ul>{% for line in trust.weighted_down %}<li>{{ line }}</li>{% endfor %}
 {% if not trust.weighted_down %}<li>no party</li>{% endif %}</ul>
 <p class="note">An honest party whose rows or labels differ much from the public ones is weighted
