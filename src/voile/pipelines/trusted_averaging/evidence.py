@@ -7,10 +7,10 @@ S_i of their updates since the start, each first cut to the median length of its
     c_i = cosine of S_i and the sum of the server's reference updates
 
 Both are divided by the median party's and cut to [0, 1]. Weights follow the cosine alone, because
-d_i starves honest parties whose labels are skewed; rewards follow the product. While the median
-party is not better than random directions (`LEVEL`), nothing can be told apart: all count alike.
-Scores of the last round that told parties apart are carried over. An update that is `LONGEST` times
-as long as the median one, or shorter than `SHORTEST` of it, counts nothing in its round.
+d_i leaves honest parties with skewed labels next to none; rewards follow the product. While the
+median party is not better than random directions (`LEVEL`), nothing can be told apart, and all
+count alike. Scores of the last round that told parties apart are carried over. An update that is
+`LONGEST` times as long as the median one, or shorter than `SHORTEST` of it, counts nothing.
 
 The log holds all numbers that weights and rewards are computed from, so anyone can compute them
 again with `shares_from`.
