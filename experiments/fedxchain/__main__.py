@@ -1,7 +1,7 @@
 """Write `results/fedxchain*.json` and a picture: `python -m experiments.fedxchain`.
 
-About half an hour of two cores; `--quick` takes two seeds and fewer parties, and writes to the
-folder of runs only.
+About half an hour of two cores, and as long again for `private`, which needs VOILE_DATA; `--quick`
+takes two seeds and fewer parties, and writes to the folder of runs only.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ A tour, by what you want to do:
 - say what happened, in one of the classes of `Record`: `ReleaseRecord`, `PostProcessingRecord`,
   `RefusalRecord`, `BudgetOpenedRecord`, `BudgetRenewedRecord`, `FederationRoundRecord`,
   `ParticipationRecord`, `AbsenceRecord`, `RoundShownRecord`, `TrustRecord`, `RewardRecord`,
-  `AssessmentRecord`, `EventsAssessmentRecord`, `KeyRotationRecord`; commit to a query or an answer
-  without showing it: `Commitment`
+  `WeightingRecord`, `EvidenceRecord`, `AssessmentRecord`, `EventsAssessmentRecord`,
+  `KeyRotationRecord`; commit to a query or an answer without showing it: `Commitment`
 - write it down, inside whatever transaction you are in: `AuditLog`, with the tables of `PART`
 - sign what the log holds, with witnesses if a policy asks for them: `SigningKey`, `publish`,
   `RemoteWitness`; keep a copy outside the database, so that one that was set back is noticed:
@@ -41,11 +41,13 @@ if TYPE_CHECKING:
     )
     from voile.audit_log.federation_records import (
         AbsenceRecord,
+        EvidenceRecord,
         FederationRoundRecord,
         ParticipationRecord,
         RewardRecord,
         RoundShownRecord,
         TrustRecord,
+        WeightingRecord,
     )
     from voile.audit_log.kept import KeptCheckpoint
     from voile.audit_log.keys import SigningKey
@@ -96,11 +98,13 @@ _HOMES = {
     ],
     "federation_records": [
         "AbsenceRecord",
+        "EvidenceRecord",
         "FederationRoundRecord",
         "ParticipationRecord",
         "RewardRecord",
         "RoundShownRecord",
         "TrustRecord",
+        "WeightingRecord",
     ],
     "kept": ["KeptCheckpoint"],
     "keys": ["SigningKey"],
@@ -160,6 +164,7 @@ __all__ = [
     "Elsewhere",
     "Encoded",
     "EventsAssessmentRecord",
+    "EvidenceRecord",
     "FederationRoundRecord",
     "KeptCheckpoint",
     "KeyChange",
@@ -182,6 +187,7 @@ __all__ = [
     "TreeHead",
     "TrustRecord",
     "Unsigned",
+    "WeightingRecord",
     "Witness",
     "array_digest",
     "canonical_bytes",

@@ -111,8 +111,8 @@ class TrustRecord:
             `consistency` and `trust` follow from these and earlier records, and anybody can
             compute them again.
         weight: the share that its update had; of all parties of a round they add up to 1. Follows
-            from the others where they were reported; a server that measures also looks at the
-            direction of updates, which it alone has seen.
+            from the others where they were reported. Where the server measures, it also follows
+            from the `EvidenceRecord` of each party and the `WeightingRecord` of the round.
         measure: which divergence.
         covered: "released" where accuracy and divergence are covered by the guarantee of the
             federation, "exact" where they are not: then as many reports as there are features
@@ -147,4 +147,69 @@ class RewardRecord:
     client: str
     trust: float
     reward: float
+    agreement: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightingRecord:
+    """How a server that sees updates weighed them in one round; the same for all parties.
+
+    Args:
+        public_rows: digest of the public rows and labels that parties were judged on.
+        rows, steps, rate, clipping_norm: how the server trained its reference update: this many
+            public rows in each step; no norm where gradients were not clipped.
+        level, directions, needed: the median party must exceed `needed`, which follows from this
+            many random directions and this level, before any two parties are told apart.
+        median_discrimination, median_cosine: of the parties in this round.
+        told_apart: 1 if scores counted, 0 if all updates of a usual length counted alike.
+        tau, largest_share, shortest, longest: what divergence costs, the largest weight, and the
+            lengths of updates that count, in median lengths.
+    """
+
+    kind: ClassVar[str] = "weighting"
+    version: ClassVar[int] = 1
+    time: int
+    federation: str
+    round: int
+    public_rows: bytes
+    rows: int
+    steps: int
+    rate: float
+    level: float
+    directions: int
+    needed: float
+    median_discrimination: float
+    median_cosine: float
+    told_apart: int
+    tau: float
+    largest_share: float
+    shortest: float
+    longest: float
+    clipping_norm: float | None = None
+    agreement: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidenceRecord:
+    """What a server that sees updates measured of one party up to one round.
+
+    Args:
+        length: of its update, in median lengths of the round.
+        discrimination: 2·AUC − 1 on the public rows, of the start plus all its updates.
+        cosine: of the sum of its updates and the sum of the reference updates.
+        scored, matched: both over the median party's, in [0, 1], as they counted; those of an
+            earlier round where this one tells nothing apart.
+    """
+
+    kind: ClassVar[str] = "evidence"
+    version: ClassVar[int] = 1
+    time: int
+    federation: str
+    round: int
+    client: str
+    length: float
+    discrimination: float
+    cosine: float
+    scored: float
+    matched: float
     agreement: str | None = None

@@ -19,11 +19,13 @@ from voile.audit_log import canonical
 from voile.audit_log.canonical import Flat, Malformed
 from voile.audit_log.federation_records import (
     AbsenceRecord,
+    EvidenceRecord,
     FederationRoundRecord,
     ParticipationRecord,
     RewardRecord,
     RoundShownRecord,
     TrustRecord,
+    WeightingRecord,
 )
 from voile.audit_log.merkle import HASH_SIZE
 from voile.core.errors import InvalidInput
@@ -230,6 +232,8 @@ Record: TypeAlias = (
     | RoundShownRecord
     | TrustRecord
     | RewardRecord
+    | WeightingRecord
+    | EvidenceRecord
     | AssessmentRecord
     | EventsAssessmentRecord
     | KeyRotationRecord

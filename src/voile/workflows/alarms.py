@@ -24,6 +24,7 @@ def alarms(figures: Mapping[str, Any], *, unused: Collection[str] = ()) -> list[
     ]
     if quality is not None and not quality:
         said.append("In no held-out row could anything be read: nobody knows how good this is.")
+    said += [f"{line}." for line in figures.get("trust", {}).get("alarms", ())]
     cosine = figures.get("stability", {}).get("cosine", 1.0)
     if cosine < _UNSTABLE:
         said.append(

@@ -81,6 +81,9 @@ class _TrustFigures(_Form):
     equal_weights_in_rounds: list[int]
     outliers: list[str]
     drifts: list[str]
+    rounds: list[dict[str, Any]] = []
+    weighted_down: list[str] = []
+    alarms: list[str] = []
 
 
 class _ComparedFigure(_Form):

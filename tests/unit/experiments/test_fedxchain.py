@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks import harness
+from experiments.fedxchain import private_attacks
 from experiments.fedxchain.attackers import ATTACKS, BACKDOOR, backdoored, flipped, with_trigger
 from experiments.fedxchain.kept import Kept
+from experiments.fedxchain.private_attacks import BAD, FAIR, LEFT_OUT, PARTIES, Setting, run
 from experiments.fedxchain.setting import HONEST, SYNTHETIC, Case, Outcome, averaged, verified
 from experiments.fedxchain.statistics import Interval, not_below
 
@@ -76,3 +80,49 @@ def test_intervals_are_student_s() -> None:
 
 def test_an_honest_change_changes_nothing() -> None:
     assert averaged(CASE, change=HONEST) == averaged(CASE)
+
+
+def test_label_flippers_of_a_private_run_earn_at_most_half_of_their_fair_share() -> None:
+    found = run(Setting("clinic", 11, skewed=False, epsilon=8.0, attack="label flip"))
+    assert found["told"]
+    assert found["reward"] <= FAIR / 2
+    assert not found["first"]
+    assert found["named"] == BAD
+    assert found["heaviest"] <= 0.5
+
+
+def test_a_run_without_the_attackers_has_only_the_others() -> None:
+    setting = Setting("clinic", 11, skewed=False, epsilon=None, attack=LEFT_OUT, rows=60)
+    found = run(setting)
+    assert found["reward"] == 0
+    assert found["heaviest"] >= 1 / (PARTIES - BAD)
+
+
+def test_the_private_table_counts_runs_that_tell_apart_and_misses_no_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kept(folder: Path, setting: Setting) -> dict[str, object]:
+        del folder
+        if setting.plain:
+            return {"accuracy": 0.70}
+        told = setting.seed == 11
+        return {
+            "accuracy": 0.69 if setting.attack == "noise" else 0.72,
+            "reward": 0.05 if told else FAIR, "first": False, "lowest": 0.08, "told": told,
+            "named": BAD, "heaviest": 0.4,
+        }  # fmt: skip
+
+    monkeypatch.setattr(private_attacks, "kept", kept)
+    monkeypatch.setattr(harness, "RESULTS", tmp_path)
+    private_attacks.write_private(tmp_path, [11, 12], "found")
+    rows = json.loads((tmp_path / "found.json").read_text())["rows"]
+    assert len(rows) == 2 * 3 * len(private_attacks.ATTACKS)
+    assert all(row[3:5] == ["3 of 6", "0.050"] for row in rows), "equal shares are not averaged in"
+    targets = json.loads((tmp_path / "found_targets.json").read_text())["figures"]
+    missed = {each["what"].split(": ")[1] for each in targets if each["met"] is False}
+    assert missed == {
+        "within 2 points of the run in which all are honest",
+        "within 2 points of the run with attackers left out",
+        "not below plain averaging under the same attack",
+        "sets on which label flippers are told apart at epsilon 8 in 9 of 10 runs",
+    }

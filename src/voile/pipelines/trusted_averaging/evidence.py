@@ -7,12 +7,13 @@ S_i of their updates since the start, each first cut to the median length of its
     c_i = cosine of S_i and the sum of the server's reference updates
 
 Both are divided by the median party's and cut to [0, 1]. Weights follow the cosine alone, because
-d_i starves honest parties whose labels are skewed; rewards follow the product. While the median
-party is not better than random directions (`LEVEL`), nothing can be told apart: all count alike.
-Scores of the last round that told parties apart are carried over. An update that is `LONGEST` times
-as long as the median one, or shorter than `SHORTEST` of it, counts nothing in its round.
+d_i leaves honest parties with skewed labels next to none; rewards follow the product. While the
+median party is not better than random directions (`LEVEL`), nothing can be told apart, and all
+count alike. Scores of the last round that told parties apart are carried over. An update that is
+`LONGEST` times as long as the median one, or shorter than `SHORTEST` of it, counts nothing.
 
-Everything here is a function of numbers that stand in the log.
+The log holds all numbers that weights and rewards are computed from, so anyone can compute them
+again with `shares_from`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from voile.federation.aggregators import Memory
+from voile.pipelines.trusted_averaging.trust import TrustRule, rewards_of
 
 LEVEL: Final = 0.01
 """How often the median of parties that send random directions may pass for one that learns."""
@@ -33,11 +35,13 @@ DIRECTIONS: Final = 200
 LONGEST: Final = 2.5
 SHORTEST: Final = 0.1
 """Lengths that count, in median lengths. Chosen on Adult and generated data."""
+CLEARLY: Final = 0.1
+"""A party raises an alarm if both its scores are below this share of the median party's."""
 _PARTY: Final = "evidence/"
 _ROUNDS: Final = "evidence of rounds"
 
 
-class Evidence(NamedTuple):
+class PartyEvidence(NamedTuple):
     """One party in one round.
 
     Args:
@@ -59,6 +63,11 @@ class Evidence(NamedTuple):
     def fits(self) -> bool:
         """Whether the length is one that counts."""
         return SHORTEST <= self.length <= LONGEST
+
+    @property
+    def alarming(self) -> bool:
+        """Whether its length does not count, or both scores say that it works against the rest."""
+        return not self.fits or max(self.scored, self.matched) < CLEARLY
 
     @property
     def reason(self) -> str:
@@ -102,13 +111,15 @@ class RoundEvidence(NamedTuple):
 class EvidenceHistory(NamedTuple):
     """Of all parties and rounds."""
 
-    parties: Mapping[str, tuple[Evidence, ...]]
+    parties: Mapping[str, tuple[PartyEvidence, ...]]
     rounds: tuple[RoundEvidence, ...]
 
     @classmethod
     def from_memory(cls, memory: Memory) -> EvidenceHistory:
         parties = {
-            name.removeprefix(_PARTY): tuple(Evidence(int(r[0]), *map(float, r[1:])) for r in rows)
+            name.removeprefix(_PARTY): tuple(
+                PartyEvidence(int(r[0]), *map(float, r[1:])) for r in rows
+            )
             for name, rows in memory.items()
             if name.startswith(_PARTY)
         }
@@ -128,7 +139,7 @@ class EvidenceHistory(NamedTuple):
         }
         return {**found, _ROUNDS: np.array(self.rounds, dtype=np.float64)}
 
-    def after(self, now: Mapping[str, Evidence], about: RoundEvidence) -> EvidenceHistory:
+    def after(self, now: Mapping[str, PartyEvidence], about: RoundEvidence) -> EvidenceHistory:
         names = sorted({*self.parties, *now})
         grown = {n: (*self.parties.get(n, ()), *([now[n]] if n in now else [])) for n in names}
         return EvidenceHistory(grown, (*self.rounds, about))
@@ -181,6 +192,45 @@ def capped(worth: Mapping[str, float], most: float) -> dict[str, float] | None:
     return shares
 
 
+class RoundShares(NamedTuple):
+    """What each party's update counted in a round, and what the party earned."""
+
+    weights: Mapping[str, float]
+    rewards: Mapping[str, float]
+
+
+def shares_from(
+    rule: TrustRule,
+    found: Mapping[str, PartyEvidence],
+    trusts: Mapping[str, float],
+    divergences: Mapping[str, float],
+    *,
+    told: bool,
+    pot: float = 1.0,
+) -> RoundShares | None:
+    """Weights and rewards of a round; None if too few updates count.
+
+    Args:
+        rule: agreed on.
+        found, trusts, divergences: of each party, as they stand in the log.
+        told: whether parties can be told apart; else all updates that fit count alike.
+        pot: what is shared out.
+    """
+
+    def counted(name: str, by_scores: float) -> float:
+        return found[name].fits * (by_scores if told else 1.0)
+
+    worth = {
+        n: counted(n, rule.worth(trusts[n], divergences[n]) * each.matched)
+        for n, each in found.items()
+    }
+    weights = capped(worth, max(rule.largest_share, 1 / len(worth)))
+    if weights is None:
+        return None
+    earned = {n: counted(n, trusts[n] * each.matched * each.scored) for n, each in found.items()}
+    return RoundShares(weights, rewards_of(earned if any(earned.values()) else weights, pot))
+
+
 def lines_of(history: EvidenceHistory) -> list[str]:
     """Who was weighted down in which rounds, and why in the last of them."""
     found = []
@@ -189,6 +239,17 @@ def lines_of(history: EvidenceHistory) -> list[str]:
         if low:
             found.append(f"{name} in {_listed([e.round for e in low])}: {low[-1].reason}")
     return found
+
+
+def alarms_of(history: EvidenceHistory) -> list[str]:
+    """Parties that counted next to nothing in the last round they took part in."""
+    last = {name: rows[-1] for name, rows in history.parties.items()}
+    return [
+        f"{name} was weighted down in round {each.round}: {each.reason}. Its rows or labels differ "
+        "much from the public ones, it works wrongly, or it attacks. Look at it before you use this"
+        for name, each in last.items()
+        if each.alarming
+    ]
 
 
 def _listed(rounds: Sequence[int]) -> str:

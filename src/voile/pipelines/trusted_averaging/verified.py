@@ -34,23 +34,24 @@ from voile.pipelines.network_task import NetworkTask
 from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
 from voile.pipelines.trusted_averaging.evidence import (
     DIRECTIONS,
-    Evidence,
     EvidenceHistory,
+    PartyEvidence,
     RoundEvidence,
-    capped,
     needed_quantile,
     over_median,
+    shares_from,
 )
 from voile.pipelines.trusted_averaging.history import Score, TrustHistory, recomputed_trust
 from voile.pipelines.trusted_averaging.importance import ImportanceDesign, shares_of
 from voile.pipelines.trusted_averaging.protocol import FEWEST, ComparisonRows, Reports
 from voile.pipelines.trusted_averaging.tasks import clipped
-from voile.pipelines.trusted_averaging.trust import TrustRule, rewards_of
+from voile.pipelines.trusted_averaging.trust import TrustRule
+from voile.training import with_arrays
 from voile.training.private import AdaptedNorm
 
 _SUM: Final = "sum of "
-REFERENCE: Final = f"{_SUM}the reference updates"
-START: Final = f"{_SUM}nothing: the start"
+REFERENCE: Final = "reference: sum of updates"
+START: Final = "reference: start"
 PUBLIC_ROWS: Final = "digest of public rows"
 
 
@@ -100,26 +101,20 @@ class VerifiedRound:
         judged = self._judged(call.instruction, changes, history)
         sums = self._sums(call, changes)
         about, found = self._evidence(call, lengths, sums)
-        worth = {
-            name: found[name].fits
-            * (self.rule.worth(score.trust, score.divergence) * found[name].matched)
-            ** about.told  # while nothing can be told apart, all count alike
-            for name, score in judged.scores.items()
-        }
-        weights = capped(worth, max(self.rule.largest_share, 1 / len(worth)))
+        shares = shares_from(
+            self.rule,
+            found,
+            {name: score.trust for name, score in judged.scores.items()},
+            {name: score.divergence for name, score in judged.scores.items()},
+            told=about.told,
+            pot=self.pot,
+        )
         kept = EvidenceHistory.from_memory(call.memory)
-        if weights is None:
+        if shares is None:
             later = kept.after(found, about._replace(counted=False))
             record = {**history.as_memory(), **later.as_memory(), **sums, **self._rows_digest}
             return RoundResult(None, record, result.heard)
-        earned = {
-            n: found[n].fits
-            * (judged.scores[n].trust * found[n].matched * found[n].scored) ** about.told
-            for n in found
-        }
-        if not any(earned.values()):
-            earned = weights
-        rewards = rewards_of(earned, self.pot)
+        weights, rewards = shares
         scores = {
             name: score._replace(weight=weights[name], reward=rewards[name])
             for name, score in judged.scores.items()
@@ -148,7 +143,11 @@ class VerifiedRound:
         arrays = call.instruction.arrays
         asked = Instruction(call.instruction.stage, call.instruction.round, arrays)
         own = self.network.reference(asked, self._known[0])
-        known = {n: each for n, each in call.memory.items() if n.startswith(_SUM)}
+        known = {
+            n: each
+            for n, each in call.memory.items()
+            if n.startswith(_SUM) or n in (REFERENCE, START)
+        }
         now = {f"{_SUM}{name}": _flat(change) for name, change in changes.items()}
         for name, each in {**now, REFERENCE: _flat(own)}.items():
             known[name] = known[name] + each if name in known else each
@@ -157,7 +156,7 @@ class VerifiedRound:
 
     def _evidence(
         self, call: RoundCall, lengths: Mapping[str, float], sums: Mapping[str, Any]
-    ) -> tuple[RoundEvidence, dict[str, Evidence]]:
+    ) -> tuple[RoundEvidence, dict[str, PartyEvidence]]:
         arrays, number = call.instruction.arrays, call.instruction.round
         before = EvidenceHistory.from_memory(call.memory)
         mine = {name: sums[f"{_SUM}{name}"] for name in lengths}
@@ -187,7 +186,7 @@ class VerifiedRound:
             training.rate_in(number), len(self._known[0]), counted=True,
         )  # fmt: skip
         return about, {
-            n: Evidence(
+            n: PartyEvidence(
                 number, lengths[n] / middle if middle > 0 else 0.0, said[n], cosines[n],
                 scored[n], matched[n],
             )
@@ -195,11 +194,21 @@ class VerifiedRound:
         }  # fmt: skip
 
     def _discrimination(self, values: NDArray[np.float64], like: Arrays) -> float:
-        """2·AUC − 1 on the public rows; 0 where they have one label only."""
-        records, head = self._known[0], OutputHead.of_label(self.schema)
-        model = NetworkModel.of(self.schema, head, _unflat(values, like))
-        said = model.of_columns(records.columns).astype(np.float64)
-        found = 2 * area_under_curve(said, records.labels.astype(np.intp)) - 1
+        """2·AUC − 1 on the public rows; 0 where they have one label only.
+
+        Rows are ranked by log odds: a sum of many updates saturates probabilities, and ties would
+        hide what an honest party with few rows of one label knows.
+        """
+        records = self._known[0]
+        said = with_arrays(_unflat(values, like))(records.columns).astype(np.float64)
+        odds = np.stack(
+            [
+                said[:, k] - np.logaddexp.reduce(np.delete(said, k, axis=1), axis=1)
+                for k in range(said.shape[1])
+            ],
+            axis=1,
+        )
+        found = 2 * area_under_curve(odds, records.labels.astype(np.intp)) - 1
         return found if math.isfinite(found) else 0.0
 
     def _judged(

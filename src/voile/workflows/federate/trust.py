@@ -1,4 +1,4 @@
-"""What a trusted federation writes down and shows besides: scores of each party in each round.
+"""What a trusted federation adds to the log: scores of each party in each round.
 
 Everything here is computed from the record of a round, which the parties' reports make up; under
 the promise of the federation these are post-processing, so they may be published and anchored.
@@ -6,12 +6,20 @@ the promise of the federation these are post-processing, so they may be publishe
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from voile.audit_log import Record, RewardRecord, TrustRecord, published_round_hash
+from voile.audit_log import (
+    EvidenceRecord,
+    Record,
+    RewardRecord,
+    TrustRecord,
+    WeightingRecord,
+    published_round_hash,
+)
 from voile.core.storage import Transaction
 from voile.federation import RoundReport
 from voile.pipelines.trusted_averaging import (
@@ -19,6 +27,14 @@ from voile.pipelines.trusted_averaging import (
     TrustRule,
     consistency_of,
 )
+from voile.pipelines.trusted_averaging.evidence import (
+    DIRECTIONS,
+    LEVEL,
+    LONGEST,
+    SHORTEST,
+    EvidenceHistory,
+)
+from voile.pipelines.trusted_averaging.verified import PUBLIC_ROWS
 from voile.workflows.custody import Custody
 
 RELEASED, EXACT = "released", "exact"
@@ -35,10 +51,13 @@ def trust_records(
     agreement: str | None,
     covered: str = RELEASED,
 ) -> list[Record]:
-    """Trust and reward of everybody whose update counted in this round, in order of names."""
+    """Trust and reward of each party whose update counted in this round, in order of names.
+
+    Where the server measured, what weights and rewards were computed from comes first.
+    """
     history = TrustHistory.of(report.memory)
     where: dict[str, Any] = {"time": time, "federation": federation, "round": report.round}
-    found: list[Record] = []
+    found = _evidence_records(report, rule, where | {"agreement": agreement})
     for client, score in sorted(history.last().items()):
         if score.round != report.round:
             continue
@@ -65,6 +84,40 @@ def trust_records(
             ),
         ]
     return found
+
+
+def _evidence_records(report: RoundReport, rule: TrustRule, where: dict[str, Any]) -> list[Record]:
+    history = EvidenceHistory.from_memory(report.memory)
+    if not history.rounds or history.rounds[-1].round != report.round:
+        return []
+    about, digest = history.rounds[-1], report.memory[PUBLIC_ROWS]
+    weighting = WeightingRecord(
+        **where,
+        public_rows=bytes(int(value) for value in digest),
+        rows=about.rows,
+        steps=about.steps,
+        rate=about.rate,
+        clipping_norm=about.clipping_norm if math.isfinite(about.clipping_norm) else None,
+        level=LEVEL,
+        directions=DIRECTIONS,
+        needed=about.needed,
+        median_discrimination=about.median_discrimination,
+        median_cosine=about.median_cosine,
+        told_apart=int(about.told),
+        tau=float(rule.tau),
+        largest_share=float(rule.largest_share),
+        shortest=SHORTEST,
+        longest=LONGEST,
+    )
+    now = {name: rows[-1] for name, rows in sorted(history.parties.items())}
+    return [
+        weighting,
+        *(
+            EvidenceRecord(**{**each._asdict(), **where}, client=name)
+            for name, each in now.items()
+            if each.round == report.round
+        ),
+    ]
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ _SECTION: Final = """\
 {{ trust.rule.alignment }} of agreement with the common importance of features,
 {{ trust.rule.consistency }} of steadiness; weight is trust times (1 − {{ trust.rule.tau }} ·
 divergence), never below 0 ({{ trust.rule.divergence }}).
-{% if trust.verified %}The server, which sees single updates, has measured all of it, and weighs an
-update besides by how well it agrees with one that it trained on public rows.{% else %}Parties have
+{% if trust.verified %}The server sees single updates and has measured all of it. Weight also
+follows how well a party's updates so far agree with updates trained on public rows. Rewards also
+follow how well they rank public rows.{% else %}Parties have
 reported both, and each computes all weights itself; a party that lies is not found out.{% endif %}
 {% if exact %}No promise covers any of this.{% else %}Trust, weights and rewards are covered by the
 promise above; each has a record in the server's log.{% endif %}
@@ -33,14 +34,32 @@ accuracy and its divergence.{% endif %}</p>
 {% for value in row["values"] %}<td class="number">{{ value }}</td>{% endfor %}</tr>
 {% endfor %}</table></div>
 <p class="note">Of the last round that each counted in; rewards are those of all rounds.</p>
+{% if rounds %}<h3>Weights in each round</h3>
+<div class="wide"><table><tr><th>round</th><th>weights</th>
+{% for name in names %}<th class="number">{{ name }}</th>{% endfor %}</tr>
+{% for row in rounds %}<tr><td>{{ row.round }}</td><td>{{ row.how }}</td>
+{% for value in row["values"] %}<td class="number">{{ value }}</td>{% endfor %}</tr>
+{% endfor %}</table></div>{% endif %}
+{% if trust.verified and trust.weighted_down is defined %}<h3>Who was weighted down, and why</h3>
+<ul>{% for line in trust.weighted_down %}<li>{{ line }}</li>{% endfor %}
+{% if not trust.weighted_down %}<li>no party</li>{% endif %}</ul>
+<p class="note">An honest party whose rows or labels differ much from the public ones is weighted
+down, too.</p>{% endif %}
 <h3>Who stands out</h3>
-<p class="note">Named for people to look at; nothing is done to anybody because of it.</p>
+<p class="note">By the importance of features. Named for people to look at; no weight follows from
+this list.</p>
 <ul>{% for line in trust.outliers %}<li>unlike the others: {{ line }}</li>{% endfor %}
 {% for line in trust.drifts %}<li>moved away: {{ line }}</li>{% endfor %}
 {% if not trust.outliers and not trust.drifts %}<li>nobody</li>{% endif %}
-{% for number in trust.equal_weights_in_rounds %}<li>round {{ number }}: trust left nobody, or one
-party nearly all of the weight, so everybody counted alike</li>{% endfor %}</ul>
+{% for number in trust.equal_weights_in_rounds %}<li>round {{ number }}: {{ why_equal }}</li>
+{% endfor %}</ul>
 """
+_EQUAL: Final = "trust left no party, or one party nearly all of the weight, so all counted alike"
+_EQUAL_MEASURED: Final = (
+    "the parties' updates could not be told apart from random ones, so all updates of a usual "
+    "length had equal weight and equal rewards"
+)
+_HOW: Final = {"by trust": "by trust", "equal": "equal", "none": "no update counted"}
 _SHOWN: Final = ("accuracy", "divergence", "trust", "weight")
 _PAGE: Final = """\
 <h1>{{ title }}</h1>
@@ -66,6 +85,9 @@ def trust_section(figures: Mapping[str, Any] | None, *, exact: bool = False) -> 
         trust_picture=_picture(figures),
         heads=("rounds", *_SHOWN, "rewards"),
         parties=_table(figures),
+        names=sorted(figures["parties"]),
+        rounds=_rounds(figures),
+        why_equal=_EQUAL_MEASURED if figures["verified"] else _EQUAL,
     )
 
 
@@ -100,6 +122,19 @@ def _table(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
             ],
         }
         for name, scores in sorted(rows.items(), key=lambda item: -item[1][-1]["trust"])
+    ]
+
+
+def _rounds(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One row for each round; none in artefacts of earlier versions."""
+    names = sorted(figures["parties"])
+    return [
+        {
+            "round": row["round"],
+            "how": _HOW[row["weights"]],
+            "values": [f"{row['parties'][n]:.3f}" if n in row["parties"] else "–" for n in names],
+        }
+        for row in figures.get("rounds", ())
     ]
 
 

@@ -8,23 +8,29 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.unit.pipelines.trusted_parties import planned, trained
-from tests.unit.workflows.federate.test_run import CHOSEN, write_files
+from tests.unit.workflows.federate.test_run import CHOSEN, CLINIC, write_files
 
 from voile.audit_log import (
+    EvidenceRecord,
     FederationRoundRecord,
     RewardRecord,
     TrustRecord,
+    WeightingRecord,
     decode_record,
     verify_export,
 )
 from voile.core.errors import InvalidInput
+from voile.federation.arrays import digest_of_arrays
+from voile.pipelines.tables import TableRecords
 from voile.pipelines.trusted_averaging import EXACT, TrustRule, weights_of
 from voile.workflows.artefact import Artefact, load_artefact
 from voile.workflows.checkpoints import read_policy
 from voile.workflows.custody import open_custody
 from voile.workflows.federate import ExactTrustLog, Job, federate, read_job
+from voile.workflows.federate.kinds import KINDS
 from voile.workflows.report import check_log, exact_trust_html, report_html, write_exact_trust
 
 ROUNDS = 3
@@ -96,8 +102,6 @@ def test_every_round_has_a_record_of_trust_and_reward_for_each_party(artefact: A
 
 def test_the_published_hash_can_be_computed_again(artefact: Artefact) -> None:
     """That of the last round: its model, before it was calibrated, is in the artefact."""
-    import numpy as np
-
     from voile.audit_log import published_round_hash
 
     records = records_of(artefact)
@@ -115,6 +119,79 @@ def test_the_published_hash_can_be_computed_again(artefact: Artefact) -> None:
     assert found == last.published_hash
 
 
+def weighted_again(records: list[Any], parties: int) -> list[WeightingRecord]:
+    """Rounds whose weights and rewards follow from their records, by arithmetic of its own."""
+    checked: list[WeightingRecord] = []
+    for about in (r for r in records if isinstance(r, WeightingRecord)):
+        now = [r for r in records if getattr(r, "round", None) == about.round]
+        seen = {r.client: r for r in now if isinstance(r, EvidenceRecord)}
+        trust = {r.client: r for r in now if isinstance(r, TrustRecord)}
+        rewards = {r.client: r.reward for r in now if isinstance(r, RewardRecord)}
+        assert len(seen) == parties
+        medians = [
+            float(np.median([getattr(r, what) for r in seen.values()]))
+            for what in ("discrimination", "cosine")
+        ]
+        assert medians == [about.median_discrimination, about.median_cosine]
+        if medians[0] > max(about.needed, 0) and medians[1] > 0:
+            assert about.told_apart == 1
+            for each in seen.values():
+                assert each.scored == min(max(each.discrimination / medians[0], 0), 1)
+                assert each.matched == min(max(each.cosine / medians[1], 0), 1)
+        if not trust:  # no update counted
+            continue
+        fits = {n: about.shortest <= r.length <= about.longest for n, r in seen.items()}
+        if about.told_apart:
+            worth = {
+                n: fits[n]
+                * trust[n].trust
+                * max(0.0, 1 - about.tau * trust[n].divergence)
+                * seen[n].matched
+                for n in seen
+            }
+            earned = {n: fits[n] * trust[n].trust * r.matched * r.scored for n, r in seen.items()}
+        else:
+            worth = earned = {n: float(fits[n]) for n in seen}
+        share = {n: each / sum(worth.values()) for n, each in worth.items()}
+        if max(share.values()) > about.largest_share:
+            (top,) = (n for n, each in share.items() if each > about.largest_share)
+            rest = sum(each for n, each in share.items() if n != top)
+            share = {
+                n: about.largest_share if n == top else (1 - about.largest_share) * each / rest
+                for n, each in share.items()
+            }
+        assert {n: r.weight for n, r in trust.items()} == pytest.approx(share)
+        paid = {n: each / sum(earned.values()) for n, each in earned.items()}
+        assert rewards == pytest.approx(paid)
+        checked.append(about)
+    return checked
+
+
+def test_a_third_party_computes_weights_and_rewards_again_from_the_log(
+    job: Job, artefact: Artefact
+) -> None:
+    checked = weighted_again(records_of(artefact), len(CHOSEN))
+    assert checked, "no round counted"
+    plan: Any = job.agreement.plan
+    ready: Any
+    ready, _ = KINDS["trusted"].prepared(plan, TableRecords.of(CLINIC.hospitals["mountain"]))
+    about = checked[-1]
+    assert about.public_rows.hex() == digest_of_arrays(ready.public.given)
+    assert (about.rows, about.steps) == (len(ready.public.rows), plan.training.steps)
+    assert about.rate == plan.training.rate_in(about.round)
+    assert about.clipping_norm is not None
+
+
+def test_the_log_is_enough_to_weigh_again_where_parties_are_told_apart(tmp_path: Path) -> None:
+    plan = planned(verified=True)
+    with open_custody(tmp_path, "example.org/told", signing=None) as custody:
+        found = trained(plan, log=ExactTrustLog(custody, "clinics", plan.rule))
+        records = custody.storage.submit(custody.log.records)
+    checked = weighted_again(list(map(decode_record, records)), len(found.history.scores))
+    assert len(checked) == 3
+    assert any(about.told_apart for about in checked)
+
+
 def test_any_change_of_a_recorded_round_is_noticed(artefact: Artefact) -> None:
     folder = artefact.log_folder("server")
     policy = read_policy(folder / "audit-policy.toml")
@@ -124,9 +201,11 @@ def test_any_change_of_a_recorded_round_is_noticed(artefact: Artefact) -> None:
     changed = 0
     for place, line in enumerate(lines):
         record = json.loads(line)
-        if record["kind"] not in ("trust", "reward", "federation round"):
+        kinds = ("trust", "reward", "federation round", "weighting", "evidence")
+        if record["kind"] not in kinds:
             continue
-        for field in record.keys() & {"trust", "reward", "weight", "divergence", "model", "round"}:
+        fields = {"trust", "reward", "weight", "divergence", "model", "round", "cosine", "needed"}
+        for field in record.keys() & fields:
             value = record[field]
             other = (
                 value + 1
