@@ -5,8 +5,8 @@ A tour, by what you want to do:
 - say what happened, in one of the classes of `Record`: `ReleaseRecord`, `PostProcessingRecord`,
   `RefusalRecord`, `BudgetOpenedRecord`, `BudgetRenewedRecord`, `FederationRoundRecord`,
   `ParticipationRecord`, `AbsenceRecord`, `RoundShownRecord`, `TrustRecord`, `RewardRecord`,
-  `AssessmentRecord`, `EventsAssessmentRecord`, `KeyRotationRecord`; commit to a query or an answer
-  without showing it: `Commitment`
+  `AssessmentRecord`, `EventsAssessmentRecord`, `KeyRotationRecord`,
+  `CheckpointAcceptedRecord`; commit to a query or an answer without showing it: `Commitment`
 - write it down, inside whatever transaction you are in: `AuditLog`, with the tables of `PART`
 - sign what the log holds, with witnesses if a policy asks for them: `SigningKey`, `publish`,
   `RemoteWitness`; keep a copy outside the database, so that one that was set back is noticed:
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         AssessmentRecord,
         BudgetOpenedRecord,
         BudgetRenewedRecord,
+        CheckpointAcceptedRecord,
         Draft,
         Encoded,
         EventsAssessmentRecord,
@@ -112,6 +113,7 @@ _HOMES = {
         "AssessmentRecord",
         "BudgetOpenedRecord",
         "BudgetRenewedRecord",
+        "CheckpointAcceptedRecord",
         "Draft",
         "Encoded",
         "EventsAssessmentRecord",
@@ -153,6 +155,7 @@ __all__ = [
     "BudgetRenewedRecord",
     "ChainFault",
     "CheckOutcome",
+    "CheckpointAcceptedRecord",
     "Commitment",
     "Contradicted",
     "DeliveryTerms",
