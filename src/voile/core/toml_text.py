@@ -46,7 +46,7 @@ def split_statements(text: str) -> Iterator[tuple[int, str]]:
     """Headers and assignments with their lines (from 1); one that never ends takes all the rest.
 
     Cut at line ends outside of strings and brackets, in one pass: parsing again after each line
-    would take hours for a long array.
+    takes quadratic time for a long array.
     """
     start, line, brackets = 0, 1, 0
     for token in _TOKEN.finditer(text):

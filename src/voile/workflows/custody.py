@@ -314,7 +314,7 @@ def _other_copies(place: Place, keeper: Keeper) -> Iterator[KeptCheckpoint]:
     Beside the files themselves, too, where their names are links: it is the file that was set back.
     """
     files = [place.policy, *filter(None, [file_of(place.database)])]
-    for folder in {each.parent for path in files for each in (path, path.resolve())}:
+    for folder in dict.fromkeys(each.parent for path in files for each in (path, path.resolve())):
         copy = KeptCheckpoint(kept_checkpoint(folder / LOG_KEY), keeper.policy)
         if copy.path != keeper.copy and copy.path.exists() and not copy.is_of_another_log():
             yield copy

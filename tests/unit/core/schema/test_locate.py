@@ -94,8 +94,7 @@ def test_each_table_of_an_array_has_lines_of_its_own(field: str, line: int) -> N
 def test_each_statement_is_parsed_once_or_twice_however_long_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A file of a megabyte took hours: an array was parsed again after each of its lines, and the
-    whole file for each problem."""
+    """An array was parsed again after each of its lines, and the whole file for each problem."""
     parsed: list[str] = []
 
     def counted(text: str) -> dict[str, Any]:
