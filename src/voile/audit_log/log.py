@@ -159,7 +159,8 @@ class AuditLog:
             f"checkpoints (the last covers {self.signed_size(transaction)} records). Without it, a "
             "database restored from an old backup looks like the current one. Nothing was done. "
             "Put the file back, or name with --key the signing key that it lies beside. If it is "
-            "lost and this database is the current one: `voile audit accept-checkpoint DATABASE`"
+            "lost and this database is the current one: `voile audit accept-checkpoint "
+            "DATABASE --reason TEXT`"
         )
 
     def _still_extends(self, transaction: Reader, known: Checkpoint) -> bool:
