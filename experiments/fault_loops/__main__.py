@@ -3,7 +3,8 @@
     python -m experiments.fault_loops [WORD ...]
 
 Each step runs in a folder of its own. A violation is printed and counted, and the next step goes
-on. The result file is written only when all loops have run.
+on. There are two result files, `fault_loops` and `command_loops` (all loops of the latter are found
+by the word `commands`); each is written only when all of its loops have run.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.harness import Figure, write
 
-from experiments.fault_loops.loops import Loop, loops, postgres
+from experiments.fault_loops.loops import Loop, command_loops, loops, postgres
 
 
 def run(loop: Loop) -> list[Figure]:
@@ -42,18 +43,20 @@ def run(loop: Loop) -> list[Figure]:
 
 
 def main(words: list[str]) -> int:
+    sound = []
     with postgres() as new_schema:
-        every = loops(new_schema)
-        chosen = [loop for loop in every if all(word in loop.name for word in words)]
-        figures = [figure for loop in chosen for figure in run(loop)]
-    if len(chosen) == len(every):
-        write(
-            "fault_loops",
-            "answers that left, against balances, journal, stored answers and log",
-            figures,
-            command="python -m experiments.fault_loops",
-        )
-    return 0 if chosen and all(figure.met is not False for figure in figures) else 1
+        for name, every in (("fault_loops", loops(new_schema)), ("command_loops", command_loops())):
+            chosen = [loop for loop in every if all(word in loop.name for word in words)]
+            figures = [figure for loop in chosen for figure in run(loop)]
+            sound += [figure.met is not False for figure in figures]
+            if len(chosen) == len(every):
+                write(
+                    name,
+                    "answers that left, against balances, journal, stored answers and log",
+                    figures,
+                    command=" ".join(["python -m experiments.fault_loops", *words]),
+                )
+    return 0 if sound and all(sound) else 1
 
 
 if __name__ == "__main__":

@@ -13,11 +13,15 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psycopg
 from tests.faults.fuzzing import fuzz_parsers
+from tests.faults.fuzzing_toml import fuzz_toml
+from tests.faults.test_command_faults import kill_commands
 from tests.faults.test_explain_faults import kill_while_explaining
+from tests.faults.test_init_races import start_by_command
 from tests.faults.test_ledger_faults import kill_while_charging
 from tests.faults.test_storage_loops import close_under_load, open_twice
 
@@ -68,6 +72,18 @@ def fuzz_anew(folder: Path, inputs: int) -> int:
     return fuzz_parsers(folder, inputs, seed=next(_SEEDS))
 
 
+def fuzz_toml_anew(folder: Path, inputs: int) -> int:
+    return fuzz_toml(folder, inputs, seed=next(_SEEDS))
+
+
+def kill_commands_anew(folder: Path, rounds: int) -> int:
+    return kill_commands(folder, rounds, seed=next(_SEEDS))
+
+
+def start_at_once(processes: int, *, federation: bool = False) -> Callable[[Path, int], int]:
+    return partial(start_by_command, processes=processes, federation=federation)
+
+
 def loops(new_schema: Callable[[], str]) -> tuple[Loop, ...]:
     def close_postgres(folder: Path, rounds: int) -> int:
         return close_under_load(folder, new_schema, rounds)
@@ -79,4 +95,16 @@ def loops(new_schema: Callable[[], str]) -> tuple[Loop, ...]:
         Loop("SIGKILL while charging", 700, 100, kill_charging),
         Loop("SIGKILL while explaining", 300, 50, kill_while_explaining),
         Loop("mixed fuzzing of every parser", 20_000, 1_000, fuzz_anew),
+    )
+
+
+def command_loops() -> tuple[Loop, ...]:
+    """The same for whole commands and the files that people write."""
+    return (
+        Loop("commands: SIGKILL", 500, 25, kill_commands_anew),
+        Loop("commands: init of a workspace, 8 at once", 20, 5, start_at_once(8)),
+        Loop("commands: init of a workspace, 2 at once", 20, 5, start_at_once(2)),
+        Loop("commands: init of a federation, 8 at once", 20, 5, start_at_once(8, federation=True)),
+        Loop("commands: init of a federation, 2 at once", 20, 5, start_at_once(2, federation=True)),
+        Loop("commands: broken TOML files", 10_000, 500, fuzz_toml_anew),
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.unit.audit_log.examples import (
     LOG_KEY,
     NONCES,
     ORIGIN,
+    SmallLog,
     policy,
     release,
     signing_key,
@@ -21,9 +23,11 @@ from voile.audit_log import (
     PART,
     Appended,
     AuditLog,
+    CheckpointAcceptedRecord,
     KeyChange,
     KeyRotationRecord,
     ReleaseRecord,
+    SigningKey,
     canonical_bytes,
     decode_record,
     issue_receipt,
@@ -31,12 +35,13 @@ from voile.audit_log import (
     rotate,
     verify_receipt,
 )
-from voile.audit_log.log import HEADS, LEAVES
+from voile.audit_log.log import CHECKPOINTS, HEADS, LEAVES, PublishedCheckpoint
 from voile.audit_log.merkle import is_consistent, is_included, leaf_hash
 from voile.audit_log.notes import Checkpoint, Note
 from voile.audit_log.publishing import all_records, check_stored, latest_checkpoint
 from voile.core.errors import InvalidInput, VerificationFailed
 from voile.core.storage import Part, Session, Storage, Table, Transaction, storage_on
+from voile.workflows.checkpoints import Keeper
 
 
 @dataclass(frozen=True)
@@ -346,8 +351,6 @@ class TestTampering:
         self, storage: Storage, log: AuditLog
     ) -> None:
         """The restored copy is sound by itself: only a checkpoint kept elsewhere tells."""
-        from tests.unit.audit_log.examples import SmallLog
-
         append(storage, log, 6)
         seen = bytes(SmallLog.of([release(n) for n in range(9)]).note(9))
         with pytest.raises(VerificationFailed, match="set back"):
@@ -362,3 +365,82 @@ class TestTampering:
     ) -> None:
         with pytest.raises(VerificationFailed, match="damaged"):
             publish(storage, log, policy(0), [LOG_KEY], seen=seen)
+
+
+class TestALostCopy:
+    """A signed log whose pinned checkpoint is gone grows by nothing until somebody accepts it."""
+
+    def test_it_is_refused_and_not_pinned_anew(
+        self, storage: Storage, log: AuditLog, tmp_path: Path
+    ) -> None:
+        keeper, known = signed_once(storage, log, tmp_path)
+        keeper.copy.unlink()
+        for attempt in (
+            lambda: append(storage, known, 1, first=5),
+            lambda: storage.submit(known.check),
+            lambda: storage.read_snapshot(known.check),
+            lambda: publish(storage, known, policy(0), [LOG_KEY]),
+        ):
+            with pytest.raises(VerificationFailed, match="audit accept-checkpoint DATABASE --reason"):
+                attempt()
+        for signer in (LOG_KEY, None):
+            elsewhere = replace(keeper, signer=signer)
+            for said in (elsewhere.keep(storage, log), elsewhere.keep_up(storage, log)):
+                assert isinstance(said.error, VerificationFailed)
+        assert not keeper.copy.exists()
+        assert storage.submit(log.head).size == 5
+
+    @pytest.mark.parametrize("signer", [LOG_KEY, None])
+    def test_what_was_accepted_is_pinned_and_on_the_log(
+        self, storage: Storage, log: AuditLog, tmp_path: Path, signer: SigningKey | None
+    ) -> None:
+        keeper, known = signed_once(storage, log, tmp_path)
+        keeper = replace(keeper, signer=signer)
+        with pytest.raises(InvalidInput, match="is here"):
+            keeper.accept(storage, "why not")
+        before = storage.submit(log.head)
+        keeper.copy.unlink()
+        accepted = keeper.accept(storage, "the disk was replaced")
+        assert accepted.size == (5 if signer is None else 6)
+        record = decode_record(storage.submit(lambda t: log.record(t, 5)))
+        assert isinstance(record, CheckpointAcceptedRecord)
+        assert (record.size, record.root) == (before.size, before.root)
+        assert record.reason == "the disk was replaced"
+        append(storage, known, 1, first=6)
+
+    def test_nothing_is_accepted_that_was_never_signed_or_does_not_extend_its_own_checkpoint(
+        self, storage: Storage, log: AuditLog, tmp_path: Path
+    ) -> None:
+        keeper = Keeper(policy(0), tmp_path / "audit.checkpoint", LOG_KEY)
+        with pytest.raises(InvalidInput, match="no signed checkpoint yet"):
+            keeper.accept(storage, "why not")
+        append(storage, log, 5)
+        other = bytes(SmallLog.of([release(n) for n in range(9)]).note(9))
+        storage.submit(lambda t: t.insert(CHECKPOINTS, PublishedCheckpoint(9, other)))
+        with pytest.raises(VerificationFailed, match="nothing was accepted"):
+            keeper.accept(storage, "why not")
+        assert not keeper.copy.exists()
+
+    def test_the_first_checkpoint_is_kept_before_it_is_published(
+        self, storage: Storage, log: AuditLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Killed in between, the next command is not told that the copy was lost."""
+        append(storage, log, 5)
+        keeper = Keeper(policy(0), tmp_path / "audit.checkpoint", LOG_KEY)
+
+        def killed(*_: object) -> Note:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("voile.audit_log.publishing._store", killed)
+            with pytest.raises(KeyboardInterrupt):
+                keeper.publish(storage, log)
+        assert keeper.copy.exists()
+        assert keeper.publish(storage, log).checkpoint.size == 5
+
+
+def signed_once(storage: Storage, log: AuditLog, folder: Path) -> tuple[Keeper, AuditLog]:
+    append(storage, log, 5)
+    keeper = Keeper(policy(0), folder / "audit.checkpoint", LOG_KEY)
+    keeper.publish(storage, log)
+    return keeper, keeper.knows(log)

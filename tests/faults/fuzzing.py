@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,11 @@ class Parser:
 
 def fuzz_parsers(folder: Path, inputs: int, *, seed: int = 0) -> int:
     """Feed so many inputs, in turn to all parsers; raises at the first unsound outcome."""
-    every = parsers(folder)
+    return feed(parsers(folder), folder, inputs, seed=seed)
+
+
+def feed(every: Sequence[Parser], folder: Path, inputs: int, *, seed: int = 0) -> int:
+    """The same for these parsers."""
     for parser in every:
         parser.read(parser.sound)  # else the rest would show nothing
     for number in range(inputs):
@@ -118,17 +122,17 @@ def parsers(folder: Path) -> list[Parser]:
     return [*_tables(folder), *_texts(folder), *_arrays(folder), *_proofs(folder), *_made(folder)]
 
 
-def _through(
+def through(
     path: Path, read: Callable[[Path], object], mode: int = 0o644
 ) -> Callable[[bytes], Any]:
     """A reader of files as a reader of bytes."""
 
-    def through(content: bytes) -> object:
+    def write_and_read(content: bytes) -> object:
         path.write_bytes(content)
         path.chmod(mode)
         return read(path)
 
-    return through
+    return write_and_read
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -137,21 +141,21 @@ def _through(
 def _tables(folder: Path) -> Iterator[Parser]:
     cells = "age,income,sex,ill\n40,1e3,female,0\n,nan,male,1\n" + '"51",2.5,"male",1\r\n' * 5
     text, open_ways = cells.encode(), (words_changed,)
-    yield Parser("open CSV", text, _through(folder / "open.csv", _read_open), open_ways)
-    yield Parser("header of CSV", text, _through(folder / "head.csv", header), open_ways)
-    closed = _through(folder / "closed.csv", _read_closed)
+    yield Parser("open CSV", text, through(folder / "open.csv", _read_open), open_ways)
+    yield Parser("header of CSV", text, through(folder / "head.csv", header), open_ways)
+    closed = through(folder / "closed.csv", _read_closed)
     yield Parser("protected CSV", text, closed, open_ways)
     columns = {"age": [40, None], "income": [1e3, 2.5], "sex": ["female", "male"], "ill": [0, 1]}
     more = {"list": [[1], None], "when": np.array([1, 2], "datetime64[s]")}
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.table(columns | more), buffer)
     data = buffer.getvalue()
-    yield Parser("open Parquet", data, _through(folder / "open.parquet", _read_open))
-    yield Parser("protected Parquet", data, _through(folder / "closed.parquet", _read_closed))
-    yield Parser("header of Parquet", data, _through(folder / "head.parquet", header))
+    yield Parser("open Parquet", data, through(folder / "open.parquet", _read_open))
+    yield Parser("protected Parquet", data, through(folder / "closed.parquet", _read_closed))
+    yield Parser("header of Parquet", data, through(folder / "head.parquet", header))
     rows = [HistoryRow("box", 1, "city", Outcome.ANSWERED, event_text(Gaussian(1.0)), 0.5)]
     written = write_history(rows, folder / "h.parquet").read_bytes()
-    yield Parser("history", written, _through(folder / "history.parquet", read_history))
+    yield Parser("history", written, through(folder / "history.parquet", read_history))
 
 
 def _read_open(path: Path) -> object:
@@ -169,7 +173,7 @@ def _read_closed(path: Path) -> object:
 
 def _texts(folder: Path) -> Iterator[Parser]:
     toml = SCHEMA.dumps().encode()
-    yield Parser("schema", toml, _through(folder / "s.toml", Schema.load), (words_changed,))
+    yield Parser("schema", toml, through(folder / "s.toml", Schema.load), (words_changed,))
     (folder / "schema.toml").write_bytes(toml)
     key = party_key(folder / "city", "example.org/city")
     config = b"""name = "study"
@@ -185,10 +189,10 @@ name = "city"
 rows = 100
 """
     config += f'key = "{key}"\n'.encode()
-    agreed = _through(folder / "f.toml", read_agreement)
+    agreed = through(folder / "f.toml", read_agreement)
     yield Parser("what a federation agreed on", config, agreed, (words_changed,))
     promises = json.dumps({"guarantees": [PROMISE.to_dict()]}).encode()
-    origin = _through(folder / "g.json", lambda path: origin_from(str(path)))
+    origin = through(folder / "g.json", lambda path: origin_from(str(path)))
     yield Parser("guarantees", promises, origin, (json_changed,))
     event = Composed((Gaussian(1.5), Repeated(Gaussian(2.0), 3)))
     text = event_text(event).encode()
@@ -204,13 +208,13 @@ def _arrays(folder: Path) -> Iterator[Parser]:
     learned, chosen = _learned(), (safetensors_changed,)
     both = save(learned, folder / "e.safetensors").read_bytes()
     rows = np.array([[40.0, 1e3, 0.0]])
-    use = _through(folder / "explainer.safetensors", lambda path: load_explainer(path)(rows))
+    use = through(folder / "explainer.safetensors", lambda path: load_explainer(path)(rows))
     yield Parser("learned explainer", both, use, chosen)
-    use = _through(folder / "surrogate.safetensors", lambda p: load_surrogate(p).predict(rows))
+    use = through(folder / "surrogate.safetensors", lambda p: load_surrogate(p).predict(rows))
     yield Parser("surrogate", both, use, chosen)
     yield _checkpoint(folder)
-    yield Parser("ONNX", _onnx(), _through(folder / "model.onnx", _model))
-    file = _through(folder / "zip.onnx", _refused)
+    yield Parser("ONNX", _onnx(), through(folder / "model.onnx", _model))
+    file = through(folder / "zip.onnx", _refused)
     yield Parser("zip in the place of a model", stored, file, (zip_changed,))
     yield from _answers()
 
@@ -281,7 +285,7 @@ def _checkpoint(folder: Path) -> Parser:
     kept.begin(place)
     kept.save(replace(place, round=1, rows=(row,), figures=({"accuracy": 0.5},)))
     path = folder / "checkpoints" / "box.1.safetensors"
-    read = _through(path, lambda _: kept.load())
+    read = through(path, lambda _: kept.load())
     return Parser("checkpoint of a federation", path.read_bytes(), read, (safetensors_changed,))
 
 
@@ -323,10 +327,10 @@ def _proofs(folder: Path) -> Iterator[Parser]:
     yield Parser("request to a witness", asked, AddCheckpointRequest.parse, ways)
     LOG_KEY.save(folder / "sound.key")
     key = (folder / "sound.key").read_bytes()
-    yield Parser("signing key", key, _through(folder / "log.key", SigningKey.load, 0o600))
+    yield Parser("signing key", key, through(folder / "log.key", SigningKey.load, 0o600))
     ReplayKey.generate().save(folder / "sound-replay.key")
     key = (folder / "sound-replay.key").read_bytes()
-    yield Parser("replay key", key, _through(folder / "replay.key", ReplayKey.load, 0o600))
+    yield Parser("replay key", key, through(folder / "replay.key", ReplayKey.load, 0o600))
 
 
 # --- artefacts ------------------------------------------------------------------------------------
@@ -358,14 +362,14 @@ def _opened(folder: Path) -> Any:
 def _restoring(path: Path, read: Callable[[], object]) -> Callable[[bytes], object]:
     sound = path.read_bytes()
 
-    def through(content: bytes) -> object:
+    def write_and_read(content: bytes) -> object:
         path.write_bytes(content)
         try:
             return read()
         finally:
             path.write_bytes(sound)
 
-    return through
+    return write_and_read
 
 
 def _artefact(folder: Path) -> Path:

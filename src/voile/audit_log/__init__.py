@@ -6,7 +6,8 @@ A tour, by what you want to do:
   `RefusalRecord`, `BudgetOpenedRecord`, `BudgetRenewedRecord`, `FederationRoundRecord`,
   `ParticipationRecord`, `AbsenceRecord`, `RoundShownRecord`, `TrustRecord`, `RewardRecord`,
   `WeightingRecord`, `EvidenceRecord`, `AssessmentRecord`, `EventsAssessmentRecord`,
-  `KeyRotationRecord`; commit to a query or an answer without showing it: `Commitment`
+  `KeyRotationRecord`, `CheckpointAcceptedRecord`; commit to a query or an answer without showing
+  it: `Commitment`
 - write it down, inside whatever transaction you are in: `AuditLog`, with the tables of `PART`
 - sign what the log holds, with witnesses if a policy asks for them: `SigningKey`, `publish`,
   `RemoteWitness`; keep a copy outside the database, so that one that was set back is noticed:
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         AssessmentRecord,
         BudgetOpenedRecord,
         BudgetRenewedRecord,
+        CheckpointAcceptedRecord,
         Draft,
         Encoded,
         EventsAssessmentRecord,
@@ -116,6 +118,7 @@ _HOMES = {
         "AssessmentRecord",
         "BudgetOpenedRecord",
         "BudgetRenewedRecord",
+        "CheckpointAcceptedRecord",
         "Draft",
         "Encoded",
         "EventsAssessmentRecord",
@@ -157,6 +160,7 @@ __all__ = [
     "BudgetRenewedRecord",
     "ChainFault",
     "CheckOutcome",
+    "CheckpointAcceptedRecord",
     "Commitment",
     "Contradicted",
     "DeliveryTerms",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from voile.audit_log.canonical import Malformed
@@ -85,7 +86,8 @@ class AuditLog:
         2. Appending writes two rows, whatever the size; a proof reads O(log n) rows.
         3. Nothing here changes or removes a record.
         4. With a checkpoint kept outside the database, nothing is appended to a log that does not
-           extend it: neither a charge nor an answer comes from a database that was set back.
+           extend it: neither a charge nor an answer comes from a database that was set back. A log
+           that was signed and whose copy is missing is refused as well.
 
     Args:
         kept: what is kept of it outside the database.
@@ -136,6 +138,10 @@ class AuditLog:
         if self.kept is None:
             return
         known = self.kept.read()
+        if known is None and self.is_signed(transaction):
+            known = self.kept.read()  # again: others keep their first one before it is published
+            if known is None:
+                raise self._nothing_kept(transaction, self.kept.path)
         if known is None or transaction.memory.get(_KNOWN) == known:
             return
         if not self._still_extends(transaction, known):
@@ -146,6 +152,16 @@ class AuditLog:
                 "missing, do not answer from it"
             )
         transaction.memory[_KNOWN] = known
+
+    def _nothing_kept(self, transaction: Reader, copy: Path) -> VerificationFailed:
+        return VerificationFailed(
+            f"{copy}: the pinned checkpoint of this log is missing, and the log has signed "
+            f"checkpoints (the last covers {self.signed_size(transaction)} records). Without it, a "
+            "database restored from an old backup looks like the current one. Nothing was done. "
+            "Put the file back, or name with --key the signing key that it lies beside. If it is "
+            "lost and this database is the current one: `voile audit accept-checkpoint "
+            "DATABASE --reason TEXT`"
+        )
 
     def _still_extends(self, transaction: Reader, known: Checkpoint) -> bool:
         """One proof for each copy. After others wrote, it is enough that the last record of then is

@@ -102,6 +102,9 @@ def publish(
         witnesses = [RemoteWitness(url) for url in policy.witness_urls]
     inquiry = Inquiry(note, checkpoint, latest.size if latest else 0, prove, policy)
     note, answers = collect(inquiry, witnesses, patience=patience)
+    if log.kept is not None and log.kept.read() is None:
+        # Kept before it is published: a signed log without a copy would be refused after a crash.
+        log.kept.advance(bytes(note))
     note = storage.submit(lambda t: _store(t, head.size, note))
     if log.kept is not None:
         log.kept.advance(bytes(note))

@@ -220,6 +220,23 @@ class KeyRotationRecord:
     reason: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class CheckpointAcceptedRecord:
+    """The pinned checkpoint was lost, and somebody said that this database is the current one.
+
+    Args:
+        size, root: the log as it was then, without this record.
+        reason: why, in the words of whoever said it.
+    """
+
+    kind: ClassVar[str] = "checkpoint accepted"
+    version: ClassVar[int] = 1
+    time: int
+    size: int
+    root: bytes
+    reason: str
+
+
 Record: TypeAlias = (
     ReleaseRecord
     | PostProcessingRecord
@@ -237,6 +254,7 @@ Record: TypeAlias = (
     | AssessmentRecord
     | EventsAssessmentRecord
     | KeyRotationRecord
+    | CheckpointAcceptedRecord
 )
 Encoded = NewType("Encoded", bytes)
 """The canonical bytes of a record, made here."""

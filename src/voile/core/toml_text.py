@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from typing import Any, Final
 
 LARGEST_TOML: Final = 2**20
@@ -39,6 +40,26 @@ def parse_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError as error:  # the caller itself may stand deep
         raise ValueError("nested too deeply") from error
+
+
+def split_statements(text: str) -> Iterator[tuple[int, str]]:
+    """Headers and assignments with their lines (from 1); one that never ends takes all the rest.
+
+    Cut at line ends outside of strings and brackets, in one pass: parsing again after each line
+    takes quadratic time for a long array.
+    """
+    start, line, brackets = 0, 1, 0
+    for token in _TOKEN.finditer(text):
+        mark = token[0]
+        if mark in ("[", "{"):
+            brackets += 1
+        elif mark in ("]", "}"):
+            brackets = max(0, brackets - 1)
+        elif mark == "\n" and not brackets:
+            yield line, text[start : token.start()]
+            line += text.count("\n", start, token.end())
+            start = token.end()
+    yield line, text[start:]
 
 
 def _check_depth(text: str) -> None:

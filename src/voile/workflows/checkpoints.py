@@ -1,23 +1,33 @@
 """Checkpoints around a charge: what is checked before it, what is signed and kept after it.
 
 Before: the policy can be read, the key is one of its keys, and the log extends the copy that was
-kept of it. After: the log is signed, the policy's witnesses are asked, and the copy is replaced.
-What was paid for leaves in any case: a witness that is down, or a disk that is full, is told in
-words and stops no answer.
+kept of it. A signed log must have such a copy; if it is lost, somebody has to say that this is the
+current database (`Keeper.accept`). After: the log is signed, the policy's witnesses are asked, and
+the copy is replaced. What was paid for leaves in any case: a witness that is down, or a disk that
+is full, is told in words and stops no answer.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from voile.audit_log import AuditLog, KeptCheckpoint, Policy, SigningKey, publish
+from voile.audit_log import (
+    AuditLog,
+    CheckpointAcceptedRecord,
+    KeptCheckpoint,
+    Policy,
+    SigningKey,
+    publish,
+)
 from voile.audit_log.canonical import Malformed
+from voile.audit_log.kept import signed_checkpoint
 from voile.audit_log.notes import Checkpoint
 from voile.audit_log.publishing import Published, check_signers, latest_checkpoint
-from voile.core.errors import InvalidInput, VoileError
+from voile.core.errors import InvalidInput, VerificationFailed, VoileError
 from voile.core.input_file import read_file
-from voile.core.storage import Storage
+from voile.core.storage import Storage, Transaction
 from voile.core.toml_text import LARGEST_TOML
 
 
@@ -124,25 +134,64 @@ class Keeper:
         if size > signed or self.signer is None:
             return self.keep(storage, log)
         try:
-            self._advance(storage)
+            self._advance(storage, log)
         except VoileError as error:
             return Kept(f"not kept: {error}", error=error)
         return Kept(f"{told(self.copy)} ({size} records)")
 
+    def accept(self, storage: Storage, reason: str) -> Checkpoint:
+        """Pin the log as this database holds it, where its pinned checkpoint is lost.
+
+        What was accepted, and why, is on the log from then on. A copy that is there is never
+        replaced. Witnesses are asked before anything is kept: `Contradicted` if they know more.
+        """
+        kept = KeptCheckpoint(self.copy, self.policy)
+        if kept.read() is not None:
+            raise InvalidInput(
+                f"{told(self.copy)}: the pinned checkpoint is here, there is nothing to accept. To "
+                "go on with a database that does not extend it, move it away first"
+            )
+        note = latest_checkpoint(storage)
+        if note is None:
+            raise InvalidInput("this log has no signed checkpoint yet: there is nothing to accept")
+        signed = signed_checkpoint(note, self.policy)
+        log = storage.submit(lambda t: _record_acceptance(t, signed, reason))
+        if self.signer is not None:
+            note = bytes(publish(storage, log, self.policy, [self.signer]).note)
+        kept.advance(note)
+        return signed_checkpoint(note, self.policy)
+
     def _keep_from_elsewhere(self, storage: Storage, log: AuditLog) -> Kept:
-        known, size = self._advance(storage), storage.submit(log.head).size
+        known, size = self._advance(storage, log), storage.submit(log.head).size
         newer = size - (0 if known is None else known.size)
         return Kept(
             f"not signed here, where the key is not; {newer} of {size} records are newer than the "
             "last checkpoint: `voile audit checkpoint` signs one"
         )
 
-    def _advance(self, storage: Storage) -> Checkpoint | None:
-        """Keep what was published, whoever signed it; what is kept then."""
+    def _advance(self, storage: Storage, log: AuditLog) -> Checkpoint | None:
+        """Keep what was published, whoever signed it; what is kept then.
+
+        Checked first: a copy that somebody deleted is not made anew from the database.
+        """
+        storage.submit(self.knows(log).check)
         note, kept = latest_checkpoint(storage), KeptCheckpoint(self.copy, self.policy)
         if note is not None:
             kept.advance(note)
         return kept.read()
+
+
+def _record_acceptance(t: Transaction, signed: Checkpoint, reason: str) -> AuditLog:
+    log = AuditLog.open(t)
+    head = log.head(t)
+    if not log.extends(t, signed):
+        raise VerificationFailed(
+            f"the log, of {head.size} records, does not extend its own signed checkpoint of "
+            f"{signed.size}: the database was changed; nothing was accepted"
+        )
+    now = int(time.time())
+    log.append(t, CheckpointAcceptedRecord(time=now, size=head.size, root=head.root, reason=reason))
+    return log
 
 
 def told(path: Path) -> Path:

@@ -3,8 +3,9 @@
 Four files, named as the commands of `voile` expect them: `log.db`, `audit.key` and `replay.key`
 (mode 0600), `audit-policy.toml`. The last is public: whoever has it can check receipts and exports.
 A copy of the last checkpoint lies beside the signing key, `audit.checkpoint`: a log that does not
-extend it is not opened, and nothing is added to it. While it is open it is signed by a schedule
-(`signing`), and what is left is signed when it is closed.
+extend it is not opened, and nothing is added to it. Nor is a signed log without its copy, until
+somebody says that it is the current one (`Keeper.accept`). While it is open it is signed by a
+schedule (`signing`), and what is left is signed when it is closed.
 """
 
 from __future__ import annotations
@@ -272,17 +273,27 @@ def signed_by(custody: Custody, schedule: SigningSchedule | None) -> Iterator[Cu
 
 def _opened(storage: Storage, place: Place) -> Custody:
     """Keys and policy are read, and the log is compared with the copy, before anything is done."""
-    keeper, ledger = Keeper.of(place.signing_key, place.policy), Ledger()
+    keeper, ledger = find_keeper(place), Ledger()
 
     def known(t: Transaction) -> tuple[AuditLog, KeySample | None]:
-        log = _known_log(t, place, keeper)
+        log = open_known_log(t, place, keeper)
         return log, KeySample.of(t, ledger, log)
 
     log, key_sample = storage.submit(known)
     return Custody(place, storage, ledger, log, keeper, key_sample)
 
 
-def _known_log(t: Transaction, place: Place, keeper: Keeper | None) -> AuditLog:
+def find_keeper(place: Place) -> Keeper | None:
+    """Who signs this log; the copy is the one beside the key, or else another that is here."""
+    keeper = Keeper.of(place.signing_key, place.policy)
+    if keeper is None or keeper.copy.exists():
+        return keeper
+    others = [copy.path for copy in _other_copies(place, keeper)]
+    return replace(keeper, copy=others[0]) if others else keeper
+
+
+def open_known_log(t: Transaction, place: Place, keeper: Keeper | None) -> AuditLog:
+    """The log in this database, compared with every copy that is here."""
     log = AuditLog.open(t)
     if keeper is not None:
         log = keeper.knows(log)
@@ -303,9 +314,9 @@ def _other_copies(place: Place, keeper: Keeper) -> Iterator[KeptCheckpoint]:
     Beside the files themselves, too, where their names are links: it is the file that was set back.
     """
     files = [place.policy, *filter(None, [file_of(place.database)])]
-    for folder in {each.parent for path in files for each in (path, path.resolve())}:
+    for folder in dict.fromkeys(each.parent for path in files for each in (path, path.resolve())):
         copy = KeptCheckpoint(kept_checkpoint(folder / LOG_KEY), keeper.policy)
-        if copy.path != keeper.copy and not copy.is_of_another_log():
+        if copy.path != keeper.copy and copy.path.exists() and not copy.is_of_another_log():
             yield copy
 
 

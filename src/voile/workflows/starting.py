@@ -9,10 +9,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
+from voile.core.atomic_file import disk_fault
 from voile.core.errors import InvalidInput, UnreadableFile
+from voile.core.file_lock import locked
 from voile.core.input_file import LARGEST_TEXT, damaged, open_regular, read_file
 from voile.core.optional import optional
 from voile.core.schema.locate import dotted, quoted
@@ -20,6 +23,9 @@ from voile.datasets.csv_files import check_form
 from voile.datasets.tables import is_parquet
 
 SCHEMA_FILE: Final = "schema.toml"
+_LOCK: Final = ".voile-init.lock"
+_PATIENCE: Final = 30.0
+"""Seconds to wait for another start in the same folder."""
 
 _SCHEMA: Final = """\
 # What values are possible in each column, from what everybody knows: a form, a code book, physics.
@@ -38,6 +44,17 @@ bounds = []  # smallest and largest possible value; for "categorical" instead: c
 # default = 0  # stands for what is missing; the middle of the bounds, or the first category
 # semantic = "demographics"  # features of one kind are explained together at the level "summary"
 """
+
+
+def one_start_at_a_time(folder: Path) -> AbstractContextManager[None]:
+    """Make this folder, and keep other starts out of it: each looks and writes as one step."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise disk_fault(folder, error) from error
+    return locked(
+        folder / _LOCK, patience=_PATIENCE, busy="another start uses this folder; try again"
+    )
 
 
 def header(file: Path) -> tuple[str, ...]:

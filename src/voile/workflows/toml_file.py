@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Self, TypeAlias, TypeVar, get_args
+from typing import Any, Final, Self, TypeAlias, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -17,6 +17,8 @@ from voile.core.toml_text import LARGEST_TOML, parse_toml
 
 Form = TypeVar("Form", bound=BaseModel)
 Keys: TypeAlias = tuple[str, ...]
+_MOST_PROBLEMS: Final = 20
+"""That are told of one file."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,18 @@ class TomlFile:
 
     def _problems(self, form: type[BaseModel], error: ValidationError, under: Keys) -> list[str]:
         problems = error.errors()
-        return [
-            str(self.wrong(_message(form, problem), *under, *map(str, problem["loc"])))
+        told = [
+            problem
             for problem in problems
             # A list counts as too short because its items are wrong, which is said already.
             if not (problem["type"] == "too_short" and len(problems) > 1)
         ]
+        said = [
+            str(self.wrong(_message(form, problem), *under, *map(str, problem["loc"])))
+            for problem in told[:_MOST_PROBLEMS]
+        ]
+        more = len(told) - len(said)
+        return [*said, f"{self.path}: {more} more problems"] if more else said
 
 
 def check_form(form: type[Form], content: Mapping[str, Any]) -> Form:

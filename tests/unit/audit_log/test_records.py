@@ -16,6 +16,7 @@ from voile.audit_log import (
     AssessmentRecord,
     BudgetOpenedRecord,
     BudgetRenewedRecord,
+    CheckpointAcceptedRecord,
     EventsAssessmentRecord,
     EvidenceRecord,
     FederationRoundRecord,
@@ -224,6 +225,7 @@ RECORDS: list[Record] = [
         new_key=str(signing_key("next").verifier),
         reason="yearly",
     ),
+    CheckpointAcceptedRecord(time=8, size=7, root=HASH, reason="disk replaced"),
 ]
 
 

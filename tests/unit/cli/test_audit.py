@@ -174,6 +174,17 @@ def test_rotation_adds_the_key_to_the_policy_and_old_receipts_verify() -> None:
     assert audit_json("show", "log.db")["records"][3]["kind"] == "key rotation"
 
 
+def test_after_a_rotation_the_pinned_checkpoint_is_found_beside_the_new_key(folder: Path) -> None:
+    (folder / "safe").mkdir()
+    old, new = ("--key", "safe/audit.key"), ("--key", "safe/next.key")
+    audit_json("init", "log.db", "--origin", ORIGIN, *old)
+    append(3)
+    audit_json("checkpoint", "log.db", *old)
+    audit_json("checkpoint", "log.db", *old, "--rotate-to", "safe/next.key", "--reason", "yearly")
+    append(1)
+    assert audit_json("checkpoint", "log.db", *new)["size"] == 5
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -198,6 +198,51 @@ def test_so_is_one_that_is_reached_by_a_link(
     assert (records(run), spent(run)) == (before, sums)
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_so_is_one_whose_pinned_checkpoint_was_deleted_until_somebody_accepts_it(
+    run: Any,  # noqa: F811
+    command: str,
+) -> None:
+    shutil.copy("log.db", "backup.db")
+    run(*asked("applicants.csv", *BACKGROUND), "--epsilon", "0.1")
+    shutil.copy("backup.db", "log.db")
+    Path("audit.checkpoint").unlink()
+    before, sums = records(run), spent(run)
+    message = run(*COMMANDS[command], code=4)["error"]["message"]
+    assert "audit.checkpoint: the pinned checkpoint of this log is missing" in message
+    assert (records(run), spent(run)) == (before, sums)
+    accept = ("audit", "accept-checkpoint", "log.db", "--reason", "the disk is gone")
+    message = run(*accept, code=2)["error"]["message"]  # nobody at a terminal
+    assert f"holds {before} records (the last: 20" in message
+    assert "--yes" in message
+    assert not Path("audit.checkpoint").exists()
+    assert run(*accept, "--yes")["size"] == before + 1
+    run(*COMMANDS[command])
+    (record,) = [
+        record
+        for record in run("audit", "show", "log.db", "--last", "9")["records"]
+        if record["kind"] == "checkpoint accepted"
+    ]
+    assert (record["size"], record["reason"]) == (before, "the disk is gone")
+    assert run("budget", "verify", "log.db")["verified"]
+
+
+def test_a_witness_that_knows_more_records_forbids_accepting(run: Any) -> None:  # noqa: F811
+    with witness(KEY) as url:
+        ask_for(KEY, url)
+        run("audit", "checkpoint", "log.db")
+        shutil.copy("log.db", "backup.db")
+        run(*asked("applicants.csv", *BACKGROUND), "--epsilon", "0.1")
+        run("audit", "checkpoint", "log.db")
+        run(*asked("applicants.csv", *FREE))
+        shutil.copy("backup.db", "log.db")
+        Path("audit.checkpoint").unlink()
+        accept = ("audit", "accept-checkpoint", "log.db", "--reason", "none", "--yes")
+        assert "has seen more records" in run(*accept, code=4)["error"]["message"]
+        assert not Path("audit.checkpoint").exists()
+        run(*asked("applicants.csv", *FREE), code=4)
+
+
 def test_a_machine_without_the_key_keeps_what_was_signed_elsewhere(run: Any) -> None:  # noqa: F811
     Path("signer").mkdir()
     for name in ("audit.key", "audit.checkpoint"):
@@ -206,6 +251,9 @@ def test_a_machine_without_the_key_keeps_what_was_signed_elsewhere(run: Any) -> 
     run("audit", "checkpoint", "log.db", *there)
     shutil.copy("log.db", "backup.db")
     run(*asked("applicants.csv", *BACKGROUND), *there)  # signed there
+    # Nothing is pinned on this machine: somebody has to say that this is the current database.
+    assert "accept-checkpoint" in run(*free, code=4)["error"]["message"]
+    run("audit", "accept-checkpoint", "log.db", "--reason", "a new machine", "--yes")
     run(*free)
     assert Path("audit.checkpoint").exists()
     shutil.copy("backup.db", "log.db")

@@ -55,6 +55,15 @@ def test_every_problem_has_a_line_of_its_own() -> None:
     assert len(str(refused.value).splitlines()) == 2
 
 
+def test_of_very_many_problems_the_first_are_told() -> None:
+    text = "".join(f"a{number} = 1\n" for number in range(500))
+    with pytest.raises(InvalidInput) as refused:
+        TomlFile.parse(PATH, text).checked(Whole)
+    *told, last = str(refused.value).splitlines()
+    assert len(told) == 20
+    assert last == f"{PATH}: 480 more problems"
+
+
 def test_a_table_can_be_completed_before_it_is_checked() -> None:
     file = TomlFile.parse(PATH, "[parts.a]\n")
     assert file.checked(Part, {"size": 3}, ("parts", "a")).size == 3

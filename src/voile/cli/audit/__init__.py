@@ -21,6 +21,7 @@ def _add(name: str, command: Callable[..., None], example: str) -> None:
 _add("init", keeping.init, "log.db --origin example.org/clinic")
 _add("show", keeping.show, "log.db --last 5 --check")
 _add("checkpoint", signing.checkpoint, "log.db --witness https://w1.example/voile")
+_add("accept-checkpoint", signing.accept_checkpoint, 'log.db --reason "disk replaced"')
 _add("complete", signing.complete, "log.db e.tlog-proof")
 _add("receipt", proving.receipt, "log.db clinic#3 --out 3.tlog-proof")
 _add("prove", proving.prove, "log.db 17 --nonces nonces.json --out 17.tlog-proof")

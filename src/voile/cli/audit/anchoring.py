@@ -91,7 +91,7 @@ def anchor(
     payer = open_account(keystore, _passphrase())
     said: dict[str, Any] = {}
     with open_database(database) as storage:
-        log = known_log(storage, place.signing_key, rules)
+        log = known_log(storage, place)
         if deploy is not None:
             rules, mined = deploy_anchor(rpc, deploy, place.policy, rules, payer, terms)
             said["deployment_gas"] = mined.gas

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from voile.audit_log import AuditLog, Policy, SigningKey
     from voile.core.storage import Storage
+    from voile.workflows.custody import Place
 
 
 @contextmanager
@@ -37,14 +38,12 @@ def log_in(storage: Storage) -> AuditLog:
     return storage.submit(AuditLog.open)
 
 
-def known_log(storage: Storage, key: Path, policy: Policy) -> AuditLog:
-    """The log, compared with the copy of its last checkpoint beside the key."""
-    from voile.audit_log import KeptCheckpoint
-    from voile.workflows.checkpoints import kept_checkpoint
+def known_log(storage: Storage, place: Place) -> AuditLog:
+    """The log, compared with the copies of its last checkpoint that are here."""
+    from voile.workflows.custody import find_keeper, open_known_log
 
-    log = log_in(storage).known_by(KeptCheckpoint(kept_checkpoint(key), policy))
-    storage.submit(log.check)
-    return log
+    keeper = find_keeper(place)
+    return storage.submit(lambda t: open_known_log(t, place, keeper))
 
 
 def key_in(path: Path, name: str, kind: Any) -> SigningKey:

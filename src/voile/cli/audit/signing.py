@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,16 +14,18 @@ from voile.cli.audit.opening import (
     as_invalid_input,
     key_in,
     known_log,
+    log_in,
     open_database,
     policy_in,
 )
 from voile.cli.files import place_of, read_note, read_text
 from voile.cli.options import DatabaseArgument, KeyOption, OutOption, PolicyOption
-from voile.cli.output import ExitCode, JsonOption, print_facts
+from voile.cli.output import ExitCode, JsonOption, as_date, print_facts
 
 if TYPE_CHECKING:
     from voile.audit_log import Policy, RemoteWitness, SigningKey
     from voile.audit_log.publishing import Published
+    from voile.core.storage import Storage
 
 WitnessOption = Annotated[
     list[str] | None,
@@ -67,7 +70,7 @@ def checkpoint(
     seen = read_note(out) if out.exists() else None
     asked: dict[str, Any] = {"witnesses": _remote(witness), "seen": seen, "patience": patience}
     with open_database(database) as storage:
-        log = known_log(storage, place.signing_key, rules)
+        log = known_log(storage, place)
         if rotate_to is None:
             published = publish(storage, log, rules, [signer], **asked)
         else:
@@ -76,9 +79,51 @@ def checkpoint(
             replace_file(place.policy, str(rules).encode())
             change = KeyChange(signer, following, reason)
             published = rotate(storage, log, rules, change, **asked)
+            beside = kept_checkpoint(rotate_to)  # where it is looked for from now on
+            KeptCheckpoint(beside, rules).advance(bytes(published.note))
     KeptCheckpoint(out, rules).advance(bytes(published.note))
     print_facts(_facts(published) | {"checkpoint": str(out)}, as_json=as_json)
     _leave(published)
+
+
+def accept_checkpoint(
+    database: DatabaseArgument,
+    reason: Annotated[str, typer.Option(help="Why you accept it; written into the log.")],
+    key: KeyOption = None,
+    policy: PolicyOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Accept without asking.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on with this database although its pinned checkpoint (audit.checkpoint) is lost.
+
+    You say that the database is the current one: if it was restored from an older copy, charges
+    are missing from it and the budget is spent twice. It shows how many records there are and of
+    when the last one is, and asks. A pinned checkpoint that is here is never replaced.
+    """
+    from voile.core.errors import InvalidInput
+    from voile.workflows.custody import find_keeper
+
+    place = place_of(database, key, policy)
+    policy_in(place.policy)
+    keeper = find_keeper(place)
+    assert keeper is not None  # there is a policy
+    with open_database(database) as storage:
+        if not yes:
+            question = f"{_standing(storage)} Is this database the current one?"
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise InvalidInput(f"{question} If so, add --yes")
+            typer.confirm(question, abort=True, err=True)
+        accepted = keeper.accept(storage, reason)
+    print_facts({"size": accepted.size, "checkpoint": str(keeper.copy)}, as_json=as_json)
+
+
+def _standing(storage: Storage) -> str:
+    """How far a log goes, for somebody who has to know whether that is all of it."""
+    log = log_in(storage)
+    size, signed = storage.submit(lambda t: (log.head(t).size, log.signed_size(t)))
+    last = storage.submit(lambda t: log.records(t, first=max(0, size - 1), limit=1))
+    times = "".join(f" (the last: {as_date(json.loads(record)['time'])})" for record in last)
+    return f"The log holds {size} records{times}, {signed} of them are signed."
 
 
 def complete(
@@ -105,7 +150,7 @@ def complete(
     rules, signer = policy_in(place.policy), SigningKey.load(place.signing_key)
     contents = {path: read_text(path) for path in receipts}
     with open_database(database) as storage:
-        log = known_log(storage, place.signing_key, rules)
+        log = known_log(storage, place)
         published = publish(storage, log, rules, [signer], witnesses=_remote(witness))
         for path, content in contents.items():
             with as_invalid_input(str(path)):

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
-from voile.core.toml_text import parse_toml
+from voile.core.toml_text import parse_toml, split_statements
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -21,7 +22,7 @@ DOCUMENT = "document"
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')
-_CAN_END = re.compile(r"""[\]}]|\"{3}|'{3}""")
+_KEY = re.compile(r"""(?:"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+'|[^="'\n])*+(?==)""")
 
 
 def quoted(text: str) -> str:
@@ -42,13 +43,20 @@ class _Statement:
 
 def line_of(field: str, text: str) -> int:
     """The line (from 1) of `field` in the valid TOML document `text`, or of what encloses it."""
-    lines: dict[Path, int] = {}
-    for line, path in _paths(text):
-        lines.setdefault(path, line)
+    lines = _lines(text)
     path = _key_path(field) or ()
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path, 1)
+
+
+@lru_cache(maxsize=1)
+def _lines(text: str) -> dict[Path, int]:
+    """The first line of every path. Kept: many problems of one file are told one after another."""
+    lines: dict[Path, int] = {}
+    for line, path in _paths(text):
+        lines.setdefault(path, line)
+    return lines
 
 
 def field_at(line: int, text: str) -> str:
@@ -97,21 +105,9 @@ def _numbered(header: Path, begun: dict[Path, int], *, begins: bool) -> Path:
 
 
 def _statements(text: str) -> Iterator[_Statement]:
-    lines = text.replace("\r\n", "\n").split("\n")
-    number = 0
-    while number < len(lines):
-        first = number
-        statement = lines[first]
-        number += 1
-        if not statement.strip() or statement.lstrip().startswith("#"):
-            continue
-        whole = _parsed(statement) is not None
-        while not whole and number < len(lines):
-            statement += "\n" + lines[number]
-            number += 1
-            # Only a closing bracket or triple quote can complete a statement of several lines.
-            whole = bool(_CAN_END.search(lines[number - 1])) and _parsed(statement) is not None
-        yield _Statement(first + 1, statement)
+    for line, statement in split_statements(text.replace("\r\n", "\n")):
+        if statement.strip() and not statement.lstrip().startswith("#"):
+            yield _Statement(line, statement)
 
 
 def _header_path(statement: str) -> Path | None:
@@ -119,12 +115,9 @@ def _header_path(statement: str) -> Path | None:
 
 
 def _assigned_path(statement: str) -> Path | None:
-    """The key of `key = value`: the shortest left side of an equals sign that reads as a key."""
-    for sign in re.finditer("=", statement):
-        path = _key_path(statement[: sign.start()])
-        if path is not None:
-            return path
-    return None
+    """The key of `key = value`: what stands before the first equals sign outside of quotes."""
+    key = _KEY.match(statement)
+    return None if key is None else _key_path(key[0])
 
 
 def _key_path(key: str) -> Path | None:

@@ -24,7 +24,12 @@ from voile.workflows.federate.agreement import SERVER, origin_of
 from voile.workflows.federate.config import Name, SingleFile
 from voile.workflows.federate.files import FEDERATION_FILE, NODE_FILE, NODES, SERVER_FILE
 from voile.workflows.federate.party import party_key
-from voile.workflows.starting import SCHEMA_FILE, header, schema_text
+from voile.workflows.starting import (
+    SCHEMA_FILE,
+    header,
+    one_start_at_a_time,
+    schema_text,
+)
 from voile.workflows.toml_file import TomlFile
 
 _FEDERATION: Final = """\
@@ -298,16 +303,18 @@ def _write(
     folder: Path, founders: Sequence[Founder], texts: Mapping[Path, str], agreed: _Agreed
 ) -> Path:
     _check_new(folder, founders, texts)
-    parties = ""
-    for founder in founders:
-        key = party_key(_home(folder, founder), origin_of(agreed.name, founder.name))
-        named = {"name": quoted(founder.name), "key": quoted(str(key))}
-        parties += _PARTY.format(rows=founder.rows, **named)
-    server = party_key(_output(folder, agreed.settings), origin_of(agreed.name, SERVER))
-    for path, text in texts.items():
-        replace_file(path, text.encode())
-    content = agreed.text(folder, quoted(str(server)), parties)
-    return replace_file(folder / FEDERATION_FILE, content.encode())
+    with one_start_at_a_time(folder):
+        _check_new(folder, founders, texts)  # another process may have made them by now
+        parties = ""
+        for founder in founders:
+            key = party_key(_home(folder, founder), origin_of(agreed.name, founder.name))
+            named = {"name": quoted(founder.name), "key": quoted(str(key))}
+            parties += _PARTY.format(rows=founder.rows, **named)
+        server = party_key(_output(folder, agreed.settings), origin_of(agreed.name, SERVER))
+        for path, text in texts.items():
+            replace_file(path, text.encode())
+        content = agreed.text(folder, quoted(str(server)), parties)
+        return replace_file(folder / FEDERATION_FILE, content.encode())
 
 
 def _training(stated: Mapping[str, Any]) -> str:

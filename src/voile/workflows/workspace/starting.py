@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from voile.audit_log import Policy, SigningKey
 from voile.core.atomic_file import check_output_folder, replace_file
 from voile.core.errors import InvalidInput
-from voile.core.file_lock import locked
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.schema import Schema
 from voile.core.storage import open_storage
@@ -29,7 +28,7 @@ from voile.workflows.explain import ExplanationSpec, Protect, build_release, loa
 from voile.workflows.explain.inputs import find_artefact
 from voile.workflows.log_start import check_start, start_log
 from voile.workflows.public_example import EXAMPLE, write_example
-from voile.workflows.starting import as_called
+from voile.workflows.starting import as_called, one_start_at_a_time
 from voile.workflows.toml_file import TomlFile, check_form
 from voile.workflows.workspace.file import WorkspaceFile, place_of
 from voile.workflows.workspace.ledger_comparison import difference_from
@@ -41,10 +40,6 @@ if TYPE_CHECKING:
 
 _ROWS_TO_TRY: Final = 1_000
 """Nobody knows yet how many rows there will be; only whether it can be done is asked."""
-
-_LOCK: Final = ".voile-init.lock"
-_PATIENCE: Final = 30.0
-"""Seconds to wait for another start in the same folder."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +92,8 @@ def start_workspace(
     found = _origin(place_of(storage, KeyFiles(), home), origin, chosen)
     text = workspace_text(spec, promised, name=chosen, folder=home, origin=found, storage=storage)
     file = WorkspaceFile.of(TomlFile.parse(path, text))
-    home.mkdir(parents=True, exist_ok=True)
     example = home / EXAMPLE
-    with locked(home / _LOCK, patience=_PATIENCE, busy="another start uses this folder; try again"):
+    with one_start_at_a_time(home):
         _check_new(path)  # another process may have made it by now, or a part of it
         _origin(file.place, found, chosen)
         _make_books(file.place, found, opening)

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from voile.core.schema.locate import dotted, line_of
+from voile.core.schema.locate import dotted, field_at, line_of
+from voile.core.toml_text import parse_toml
 
 DOCUMENT = '''\
 # features.age.kind = "comment"
@@ -86,6 +89,29 @@ size = 2
 )
 def test_each_table_of_an_array_has_lines_of_its_own(field: str, line: int) -> None:
     assert line_of(field, ARRAYS) == line
+
+
+def test_each_statement_is_parsed_once_or_twice_however_long_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An array was parsed again after each of its lines, and the whole file for each problem."""
+    parsed: list[str] = []
+
+    def counted(text: str) -> dict[str, Any]:
+        parsed.append(text)
+        return parse_toml(text)
+
+    monkeypatch.setattr("voile.core.schema.locate.parse_toml", counted)
+    text = (
+        "a = [\n" + "[1],\n" * 500 + "]\n[b]\nc = 1\n" + "".join(f"d{n} = 1\n" for n in range(50))
+    )
+    for number in range(50):
+        assert line_of(f"b.d{number}", text) == 505 + number
+    assert len(parsed) <= 2 * 53 + 50
+    assert field_at(300, text + "=" * 5_000) == "a"
+    parsed.clear()
+    assert field_at(10**6, "=" * 5_000) == "document"
+    assert len(parsed) <= 3
 
 
 def test_dotted_quotes_what_is_not_a_bare_key() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -159,8 +160,13 @@ def test_books_that_were_set_back_are_neither_opened_nor_charged(tmp_path: Path)
     shutil.copy(tmp_path / "backup.db", tmp_path / "log.db")
     with ExitStack() as stack, pytest.raises(VerificationFailed, match="set back"):
         stack.enter_context(opened(tmp_path))
-    # The copy comes back while the books are open: a disk that was away, another machine.
     (tmp_path / "audit.checkpoint").unlink()
+    with ExitStack() as stack, pytest.raises(VerificationFailed, match="accept-checkpoint"):
+        stack.enter_context(opened(tmp_path))
+    # Of a log that was never signed the copy comes back while the books are open: a disk that was
+    # away, another machine.
+    with closing(sqlite3.connect(tmp_path / "log.db")) as database, database:
+        database.execute("DELETE FROM audit_checkpoints")
     with opened(tmp_path) as books:
         (tmp_path / "audit.checkpoint").write_bytes(copy)
         before = records(books)
