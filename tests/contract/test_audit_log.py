@@ -381,7 +381,9 @@ class TestALostCopy:
             lambda: storage.read_snapshot(known.check),
             lambda: publish(storage, known, policy(0), [LOG_KEY]),
         ):
-            with pytest.raises(VerificationFailed, match="audit accept-checkpoint DATABASE --reason"):
+            with pytest.raises(
+                VerificationFailed, match="audit accept-checkpoint DATABASE --reason"
+            ):
                 attempt()
         for signer in (LOG_KEY, None):
             elsewhere = replace(keeper, signer=signer)
