@@ -30,7 +30,8 @@ from voile.federation.flower.superlink import wait_until_there
 from voile.workflows.testbed import deployment_files
 from voile.workflows.testbed.superlink_process import StartedProcess, SuperLinkFiles, free_port
 
-pytestmark = [pytest.mark.real, pytest.mark.deployment]
+pytestmark = pytest.mark.deployment
+"""nginx is tried where there is one; the SuperLink always."""
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin") or shutil.which("nginx")
 _WHOLE = """\
 daemon off;
@@ -98,7 +99,7 @@ def register_itself(place: SuperLinkPlace, key: ec.EllipticCurvePrivateKey) -> N
         client.RegisterNode(RegisterNodeFleetRequest(public_key=public_bytes(key)))
 
 
-@pytest.fixture(params=["directly", "by the proxy"])
+@pytest.fixture(params=[pytest.param("directly", marks=pytest.mark.real), "by the proxy"])
 def place(
     request: pytest.FixtureRequest, superlink: SuperLinkFiles, tmp_path: Path
 ) -> Iterator[SuperLinkPlace]:
