@@ -402,6 +402,8 @@ class TestALostCopy:
             keeper.accept(storage, "why not")
         before = storage.submit(log.head)
         keeper.copy.unlink()
+        with pytest.raises(InvalidInput, match="say why"):
+            keeper.accept(storage, " ")
         accepted = keeper.accept(storage, "the disk was replaced")
         assert accepted.size == (5 if signer is None else 6)
         record = decode_record(storage.submit(lambda t: log.record(t, 5)))

@@ -80,7 +80,7 @@ def unpack(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, NDArra
 
 def _labels(path: Path, text: bytes) -> dict[str, Any]:
     try:
-        labels = json.loads(text)
+        labels = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         labels = None
     if not isinstance(labels, dict) or labels.get("format") != FORMAT:
@@ -91,10 +91,20 @@ def _labels(path: Path, text: bytes) -> dict[str, Any]:
             f"{path}: saved in version {version!r} of the format, this voile reads up to "
             f"{VERSION}; update voile"
         )
+    if unknown := sorted(set(labels) - {"format", "version", *_LISTS}):
+        raise UnreadableFile(f"{path}: holds what no saved explanation does: {unknown!r:.100}")
     for name in _LISTS:
         if not isinstance(labels.get(name), list):
             raise UnreadableFile(f"{path}: {name} must be a list, found {labels.get(name)!r:.100}")
     return labels
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A key that stands twice reads differently in another program."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice")
+    return found
 
 
 def _stored(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:

@@ -9,9 +9,9 @@ import numpy as np
 
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
-from voile.core.schema import ColumnTable, Schema
+from voile.core.schema import ColumnTable, Problem, Schema
 from voile.core.schema.cells import raw_column
-from voile.models.estimators import OfEstimator
+from voile.models.estimators import OfEstimator, own_categories
 from voile.models.wrapped import WrappedModel
 
 LARGEST_DIFFERENCE: Final = 1e-6
@@ -22,7 +22,8 @@ class PredictionComparison:
     """How far predictions differ. Over protected rows it is for their custodian only.
 
     Args:
-        rows: how many were compared: those that fit the schema and miss nothing.
+        rows: how many were compared: those that fit the schema and miss nothing, and those with a
+            category that the pipeline knows and the schema does not list.
         changed: in how many of them a prediction differs by more than 1e-6.
         largest: the largest difference.
     """
@@ -45,7 +46,7 @@ def compare_predictions(model: WrappedModel, table: ColumnTable) -> PredictionCo
     if not isinstance(inner, OfEstimator) or inner.schema is None or inner.columns is None:
         raise InvalidInput("expected a model from `wrap(pipeline, schema)`")
     frame = optional("pandas", extra="explain").DataFrame(table)
-    kept = frame[_fitting(inner.schema, frame)]
+    kept = frame[_compared(inner, inner.schema, frame)]
     if not len(kept):
         return PredictionComparison(0, 0, 0.0)
     own = np.asarray(getattr(inner.source, inner.method)(kept[list(inner.columns)]))
@@ -66,16 +67,22 @@ def check_predictions(model: WrappedModel, table: ColumnTable) -> None:
         raise InvalidInput(
             f"the wrapped model predicts otherwise than the pipeline in {found.changed} of "
             f"{found.rows} rows, by up to {found.largest:.3g}. The schema changes values that the "
-            "pipeline tells apart, such as blanks around a category. Fit the pipeline on values "
-            "as the schema writes them"
+            "pipeline tells apart, such as blanks around a category, or lacks a category that it "
+            "knows. Fit the pipeline on values as the schema writes them"
         )
 
 
-def _fitting(schema: Schema, frame: Any) -> Any:
-    """Rows that the schema leaves as they are: for others it states what it puts instead."""
-    fits = np.ones(len(frame), dtype=np.bool_)
+def _compared(inner: OfEstimator, schema: Schema, frame: Any) -> Any:
+    """Rows that the schema leaves as they are: for others it states what it puts instead.
+
+    A category that the pipeline knows and the schema does not list is no such other: the default
+    would stand for it without a word.
+    """
+    fits, known = np.ones(len(frame), dtype=np.bool_), own_categories(inner.source)
     for feature in schema.features:
         reading = feature.domain.read(raw_column(frame[feature.name], feature.name))
-        for mask in feature.domain.problems(reading).values():
+        for problem, mask in feature.domain.problems(reading).items():
+            if problem is Problem.UNKNOWN and feature.name in known:
+                mask = mask & ~frame[feature.name].isin(known[feature.name]).to_numpy()
             fits &= ~mask
     return fits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
-from voile.core.schema import Schema
+from voile.core.schema import Categories, Schema
 from voile.models.digests import digest_of
 from voile.models.inspection import estimators
 from voile.models.outputs import DeclaredOutputs, Simplex, Unbounded
@@ -45,7 +45,7 @@ class OfEstimator(InspectedForward):
     method: str
     columns: tuple[str, ...] | None
     schema: Schema | None = None
-    spelling: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    spelling: Mapping[str, Mapping[Any, Any]] = field(default_factory=dict)
 
     def __call__(self, rows: Rows) -> Any:
         predict = getattr(self.source, self.method)
@@ -70,9 +70,13 @@ def own_categories(source: Any) -> dict[str, list[Any]]:
     return dict(_encoded(source, None))
 
 
-def own_spelling(source: Any, schema: Schema) -> dict[str, dict[str, str]]:
-    """How fitted encoders write categories of the schema, which holds no blanks at the ends."""
-    found: dict[str, dict[str, str]] = {}
+def own_spelling(source: Any, schema: Schema) -> dict[str, dict[Any, Any]]:
+    """How fitted encoders write categories of the schema.
+
+    A schema holds no blanks at the ends of a text, and may write as text what the model knows as a
+    number or a truth value.
+    """
+    found: dict[str, dict[Any, Any]] = {}
     for name, known in _encoded(source, None):
         texts = [text for text in known if isinstance(text, str)]
         own = {text.strip(): text for text in texts}
@@ -81,10 +85,32 @@ def own_spelling(source: Any, schema: Schema) -> dict[str, dict[str, str]]:
                 f"the model knows categories of {name!r} that differ in blanks alone, which a "
                 "schema reads as one; fit it on values without blanks at their ends"
             )
-        changed = {short: text for short, text in own.items() if short != text}
-        if changed and name in schema.feature_names:
-            found.setdefault(name, {}).update(changed)
+        changed: dict[Any, Any] = {short: text for short, text in own.items() if short != text}
+        if name in schema.feature_names:
+            changed |= _written_otherwise(schema, name, known)
+            if changed:
+                found.setdefault(name, {}).update(changed)
     return found
+
+
+def _written_otherwise(schema: Schema, name: str, known: Sequence[Any]) -> dict[Any, Any]:
+    """Categories of a schema that the model knows by a value of another type."""
+    (feature,) = (each for each in schema.features if each.name == name)
+    if not isinstance(feature.domain, Categories):
+        return {}
+    own = {_as_text(value): value for value in known if not isinstance(value, str)}
+    listed = [value for value in feature.domain.values if isinstance(value, str)]
+    return {text: own[_as_text(text)] for text in listed if _as_text(text) in own}
+
+
+def _as_text(value: Any) -> str:
+    """One text for a number or a truth value, however it is written."""
+    text = str(value).strip().lower()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return repr(number)
 
 
 def _encoded(source: Any, names: Any) -> Iterator[tuple[str, list[Any]]]:

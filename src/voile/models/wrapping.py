@@ -138,7 +138,7 @@ def _compare(wrapped: WrappedModel, schema: Schema, public_rows: ColumnTable | N
     for name, texts in own_categories(inner.source).items():
         if name in drawn:
             # As it was trained on; it need not know every category that the schema lists.
-            own = {_plain(text): text for text in texts}
+            own = {_plain(text): text for text in texts} | dict(inner.spelling.get(name, {}))
             known &= np.array([_plain(text) in own for text in drawn[name]])
             drawn[name] = np.array([own.get(_plain(t), t) for t in drawn[name]], dtype=object)
     table = {name: column[known] for name, column in drawn.items()}

@@ -31,6 +31,7 @@ from voile.recommenders.catalogue import ITEM, Catalogue
 USER: Final = "user"
 RATING: Final = "rating"
 TIME: Final = "time"
+_COLUMNS: Final = (USER, ITEM, RATING, TIME)
 History = NDArray[np.int64]
 """Places in the catalogue of the items that one user has touched, in order."""
 
@@ -107,6 +108,8 @@ def read_interactions(path: str | PathLike[str], catalogue: Catalogue) -> Intera
 
     In CSV the user comes first. Behind another column, a damaged cell in front would hide whose
     line it is, or name somebody who is not there: the number of users is public and sets the noise.
+    Other columns are refused there: a line break in somebody's text would begin a line of another
+    user. Parquet keeps cells apart.
     """
     table = read_protected_table(path, naming=USER)
     first = next(iter(table))
@@ -114,6 +117,13 @@ def read_interactions(path: str | PathLike[str], catalogue: Catalogue) -> Intera
         raise InvalidInput(
             f"{path}: the column {USER!r} must come first in a CSV file, found {first!r} there. "
             f"Write the columns as user,item[,rating][,time], or save the file as Parquet"
+        )
+    other = [name for name in table if name not in _COLUMNS]
+    if USER in table and other and not is_parquet(path):
+        raise InvalidInput(
+            f"{path}: a CSV file of interactions has the columns user,item[,rating][,time] alone, "
+            f"found {', '.join(map(repr, other))}. Leave them out, or save the file as Parquet: in "
+            "CSV a line break in such a cell would begin the line of another user"
         )
     return interactions_of(table, catalogue)
 

@@ -71,6 +71,7 @@ class Statement(_Form):
 
 class _Distilled(_Form):
     cosine_to_exact_values_of_the_surrogate: _Figure
+    sampled: bool = False
 
 
 class _TrustFigures(_Form):

@@ -145,6 +145,8 @@ class Keeper:
         What was accepted, and why, is on the log from then on. A copy that is there is never
         replaced. Witnesses are asked before anything is kept: `Contradicted` if they know more.
         """
+        if not reason.strip():
+            raise InvalidInput("say why you accept it: the reason is written into the log")
         kept = KeptCheckpoint(self.copy, self.policy)
         if kept.read() is not None:
             raise InvalidInput(

@@ -453,6 +453,15 @@ def test_a_preview_names_public_columns_that_are_mostly_missing(run: Any) -> Non
     assert "missing" not in str(run(*asked("gaps.csv", *POPULATION), "--preview")["remarks"])
 
 
+def test_the_default_delta_typed_out_is_the_same_question(run: Any) -> None:
+    """0.1 * 1e-5 is 1.0000000000000002e-06: typed as 1e-6 it was charged again."""
+    first = run(*asked("applicants.csv", *BACKGROUND))
+    again = run(*asked("applicants.csv", *BACKGROUND), "--delta", "1e-6")
+    assert (again["charges"], again["replayed"]) == (first["charges"], True)
+    other = run(*asked("applicants.csv", *BACKGROUND), "--delta", "2e-6")
+    assert not other["replayed"]
+
+
 def test_a_preview_says_that_the_account_cannot_pay(run: Any) -> None:
     """For what was answered before nobody has to."""
     much = (*asked("applicants.csv", *BACKGROUND), "--epsilon")

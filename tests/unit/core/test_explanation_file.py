@@ -407,6 +407,9 @@ def test_another_version_is_refused_and_named(version: Any, tmp_path: Path) -> N
 STATED = PROMISE.to_dict()
 WRONG: dict[str, dict[str, bytes]] = {
     "no labels": without("explanation.json"),
+    "a key that stands twice": members()
+    | {"explanation.json": labels().replace(b'"guarantees"', b'"guarantees": [], "guarantees"')},
+    "a key that no explanation has": relabelled(approved_by="regulator"),
     "no values": without("values.npy"),
     "no base values": without("base_values.npy"),
     "no values, and none announced": without("values.npy")

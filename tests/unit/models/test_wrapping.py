@@ -110,6 +110,49 @@ def test_a_model_gets_its_own_spelling_of_a_category() -> None:
     assert np.allclose(model.predict(schema.rows(frame)), fitted.predict_proba(frame), atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("own", "listed"),
+    [
+        ([1, 2, 3], ("1", "2", "3")),
+        ([1.0, 2.0, 3.5], ("1", "2.0", "3.5")),
+        ([True, False], ("true", "False")),
+    ],
+)
+def test_a_model_gets_numbers_and_truth_values_that_a_schema_writes_as_text(
+    own: list[Any], listed: tuple[str, ...]
+) -> None:
+    from sklearn.compose import make_column_transformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    frame = pd.DataFrame({"kind": own * 6})
+    encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["kind"]))
+    fitted = make_pipeline(encode, LogisticRegression()).fit(
+        frame, np.arange(len(frame)) % len(own) == 0
+    )
+    schema = Schema("kinds", (Feature("kind", Categories(listed)),))
+    model = wrap(fitted, schema)
+    rows = np.arange(len(own), dtype=float)[:, None]
+    assert np.allclose(model.predict(rows), fitted.predict_proba(frame[: len(own)]), atol=1e-9)
+
+
+def test_a_category_that_the_schema_lacks_is_compared_as_well() -> None:
+    from sklearn.compose import make_column_transformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    frame = pd.DataFrame({"kind": ["A", "b", "c"] * 4})
+    encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["kind"]))
+    fitted = make_pipeline(encode, LogisticRegression()).fit(frame, [1, 0, 0] * 4)
+    schema = Schema("kinds", (Feature("kind", Categories(("c", "b", "a"))),))
+    with pytest.raises(InvalidInput, match="in 4 of 12 rows"):
+        wrap(fitted, schema, public_rows=frame)
+    unknown = pd.DataFrame({"kind": ["b", "never seen"]})
+    assert compare_predictions(wrap(fitted, schema), unknown).rows == 1
+
+
 def test_a_pipeline_that_takes_no_drawn_rows_is_wrapped_as_before() -> None:
     class Picky(_Blanks):
         def predict(self, frame: Any) -> Any:

@@ -154,6 +154,14 @@ def test_the_user_comes_first_in_csv(line: str, tmp_path: Path) -> None:
         read(f"item,user\n1,a\n{line}\n", tmp_path)
 
 
+def test_other_columns_are_refused_in_csv(tmp_path: Path) -> None:
+    """A line break in somebody's review would begin the line of another user."""
+    path = tmp_path / "reviews.csv"
+    path.write_text('user,item,review\n1,a,"x\n2,b,x\n"\n')
+    with pytest.raises(InvalidInput, match="alone, found 'review'"):
+        read_interactions(path, catalogue(4))
+
+
 def test_in_parquet_columns_have_any_order(tmp_path: Path) -> None:
     path = tmp_path / "lines.parquet"
     pq.write_table(pa.table({"item": ["1", "1, left"], "user": ["a", "b"]}), path)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import Any, Final
 
 from voile.attribution import shapley_explainer
@@ -232,8 +233,10 @@ def _features_only(inputs: ExplanationInputs) -> None:
 
 
 def _delta(inputs: ExplanationInputs, account: Account) -> float:
-    stated = inputs.spec.delta
-    return SHARE_OF_DELTA * account.delta if stated is None else stated
+    stated, usual = inputs.spec.delta, SHARE_OF_DELTA * account.delta
+    # Whoever types the default asks the same question: 0.1 * 1e-5 is not 1e-6 to the last bit.
+    is_usual = stated is None or math.isclose(stated, usual, rel_tol=1e-12)
+    return usual if stated is None or is_usual else stated
 
 
 def _epsilon(noise: float, sensitivity: Sensitivity, delta: float) -> float:

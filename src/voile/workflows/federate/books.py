@@ -9,6 +9,7 @@ The account is opened in the transaction of the first charge: there is none that
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import secrets
 from collections import Counter
@@ -47,6 +48,8 @@ from voile.workflows.federate.rounds import (
 from voile.workflows.federate.trust import trust_records, trusted_hash
 
 _LONGEST_REASON = 300
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,15 @@ class ClientBooks:
             record = self._refusal(refused)
             self.books.storage.submit(lambda t: self.books.log.append(t, record))
             raise
+        self._pin()
         return booking
+
+    def _pin(self) -> None:
+        """Sign and pin what was charged, before an update leaves: books that are set back later,
+        even to before the first round, do not extend the pinned checkpoint, and are refused."""
+        kept = self.books.keep()
+        if kept.error is not None:  # it is charged: what it paid for may leave
+            _log.warning("%s", kept)
 
     def holds(self, participation: Participation, booking: Booking) -> bool:
         """Whether the journal has a charge of this name, for this stage and round and event."""

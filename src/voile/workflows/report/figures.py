@@ -36,7 +36,9 @@ def quality(artefact: Artefact) -> list[tuple[str, float]]:
     if quick is None:
         return found
     cosine = quick["cosine_to_exact_values_of_the_surrogate"]
-    return [*found, ("cosine of the fast explainer to exact values of the surrogate", cosine)]
+    values = "sampled" if quick.get("sampled") else "exact"
+    what = f"cosine of the fast explainer to {values} values of the surrogate"
+    return [*found, (what, cosine)]
 
 
 _MEANING: Final = {

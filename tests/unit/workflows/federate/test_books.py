@@ -146,6 +146,18 @@ def test_a_round_that_was_written_is_known_without_reading_the_log(
     assert [before for before, _ in chain] == [None, *(after for _, after in chain[:-1])]
 
 
+def test_a_party_is_signed_with_its_first_charge(tmp_path: Path) -> None:
+    """While a run goes on, and if it is killed: books from before it are refused afterwards."""
+    with open_custody(tmp_path, "north.example/log", signing=None) as books:
+        before = shutil.copy(tmp_path / "log.db", tmp_path / "before.db")
+        ClientBooks(books, "north", PROMISE, (EVENT, EVENT)).before_participation(asked(1))
+        assert books.unsigned == 0
+        assert (tmp_path / "audit.checkpoint").exists()
+    shutil.copy(before, tmp_path / "log.db")
+    with ExitStack() as stack, pytest.raises(VerificationFailed, match="set back"):
+        stack.enter_context(open_custody(tmp_path, "north.example/log", signing=None))
+
+
 def test_books_that_were_set_back_are_neither_opened_nor_charged(tmp_path: Path) -> None:
     """A client's and a server's: by the copy of the checkpoint beside the key."""
     with opened(tmp_path) as books:

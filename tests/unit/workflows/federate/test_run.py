@@ -27,6 +27,7 @@ from voile.core.errors import (
     VoileError,
 )
 from voile.core.guarantee import Relation
+from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.datasets import Dataset, clinic_federation
 from voile.evaluation import log_losses
 from voile.federation import Closed, Instruction, Joining, Outcome, Threads
@@ -796,3 +797,30 @@ def test_all_settings_of_a_single_file_are_kept(tmp_path: Path) -> None:
     assert job.server.distillation.steps == 20
     found = job.agreement
     assert (found.rounds, found.participations, found.hidden) == (3, 2, (16,))
+
+
+def test_many_features_are_sampled_and_the_run_ends(tmp_path: Path) -> None:
+    """Above 20 features a run was charged and then failed: it asked for exact values."""
+    names = [f"f{number}" for number in range(21)]
+    features = tuple(Feature(name, Numbers(0, 1)) for name in names)
+    schema = Schema("wide", features, label=Label("sick", Categories(("no", "yes"))))
+    draw = np.random.default_rng(0)
+    for name, rows in (("north", 40), ("south", 40), ("held-out", 30)):
+        lines = [",".join([*names, "sick"])]
+        for row in draw.uniform(0, 1, (rows, 21)).round(3):
+            lines.append(",".join([*map(str, row), "yes" if row[0] > 0.5 else "no"]))
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "schema.toml").write_text(schema.dumps())
+    clients = "".join(
+        f'[[clients]]\nname = "{name}"\ndata = "{name}.csv"\nrows = 40\n'
+        for name in ("north", "south")
+    )
+    single = tmp_path / "single.toml"
+    single.write_text(
+        'name = "wide v1"\nschema = "schema.toml"\n[privacy]\nepsilon = 3\ndelta = 1e-4\n'
+        "[training]\nrounds = 1\nhidden = [4]\ndistillation_steps = 2\n"
+        f'{clients}[[held_out]]\nname = "open"\ndata = "held-out.csv"\n'
+    )
+    done = federate(read_job(split(single, tmp_path))).artefact
+    assert done.figures["distilled_explainer"]["sampled"] is True
+    assert "to sampled values of the surrogate" in report_html(done)
