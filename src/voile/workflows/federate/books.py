@@ -12,6 +12,7 @@ import hashlib
 import logging
 import math
 import secrets
+import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -50,6 +51,8 @@ from voile.workflows.federate.trust import trust_records, trusted_hash
 _LONGEST_REASON = 300
 
 _log = logging.getLogger(__name__)
+_PIN_EVERY = 1.0
+"""Seconds."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ class ClientBooks:
     planned: tuple[PrivacyEvent, ...] = field(repr=False)
     agreement: str | None = None
     accepts: Accepts | None = None
+    _pinned: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def account(self) -> str:
@@ -152,7 +156,15 @@ class ClientBooks:
 
     def _pin(self) -> None:
         """Sign and pin what was charged, before an update leaves: books that are set back later,
-        even to before the first round, do not extend the pinned checkpoint, and are refused."""
+        even to before the first round, do not extend the pinned checkpoint, and are refused.
+
+        The first charge always; of those within a second the first, which keeps many short rounds
+        on one machine fast.
+        """
+        now = time.monotonic()
+        if self._pinned and now - self._pinned[-1] < _PIN_EVERY:
+            return
+        self._pinned[:] = [now]
         kept = self.books.keep()
         if kept.error is not None:  # it is charged: what it paid for may leave
             _log.warning("%s", kept)

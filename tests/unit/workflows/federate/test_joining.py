@@ -13,7 +13,7 @@ from tests.unit.workflows.federate.test_kinds import write_logistic
 from tests.unit.workflows.federate.test_run import CHOSEN, agreed, party
 
 from voile.audit_log import BudgetOpenedRecord, ParticipationRecord, decode_record
-from voile.core.errors import InvalidInput, Refused, VoileError
+from voile.core.errors import InvalidInput, Refused, VerificationFailed, VoileError
 from voile.federation import Instruction, Joined, Joining, Node, Threads
 from voile.ledger import Account, Opening, Planned
 from voile.workflows.budget import open_budget
@@ -207,8 +207,13 @@ def test_an_account_that_was_charged_keeps_its_terms(begun: Job) -> None:
 def test_a_stored_update_that_cannot_be_sent_is_found_before_anybody_is_charged(
     begun: Job, tmp_path: Path
 ) -> None:
+    folder = party(begun, "city").folder
     for part in ("log.db", "replay.key"):
-        (party(begun, "city").folder / part).rename(tmp_path / part)
+        (folder / part).rename(tmp_path / part)
+    with pytest.raises(VerificationFailed, match="set back"):
+        federate(begun)
+    assert accounts(begun) == NOBODYS
+    (folder / "audit.checkpoint").rename(tmp_path / "audit.checkpoint")
     with pytest.raises(Refused, match=r"'city' has an update .* books do not hold"):
         federate(begun)
     assert accounts(begun) == NOBODYS
