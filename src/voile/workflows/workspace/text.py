@@ -56,7 +56,7 @@ _RELEASE: Final = """
 [{table}]
 """
 _PRECISION: Final = """\
-# noise = 0.02  # of one answer, as a share of the output's width: more noise costs less
+# noise = 0.05  # of one answer, as a share of the output's width: more noise costs less
 # epsilon = 0.5  # of one answer, instead of noise
 """
 _OF_TABLES: Final = frozenset(

@@ -153,10 +153,10 @@ def test_the_file_says_how_an_answer_becomes_cheaper(tmp_path: Path) -> None:
     spec = free_spec(write_files(tmp_path), protect="explained-row")
     text = start_workspace(spec, PROMISE, folder=tmp_path).file.read_text()
     under = text.partition("[releases.SCORE]")[2]
-    changed = text.replace("# noise = 0.02", "noise = 0.02")
-    assert "# noise = 0.02" in under
+    changed = text.replace("# noise = 0.05", "noise = 0.05")
+    assert "# noise = 0.05" in under
     assert "# epsilon = 0.5" in under
-    assert tomllib.loads(changed)["releases"]["SCORE"]["noise"] == 0.02
+    assert tomllib.loads(changed)["releases"]["SCORE"]["noise"] == 0.05
 
 
 def test_a_password_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
