@@ -61,6 +61,7 @@ def answer(
     from voile.workflows.custody import open_custody_at
     from voile.workflows.explain import ReleaseService, build_release, load_inputs
     from voile.workflows.explain.assessed import claims_behind
+    from voile.workflows.explain.fitting import Affordability
     from voile.workflows.explain.inputs import find_artefact
     from voile.workflows.output_check import files_of
 
@@ -85,14 +86,15 @@ def answer(
         service, payer = ReleaseService(custody), spec.account
         paying = None if payer is None else custody.account(payer)
         release = build_release(inputs, paying, given.count)
+        affordability = Affordability(inputs, paying, release, given.count)
         if call.preview:
-            found = service.preview(release, given, payer=payer, caller=call.by)
-            print_preview(found, given.count, as_json=call.as_json)
+            found = service.preview(release, given, payer=payer, caller=call.by, fresh=call.fresh)
+            print_preview(affordability.told(found), given.count, as_json=call.as_json)
             return
         shown = outputs.page or outputs.pages
         claims = claims_behind(custody, release, made, modules) if shown else None
         with interruptible(PAID, lambda: outputs.files):
-            with _signed_if_refused(custody):
+            with affordability.named(), _signed_if_refused(custody):
                 explained = service.answer(release, given, payer=payer, **call.told)
             explained = replace(inputs.told(explained), assessed=claims)
             _log.info("answered, with %d charge(s)", len(explained.charges))

@@ -81,6 +81,12 @@ def init(
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="What that account promises.")] = None,
     delta: Annotated[float | None, typer.Option(help="What that account promises.")] = None,
+    noise: Annotated[
+        float | None,
+        typer.Option(
+            help="Noise of one answer, as a share of the output's width; more noise costs less."
+        ),
+    ] = None,
     relation: Annotated[
         str | None, typer.Option(help="'blank one', 'replace one' or 'add or remove one'.")
     ] = None,
@@ -140,6 +146,7 @@ def init(
             "protect": protect,
             "id_column": id_column,
             "account": account,
+            "noise": noise,
         }
     )
     figures = {

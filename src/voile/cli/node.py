@@ -73,7 +73,10 @@ def _show_keys(config: Path, *, as_json: bool) -> None:
             {"name": found.name, "rows": found.rows, "key": found.key, "flower_key": known_by}
         )
         return
-    typer.echo(f"for federation.toml:\n\n{found.lines}\nfor the SuperLink:\n\n{known_by}")
+    typer.echo(
+        f"for federation.toml:\n\n{found.lines}\n"
+        f"for the SuperLink, whose operator saves this line as {found.name}.pub:\n\n{known_by}"
+    )
 
 
 def _show_status(config: Path, *, as_json: bool) -> None:

@@ -68,7 +68,8 @@ def check_cells_separate(path: str | PathLike[str]) -> None:
     raise InvalidInput(
         f"{path}: must be a Parquet file, because single columns are protected here. In CSV a "
         "comma, a quote or a line break in a private cell changes the public cells of its row. "
-        f"Convert the file, and repair every line that this reports: python -c {quote(convert)}"
+        "Convert the file, and name the new one in node.toml (`data`). Repair every line that this "
+        f"reports: python -c {quote(convert)}"
     )
 
 

@@ -269,11 +269,15 @@ def _exceeded(node: AccountNode, after: Sums) -> BudgetExceeded:
     account, spent = node.account, node.standing.spent
     best = max(range(len(after)), key=lambda n: account.budgets[n] - after[n])
     left, needed = max(0.0, account.budgets[best] - spent[best]), after[best] - spent[best]
+    advice = (
+        "It does not renew by itself: its custodian may (`voile budget renew`)"
+        if needed <= account.budgets[best]
+        else "Renewing does not help, as it takes more than the whole budget"
+    )
     return BudgetExceeded(
         f"the budget of {account.name!r} (ε = {account.epsilon:g}, δ = {account.delta:g}) does not "
         f"cover this: it takes {_share(needed, account.budgets[best])}, and "
-        f"{_share(left, account.budgets[best])} is left; nothing was charged. It does not renew by "
-        "itself: its custodian may (`voile budget renew`)",
+        f"{_share(left, account.budgets[best])} is left; nothing was charged. {advice}",
         remaining=left,
         requested=needed,
     )

@@ -349,10 +349,19 @@ def test_history_is_of_an_account_and_those_below_it(run: Any) -> None:
 
 def test_a_refusal_says_what_was_asked_what_is_left_and_who_renews(run: Any) -> None:
     run("budget", "open", "log.db", "clinic", *OPEN)
+    spend()
     with pytest.raises(BudgetExceeded) as refused:
-        spend(5.0)
+        spend(content="row 2")
     said = str(refused.value)
-    assert re.search(r"it takes [\d.]+% of it, and 100.0000% of it is left", said)
+    assert re.search(r"it takes [\d.]+% of it, and [\d.]+% of it is left", said)
     assert "voile budget renew" in said
     assert "zcdp" not in said
     assert len(said) <= 300  # all of it is on record
+
+
+def test_a_refusal_of_more_than_the_whole_budget_does_not_advise_to_renew(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN)
+    with pytest.raises(BudgetExceeded, match="it takes more than the whole budget") as refused:
+        spend(5.0)
+    assert "voile budget renew" not in str(refused.value)
+    assert len(str(refused.value)) <= 300

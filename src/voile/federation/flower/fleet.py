@@ -29,7 +29,7 @@ from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
 from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, ObjectTree
 from flwr.proto.node_pb2 import Node
 from flwr.proto.run_pb2 import GetRunRequest
-from flwr.supercore.error import FlowerError
+from flwr.supercore.error import ApiErrorCode, FlowerError
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
@@ -287,5 +287,10 @@ def _may_pass(error: Exception) -> bool:
 def _told(error: Exception) -> str:
     if isinstance(error, httpx.HTTPStatusError):
         found = FlowerError.from_json(error.response.text)
+        if found is not None and found.code == ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED:
+            return (
+                "the SuperLink does not know this node's key: its operator must register it "
+                "(`flwr supernode register`)"
+            )
         return f"{error.response.status_code} {'' if found is None else found.message}"
     return str(error) or type(error).__name__

@@ -166,7 +166,10 @@ def _agree(problems: list[str], otherwise: str) -> str:
 
 def _answers_held(count: int, key: ReplayKey | None) -> str:
     if key is None:
-        return f"{count} answers; not compared with what the log commits to: no replay key"
+        return (
+            f"{count} answers; not compared with what the log commits to: no replay key was "
+            "handed in (--replay-key FILE)"
+        )
     return f"{count} answers, each the one on record"
 
 

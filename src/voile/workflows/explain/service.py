@@ -87,27 +87,37 @@ class ReleaseService:
     _facts: dict[int, PublicFacts] = field(init=False, repr=False, default_factory=dict)
 
     def preview(
-        self, release: Release[Any], rows: Any = 1, *, payer: str | None = None, caller: str = ""
+        self,
+        release: Release[Any],
+        rows: Any = 1,
+        *,
+        payer: str | None = None,
+        caller: str = "",
+        fresh: bool = False,
     ) -> Preview:
         """What an answer for these rows, or this many, would cost and be like; nothing is charged.
 
         Args:
             payer: the account, if it is to be checked: that it protects what the release is about
                 and, for rows that are handed in, whether it can pay for them.
-            caller: who would ask, see `answer`.
+            caller, fresh: see `answer`.
         """
-        found = self._preview(release, rows, payer, caller)
+        found = self._preview(release, rows, payer, caller, fresh=fresh)
         hints = () if isinstance(rows, int) else RowsToExplain.of(rows).hints
         return replace(found, remarks=(*found.remarks, *hints)) if hints else found
 
-    def _preview(self, release: Release[Any], rows: Any, payer: str | None, caller: str) -> Preview:
+    def _preview(
+        self, release: Release[Any], rows: Any, payer: str | None, caller: str, *, fresh: bool
+    ) -> Preview:
         facts, custody = self._facts_of(release), self.custody
         if payer is None or facts.is_free:
             return release.preview(rows if isinstance(rows, int) else RowsToExplain.of(rows).count)
         custody.storage.read_snapshot(lambda t: facts.paying(custody, t, payer))
         if isinstance(rows, int):
             return release.preview(rows)
-        request = ExplanationRequest(rows=RowsToExplain.of(rows), payer=payer, caller=caller)
+        request = ExplanationRequest(
+            rows=RowsToExplain.of(rows), payer=payer, caller=caller, fresh=fresh
+        )
         found = release.preview(request.rows.count)
         assert found.event is not None
         said = affordable(custody, facts.asking(custody, request), payer, found.event)

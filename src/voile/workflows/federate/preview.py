@@ -52,6 +52,8 @@ _TIMED_STEPS: Final = (5, 25)
 """Of the fast explainer: two lengths, so that what is done once is told from a step."""
 _WORTH_LEARNING: Final = 0.02
 _HARDLY: Final = 0.25
+_SMALLEST: Final = "logistic regression"
+"""The pipeline that learns the least, and needs the least rows."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def preview(agreement: FederationAgreement, server: ServerSide) -> FederationPre
                 *_of_promise(agreement),
                 *_of_sizes(agreement.sizes),
                 *_of_held_out(server.held_out),
-                *_of_quality(found, expected),
+                *_of_quality(found, expected, agreement.pipeline),
             ),
             expected=expected,
             attainable=found,
@@ -187,7 +189,7 @@ def _known_labels(rows: TableRecords) -> NDArray[np.float64]:
 
 
 def _of_quality(
-    found: Attainable | None, expected: tuple[ExpectedFigure, ...]
+    found: Attainable | None, expected: tuple[ExpectedFigure, ...], pipeline: str
 ) -> Iterator[Concern]:
     if found is None or found.majority == 1:
         return
@@ -196,12 +198,13 @@ def _of_quality(
             "on held-out rows even a linear model without noise is hardly better than a constant "
             "answer: accuracy will say little about what was learned"
         )
+    smaller = "" if pipeline == _SMALLEST else f', or pipeline = "{_SMALLEST}"'
     for each in expected:
         if each.kept is not None and each.kept < _HARDLY:
             yield Concern(
                 f"too much noise for this many rows: it leaves {max(each.kept, 0):.0%} of what "
                 "can be learned, and explanations would be those of noise. More rows or parties "
-                'help, a larger epsilon, fewer features, or pipeline = "logistic regression"',
+                f"help, a larger epsilon, fewer features{smaller}",
                 grave=True,
             )
         elif each.kept is not None and each.low <= found.majority:

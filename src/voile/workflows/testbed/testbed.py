@@ -105,6 +105,12 @@ def start_testbed(
     """
     if (folder / STATE).exists():
         made = LocalDeployment.load(folder)
+        if parties != len(made.parties):
+            raise InvalidInput(
+                f"{folder}: is a testbed of {len(made.parties)} parties, and {parties} are asked "
+                f"for; start it with: voile testbed up {len(made.parties)}, or choose another "
+                "folder (--folder)"
+            )
     else:
         say("inventing hospitals, making keys and certificates, for tests only")
         made = invented(folder, parties, rounds)

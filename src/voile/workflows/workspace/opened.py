@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from voile.audit_log import Receipt
 from voile.core.explanation import Explanation
+from voile.ledger import Account
 from voile.release import Preview, Release
 from voile.workflows.custody import WORKSPACE, open_custody_at
 from voile.workflows.explain import (
@@ -20,6 +21,7 @@ from voile.workflows.explain import (
     build_release,
     load_inputs,
 )
+from voile.workflows.explain.fitting import Affordability
 from voile.workflows.explain.inputs import find_artefact
 from voile.workflows.explain.specification import Protect
 from voile.workflows.workspace.file import WorkspaceFile
@@ -81,21 +83,28 @@ class Workspace:
         given = inputs.read_rows(rows)
         release = self.release(name, given.count)
         payer = inputs.spec.account
-        explained = self.service.answer(
-            release, given, payer=payer, caller=by, purpose=purpose, fresh=fresh
-        )
+        with self._affordability(name, given.count).named():
+            explained = self.service.answer(
+                release, given, payer=payer, caller=by, purpose=purpose, fresh=fresh
+            )
         return inputs.told(explained)
 
-    def preview(self, name: str, rows: Any = 1, *, by: str = "analyst") -> Preview:
+    def preview(
+        self, name: str, rows: Any = 1, *, by: str = "analyst", fresh: bool = False
+    ) -> Preview:
         """What an answer for these rows, or this many, would cost and be like; charges nothing.
 
         Of rows it also says, among its remarks, if the account could not pay for them.
+
+        Args:
+            rows, by, fresh: see `explain`.
         """
         inputs = self._inputs_of(name)
         given = rows if isinstance(rows, int) else inputs.read_rows(rows)
         count = given.count if isinstance(given, RowsToExplain) else given
         release, payer = self.release(name, count), inputs.spec.account
-        return self.service.preview(release, given, payer=payer, caller=by)
+        found = self.service.preview(release, given, payer=payer, caller=by, fresh=fresh)
+        return self._affordability(name, count).told(found)
 
     def receipt(self, charge: str) -> Receipt:
         """A proof for one charge (`Explained.charges`), at any later time."""
@@ -134,7 +143,13 @@ class Workspace:
         inputs = self._inputs_of(name)
         key = (name, rows if inputs.spec.protect is Protect.POPULATION else 0)
         if key not in self._built:
-            payer = inputs.spec.account
-            account = None if payer is None else self.service.custody.account(payer)
-            self._built[key] = build_release(inputs, account, rows)
+            self._built[key] = build_release(inputs, self._account(inputs), rows)
         return self._built[key]
+
+    def _affordability(self, name: str, rows: int) -> Affordability:
+        inputs = self._inputs_of(name)
+        return Affordability(inputs, self._account(inputs), self.release(name, rows), rows)
+
+    def _account(self, inputs: ExplanationInputs) -> Account | None:
+        payer = inputs.spec.account
+        return None if payer is None else self.service.custody.account(payer)

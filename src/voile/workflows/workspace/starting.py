@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from voile.audit_log import Policy, SigningKey
 from voile.core.atomic_file import check_output_folder, replace_file
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.schema import Schema
 from voile.core.storage import open_storage
@@ -25,6 +25,7 @@ from voile.workflows.budget import open_budget
 from voile.workflows.checkpoints import read_policy
 from voile.workflows.custody import DATABASE, WORKSPACE, Custody, Place, open_custody_at
 from voile.workflows.explain import ExplanationSpec, Protect, build_release, load_inputs
+from voile.workflows.explain.fitting import Affordability
 from voile.workflows.explain.inputs import find_artefact
 from voile.workflows.log_start import check_start, start_log
 from voile.workflows.public_example import EXAMPLE, write_example
@@ -158,7 +159,16 @@ def _tried(
     if opening is not None:
         with open_storage("memory:", [LEDGER_PART]) as storage:
             account = storage.submit(lambda t: Ledger().open(t, opening, caller="trial")).account
-    build_release(inputs, account, _ROWS_TO_TRY)
+    release = build_release(inputs, account, _ROWS_TO_TRY)
+    # What a population costs depends on its size, which is not known yet.
+    if account is not None and spec.protect is not Protect.POPULATION:
+        one = Affordability(inputs, account, release, rows=1)
+        if one.never:
+            raise Refused(
+                f"one answer takes more than the whole budget of {account.name!r} (ε = "
+                f"{account.epsilon:g}, δ = {account.delta:g}), so nothing was written: "
+                f"{one.advice} (`voile init --noise`), or with a larger epsilon of the account"
+            )
     return inputs.schema
 
 

@@ -53,8 +53,11 @@ _RELEASE: Final = """
 # Asked for by name; all keys are options of `voile explain`. More of them:
 # level = "summary"  # "aggregate", "detailed" or "granular"
 # top = 3
-# epsilon = 0.5  # of one release; follows from a noise level if not stated
 [{table}]
+"""
+_PRECISION: Final = """\
+# noise = 0.05  # of one answer, as a share of the output's width: more noise costs less
+# epsilon = 0.5  # of one answer, instead of noise
 """
 _OF_TABLES: Final = frozenset(
     {"model", "data", "schema", "model_origin", "background", "background_origin", "output_range"}
@@ -105,6 +108,8 @@ def workspace_text(
         parts.append(_ACCOUNT.format(table=dotted("accounts", spec.account)))
         parts.append(_lines(account.model_dump(exclude={"columns"}, exclude_none=True)))
     parts += [_RELEASE.format(table=dotted("releases", name)), _lines(_release(spec, name, folder))]
+    if spec.account is not None and spec.noise is None and spec.epsilon is None:
+        parts.append(_PRECISION)
     return "".join(parts)
 
 

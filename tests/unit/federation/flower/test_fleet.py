@@ -13,9 +13,12 @@ from typing import Any
 
 import httpx
 import pytest
+from flwr.proto.fleet_pb2 import ActivateNodeRequest
 from flwr.proto.node_pb2 import Node
 from flwr.supercore.control import ControlHttpClient
+from flwr.supercore.error import FlowerError
 from flwr.supercore.protobuf.client import ProtobufClient
+from flwr.superlink.servicer.fleet.fleet_handlers import activate_node
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
 from voile.core.errors import InvalidInput, Refused
@@ -47,9 +50,9 @@ class Answering:
         raise NotImplementedError
 
 
-def status(code: int) -> httpx.HTTPStatusError:
+def status(code: int, **said: Any) -> httpx.HTTPStatusError:
     request = httpx.Request("POST", "https://superlink.example")
-    return httpx.HTTPStatusError("", request=request, response=httpx.Response(code))
+    return httpx.HTTPStatusError("", request=request, response=httpx.Response(code, **said))
 
 
 def test_a_node_outlives_whatever_is_said_instead_of_a_superlink(
@@ -73,6 +76,28 @@ def test_a_node_outlives_whatever_is_said_instead_of_a_superlink(
     serve(answers, place, node_key(tmp_path / "key"), stop, QUICK)
     events = [line.event for line in answers.log.lines()]
     assert events == [Event.OFFLINE] * 4 + [Event.STOPPED]
+
+
+def test_a_node_that_nobody_registered_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Flower says is taken from its own handler: it changes from version to version."""
+    nobody: Any = SimpleNamespace(get_node_id_by_public_key=lambda _: None)
+    stop = threading.Event()
+    with pytest.raises(FlowerError) as refused:
+        activate_node(ActivateNodeRequest(public_key=b"key", heartbeat_interval=30), nobody)
+
+    @contextmanager
+    def opened(*_: Any) -> Iterator[Any]:
+        stop.set()
+        raise status(412, json=refused.value.to_json("SuperNode activation failed."))
+        yield
+
+    monkeypatch.setattr(FleetConnection, "open", opened)
+    answers, place = Answering(tmp_path), SuperLinkPlace("superlink.example:1", tmp_path)
+    serve(answers, place, node_key(tmp_path / "key"), stop, QUICK)
+    offline, _ = answers.log.lines()
+    assert "does not know this node's key: its operator must register it" in offline.text
 
 
 def test_every_answer_to_a_sign_of_life_is_a_contact(

@@ -377,6 +377,7 @@ class TestVerify:
         report = verify(custody.storage, custody.ledger, custody.log, Evidence())
         assert step(report, "answers") == "checked"
         assert "2 answers; not compared" in detail(report, "answers")
+        assert "handed in (--replay-key FILE)" in detail(report, "answers")
         assert "each the one on record" in detail(house.verify(), "answers")
         house.storage.submit(spoil_answer)
         report = verify(custody.storage, custody.ledger, custody.log, Evidence())

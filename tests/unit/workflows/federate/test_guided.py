@@ -152,6 +152,7 @@ def test_csv_is_refused_with_a_command_that_converts_it(tmp_path: Path) -> None:
     node.write_text(node.read_text().replace(".parquet", ".csv"))
     with pytest.raises(InvalidInput, match=rf"{STRICT}\.csv: must be a Parquet file") as refused:
         read_job(config)
+    assert "name the new one in node.toml (`data`)" in str(refused.value)
     command = shlex.split(str(refused.value).partition("reports: ")[2])
     assert command[:2] == ["python", "-c"]
     subprocess.run([sys.executable, *command[1:]], cwd=tmp_path, check=True)

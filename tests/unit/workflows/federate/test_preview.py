@@ -71,6 +71,15 @@ def test_what_is_reserved_for_a_count_is_said(job: Job) -> None:
     assert "for both together ε = 3 is promised" in told
 
 
+def test_nobody_is_advised_to_take_the_pipeline_that_is_there(job: Job) -> None:
+    few = {"sizes": {"city": 20, "coast": 20, "harbour": 20}, "epsilon": 0.1}
+    other = 'or pipeline = "logistic regression"'
+    assert any(other in each for each in graves(job, **few))
+    told = graves(job, **few, pipeline="logistic regression", hidden=None)
+    assert any("too much noise" in each for each in told)
+    assert not any(other in each for each in told)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

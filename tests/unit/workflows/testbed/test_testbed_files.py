@@ -13,9 +13,16 @@ from cryptography import x509
 
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.workflows.federate.deployed import DeployedNode, DeployedServer
+from voile.workflows.testbed import testbed
 from voile.workflows.testbed.certificates import make_certificates
 from voile.workflows.testbed.superlink_process import StartedProcess
-from voile.workflows.testbed.testbed import STATE, LocalDeployment, invented, stop_testbed
+from voile.workflows.testbed.testbed import (
+    STATE,
+    LocalDeployment,
+    invented,
+    start_testbed,
+    stop_testbed,
+)
 
 PAGE = Path(__file__).parents[4] / "docs" / "across-machines.md"
 
@@ -36,6 +43,17 @@ def test_all_files_are_read_by_those_they_belong_to(tmp_path: Path) -> None:
 def test_there_are_only_so_many_hospitals(tmp_path: Path, parties: int) -> None:
     with pytest.raises(InvalidInput, match="1 to 7"):
         invented(tmp_path / "bed", parties, 1)
+
+
+@pytest.mark.parametrize("parties", [1, 3])
+def test_a_testbed_of_another_size_is_not_started(
+    tmp_path: Path, parties: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(testbed, "_started", lambda made, _: made)  # no process if this fails
+    invented(tmp_path / "bed", 2, 1)
+    with pytest.raises(InvalidInput, match=rf"is a testbed of 2 parties, and {parties} are asked"):
+        start_testbed(tmp_path / "bed", parties)
+    assert start_testbed(tmp_path / "bed", 2).parties == ("children and maternity", "city")
 
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:

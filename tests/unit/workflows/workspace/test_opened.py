@@ -83,6 +83,28 @@ def test_a_preview_charges_nothing(home: Path, workspace: Workspace) -> None:
     assert workspace.explain("approval", ROWS).charges == ("customers v1#1",)
 
 
+def test_a_preview_of_new_noise_tells_its_price(workspace: Workspace) -> None:
+    workspace.explain("approval", ROWS)
+    assert "answered before" in workspace.preview("approval", ROWS).remarks[-1]
+    assert "fits: takes" in workspace.preview("approval", ROWS, fresh=True).remarks[-1]
+
+
+def test_what_no_renewal_can_pay_for_is_refused_with_what_fits(
+    home: Path, workspace: Workspace
+) -> None:
+    assert not any("would fit" in each for each in workspace.preview("approval", ROWS).remarks)
+    file = home / "voile.toml"
+    file.write_text(file.read_text().replace("epsilon = 0.5\n", "epsilon = 9.0\n"))
+    advice = "it would fit with noise = 0.01 or epsilon = 2 of one release (under [releases.NAME]"
+    with open_workspace(home) as changed:
+        assert advice in changed.preview("approval", ROWS).remarks[-1]
+        with pytest.raises(BudgetExceeded) as refused:
+            changed.explain("approval", ROWS)
+    assert advice in str(refused.value)
+    assert "Renewing does not help" in str(refused.value)
+    assert "voile budget renew" not in str(refused.value)
+
+
 def test_a_receipt_proves_a_charge(workspace: Workspace) -> None:
     explained = workspace.explain("approval", ROWS, by="ward 3", purpose="review")
     receipt = workspace.receipt(explained.charges[0])

@@ -105,6 +105,19 @@ CANNOT: dict[str, tuple[dict[str, Any], dict[str, Any] | None, type[VoileError],
     "no schema": ({"schema": None}, PROMISE, InvalidInput, "what the rows look like"),
     "no background": ({"background": None}, PROMISE, InvalidInput, "background rows"),
     "a role too low": ({"level": "granular", "role": "analyst"}, PROMISE, Refused, "role"),
+    "an answer dearer than the budget": (
+        {"epsilon": None, "noise": 0.02},
+        PROMISE | {"epsilon": 1.0},
+        Refused,
+        r"one answer takes more than the whole budget .* nothing was written: it would fit with "
+        r"noise = 0\.05 or epsilon = 1 of one release \(`voile init --noise`\)",
+    ),
+    "a row dearer than the budget": (
+        {"protect": "explained-row", "background_origin": "public", "top": 1, "epsilon": 9.0},
+        PROMISE | {"epsilon": 1.0},
+        Refused,
+        "it would fit with epsilon = 0.2 of one release",
+    ),
     "a model of these rows": (
         {"model_origin": "trained-on:customers v1"},
         PROMISE,
@@ -122,6 +135,28 @@ def test_what_cannot_be_done_leaves_nothing_behind(tmp_path: Path, case: str) ->
     with pytest.raises(kind, match=said):
         start_workspace(private_spec(tmp_path, **changes), promise, folder=tmp_path)
     assert names(tmp_path) == before
+
+
+def test_what_was_advised_can_be_asked_for(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    words = ["init", MODEL, "--schema", files / "loans.toml", "--model-origin", "public"]
+    words += ["--protect", "background", "--background", files / "customers.csv"]
+    words += ["--dataset", "v1", "--epsilon", 5, "--delta", 1e-5, "--noise", 0.1]
+    with pytest.raises(SystemExit, match="0"):
+        cli.main([*map(str, words), "--output", str(tmp_path)])
+    with open_workspace(tmp_path) as workspace:
+        assert workspace.file.spec("SCORE").noise == 0.1
+        assert workspace.explain("SCORE", tmp_path / "example.csv").charges
+
+
+def test_the_file_says_how_an_answer_becomes_cheaper(tmp_path: Path) -> None:
+    spec = free_spec(write_files(tmp_path), protect="explained-row")
+    text = start_workspace(spec, PROMISE, folder=tmp_path).file.read_text()
+    under = text.partition("[releases.SCORE]")[2]
+    changed = text.replace("# noise = 0.05", "noise = 0.05")
+    assert "# noise = 0.05" in under
+    assert "# epsilon = 0.5" in under
+    assert tomllib.loads(changed)["releases"]["SCORE"]["noise"] == 0.05
 
 
 def test_a_password_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
