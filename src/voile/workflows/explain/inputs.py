@@ -127,7 +127,11 @@ class ExplanationInputs:
     def told(self, explained: Explained) -> Explained:
         """With what is known here, for whoever reads it out."""
         return replace(
-            explained, schema=self.schema, deviations=self.deviations, alarms=self.alarms
+            explained,
+            schema=self.schema,
+            deviations=self.deviations,
+            model_alarms=self.alarms,
+            trained_with_noise=bool(self.model_origin.guarantees),
         )
 
     def read_rows(self, given: Any) -> RowsToExplain:
