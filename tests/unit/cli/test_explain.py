@@ -25,6 +25,7 @@ from voile.cli import explain_output
 from voile.core.explanation_page import row_html
 from voile.core.guarantee import Guarantee
 from voile.core.row_note import filled_note
+from voile.core.schema import Categories, Label
 from voile.core.storage import open_storage
 from voile.ledger import ReplayKey
 from voile.release import trained_privately
@@ -958,6 +959,36 @@ def test_an_answer_of_pure_noise_says_so_first(run: Any) -> None:
     assert "Do not use it as it is. These numbers are mostly noise" in Path("why.svg").read_text()
     table = run(*drowned, as_json=False)
     assert table.startswith(f"do not use it as it is: {alarm}")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    ("categories", "shown"),
+    [
+        (("no", "yes"), "probability of approved = yes"),
+        (("yes", "no"), "probability of approved = yes"),  # the file's own order counts
+        (("later", "no", "yes"), "output 1"),
+        (("never", "always"), "output 1"),
+    ],
+)
+def test_outputs_of_an_onnx_classifier_have_the_labels_of_the_schema(
+    run: Any, categories: tuple[str, ...], shown: str
+) -> None:
+    linear: Any = pytest.importorskip("sklearn.linear_model")
+    rows = np.array([[2.0, 1.0, 1.0], [5.0, 4.0, 0.0], [9.0, 2.0, 1.0]], np.float32)
+    fitted = linear.LogisticRegression().fit(rows, ["no", "yes", "yes"])
+    made = pytest.importorskip("skl2onnx").to_onnx(fitted, rows[:1], options={"zipmap": False})
+    Path("model.onnx").write_bytes(made.SerializeToString())
+    Path("labelled.toml").write_text(
+        replace(SCHEMA, label=Label("approved", Categories(categories))).dumps()
+    )
+    typed = ("explain", "model.onnx", one_applicant(), "--schema", "labelled.toml", *FREE)
+    free = (*typed, "--model-origin", "public", "--database", "log.db")
+    said = run(*free, "--page", "why.html", "--plot", "why.svg")
+    assert said["output_names"] == ["output 1"]  # part of what is stored and signed
+    for place in ("why.html", "why.svg"):
+        assert shown in Path(place).read_text()
+    assert shown in " ".join(run(*free, as_json=False).split())
 
 
 def test_training_noise_that_nobody_estimated_is_noted_everywhere(run: Any) -> None:

@@ -60,6 +60,7 @@ class Explained:
         deviations: by feature, how far contributions may be off for the noise in training; an
             estimate, where there is one.
         model_alarms: why what was trained is useless, where it is.
+        output_labels: what readers see instead of the name of an output.
         trained_with_noise: whether the model was; readers see when nobody estimated what it does.
         assessed: what attacks on the claims behind it have found, where there were any.
     """
@@ -70,6 +71,7 @@ class Explained:
     schema: Schema | None = field(default=None, repr=False)
     deviations: Mapping[str, float] | None = field(default=None, repr=False)
     model_alarms: tuple[str, ...] = ()
+    output_labels: Mapping[str, str] = field(default_factory=dict, repr=False)
     trained_with_noise: bool = False
     assessed: AssessedClaims | None = None
 
@@ -86,9 +88,10 @@ class Explained:
         schema: Schema | None = None,
     ) -> Description:
         """What it says, as data for every view; with the schema and estimates that it carries."""
-        described = self.explanation.describe(
+        chosen = self.explanation if output is None else self.explanation.output(output)
+        names = tuple(self.output_labels.get(name, name) for name in chosen.output_names)
+        described = replace(chosen, output_names=names).describe(
             row,
-            output=output,
             most=most,
             schema=schema or self.schema,
             deviations=self.deviations,
