@@ -87,13 +87,13 @@ def print_explained(
         }
         print_json(said | _top_names(explained.explanation, top) | as_plain(explained.explanation))
         return
-    out, explanation = console(), explained.explanation
-    for line in explained.alarms:
+    out, described = console(), explained.describe()
+    for line in described.alarms:
         out.print(f"do not use it as it is: {line}", soft_wrap=True, style="bold red")
     out.print(_table(explained, top) if table is None else table)
-    for promise in explanation.guarantees or ("no privacy guarantee",):
+    for promise in described.guarantees or ("no privacy guarantee",):
         out.print(f"guarantee: {promise}", soft_wrap=True)
-    for note in explanation.notes:
+    for note in described.notes:
         out.print(f"note: {note}", soft_wrap=True)
     out.print(explained.payment, soft_wrap=True)
     out.print(f"checkpoint: {kept}", soft_wrap=True)

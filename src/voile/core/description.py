@@ -32,6 +32,11 @@ _LEAST: Final = 0.001
 """Nearer to 0 or 1, a model's probability is not worth its digits."""
 _MOST_PLACES: Final = 6
 """After the point; beyond that, powers of ten are easier to read."""
+_ROUNDING: Final = 1e-12
+"""Share of the largest amount; a smaller exact amount is rounding of the machine, not a finding."""
+_SETTLED: Final = 0.1
+"""Under this share of values that can be told from zero, noise is what there is to see: of pure
+noise, one 95 % interval in twenty misses zero."""
 
 
 class Uncertainty(StrEnum):
@@ -136,6 +141,7 @@ class Description:
         shows_values: whether values of the row are shown.
         outputs: at least one.
         guarantees, notes: those of the explanation.
+        alarms: why the numbers are of no use, where they are not; every view says it first.
     """
 
     rows: int
@@ -146,6 +152,7 @@ class Description:
     outputs: tuple[OutputDescription, ...]
     guarantees: tuple[Guarantee, ...]
     notes: tuple[Note, ...]
+    alarms: tuple[str, ...] = ()
 
     @property
     def some_missing(self) -> bool:
@@ -240,7 +247,34 @@ def describe(
         outputs=_outputs(explanation, _amounts(explanation, spread, most, signed=signed), schema),
         guarantees=explanation.guarantees,
         notes=explanation.notes,
+        alarms=_alarms(explanation),
     )
+
+
+def _alarms(explanation: ReadableExplanation) -> tuple[str, ...]:
+    """Say when privacy noise hides nearly every value.
+
+    Only released values and the published width of their noise decide: this is post-processing.
+    """
+    if explanation.half_widths is None:
+        return ()
+    noisy = explanation.half_widths > 0
+    hidden = int(np.sum(noisy & (np.abs(explanation.values) <= explanation.half_widths)))
+    count = int(np.sum(noisy))
+    if not count or count - hidden >= _SETTLED * count:
+        return ()
+    said = f"{hidden:,} of {count:,} cannot be told from zero"
+    return (f"These numbers are mostly noise: {said}. Ask for {_remedies(explanation)}.",)
+
+
+def _remedies(explanation: ReadableExplanation) -> str:
+    """What would help: names of features cost less, and a mean over more rows needs less noise."""
+    units = {each.protected.unit for each in explanation.guarantees}
+    one_person = not units.isdisjoint({ProtectedUnit.EXPLAINED_ROW, ProtectedUnit.USER})
+    named = ProtectedUnit.EXPLAINED_ROW in units or explanation.carries(KnownNote.ABSOLUTE)
+    found = ["the strongest features by name (--top)"] if named else []
+    found += [] if one_person else ["more rows"]
+    return ", or ".join([*found, "a larger epsilon"])
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -255,6 +289,12 @@ class _Amounts:
     centre: NDArray[np.float64]
     reach: NDArray[np.float64] | None
     signed: bool
+
+    def text(self, amount: float, reach: float | None) -> str:
+        """For people; an exact amount that is nothing but rounding is 0."""
+        if reach is None and abs(amount) <= _ROUNDING * np.abs(self.centre).max():
+            return "0"
+        return _text(amount, reach, "+" if self.signed else "")
 
 
 def _amounts(
@@ -337,7 +377,7 @@ def _contribution(words: _Words, amounts: _Amounts, entry: int, output: int) -> 
     amount = max(centre, least)
     low = None if reach is None else max(centre - reach, least)
     high = None if reach is None else max(centre + reach, least)
-    text = _text(amount, reach, "+" if amounts.signed else "")
+    text = amounts.text(amount, reach)
     if entry == len(amounts.places):
         return FeatureContribution(f"{amounts.rest} others", amount, text, low, high)
     place = amounts.places[entry]

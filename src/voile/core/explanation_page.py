@@ -54,7 +54,7 @@ else "No privacy guarantee." }}</p>{% endfor %}
 {% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul>{% endif %}
 """
 _NOTEBOOK: Final = """\
-<style>{{ style | safe }}</style><div class="voile">{{ promises }}
+<style>{{ style | safe }}</style><div class="voile">{{ alarms }}{{ promises }}
 {% for row in rows %}{% if rows | length > 1 %}<h4>Row {{ loop.index }}</h4>{% endif %}{{ row }}
 {% endfor %}{% if more %}<p class="note">and {{ more }} more rows</p>{% endif %}</div>
 """
@@ -89,7 +89,7 @@ def row_html(described: Description) -> str:
 
 
 def alarms_html(alarms: Sequence[str]) -> str:
-    """What makes a model useless, for the first lines of a page; nothing where nothing does."""
+    """What makes numbers useless, for the first lines of a page; nothing where nothing does."""
     return fragment(_ALARMS, alarms=alarms)
 
 
@@ -102,12 +102,14 @@ def promises_html(described: Description) -> str:
 
 
 def notebook_html(explanation: Describable, rows: int) -> str:
-    """What a notebook shows: promises first, then the rows, as far as they are few."""
+    """What a notebook shows: alarms and promises first, then the rows, as far as they are few."""
+    whole = explanation.describe()
     shown = [row_html(explanation.describe(row)) for row in range(min(rows, _MOST_ROWS))]
     return fragment(
         _NOTEBOOK,
         style=STYLE,
-        promises=promises_html(explanation.describe()),
+        alarms=alarms_html(whole.alarms),
+        promises=promises_html(whole),
         rows=shown,
         more=rows - len(shown),
     )

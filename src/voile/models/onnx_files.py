@@ -75,6 +75,15 @@ class OfSession(InspectedForward):
         known = self.content is not None and graphs.is_row_wise(self.content, self.answer)
         return self if known else None
 
+    def class_labels(self) -> tuple[str, ...] | None:
+        found = None if self.content is None else graphs.class_labels(self.content)
+        if found is None:
+            return None
+        words = any(each.type == "tensor(string)" for each in self.session.get_outputs())
+        # A file that answers in words and does not state their order may have any order.
+        unknown = words and not any(isinstance(each, str) for each in found)
+        return None if unknown else tuple(map(str, found))
+
 
 def wrap_session(session: Any, content: bytes | None = None) -> WrappedModel:
     """What goes wrong in a run is told by its exception, not in lines on standard error.

@@ -33,6 +33,10 @@ class InspectedForward(ABC):
         Where a row stands may change its answer by the rounding of double precision alone.
         """
 
+    def class_labels(self) -> tuple[str, ...] | None:
+        """Labels in the order of the outputs; empty if the model states none, None: not known."""
+        return ()
+
 
 Backward: TypeAlias = Callable[[Rows, int], Any]
 """Rows (n, d) and an output to its derivatives (n, d)."""
@@ -170,6 +174,11 @@ class WrappedModel:
                 f"the gradient must be finite and of shape {rows.shape}, found {found.shape}"
             )
         return found
+
+    @property
+    def class_labels(self) -> tuple[str, ...] | None:
+        """Labels that the model states beside `output_names`; see `InspectedForward`."""
+        return self.forward.class_labels() if isinstance(self.forward, InspectedForward) else ()
 
     @cached_property
     def digest(self) -> str:

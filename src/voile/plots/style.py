@@ -78,7 +78,10 @@ def axis_text(described: Description, said: str = "") -> str:
 
 
 def write_promise(figure: Figure, described: Description) -> None:
-    """The guarantees, or their absence, inside the picture: captions get lost on the way."""
+    """Alarms above, guarantees or their absence below: captions get lost on the way."""
+    if described.alarms:
+        alarm = "\n".join(fill(f"Do not use it as it is. {line}", 95) for line in described.alarms)
+        figure.suptitle(alarm, fontsize=8, color=RAISES, x=0.02, ha="left", parse_math=False)
     lines = [str(guarantee) for guarantee in described.guarantees] or [NO_GUARANTEE]
     text = "\n".join(fill(line, 110) for line in [*lines, *map(str, described.notes)])
     figure.supxlabel(text, fontsize=7, color=QUIET, x=0.02, ha="left", parse_math=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from voile.pipelines.objectives import BLACK_BOX, SURROGATE
+
 _UNSTABLE: Final = 0.5
 """Under it, explanations say more about the noise than about people."""
 
@@ -17,7 +19,7 @@ def alarms(figures: Mapping[str, Any], *, unused: Collection[str] = ()) -> list[
     """
     quality = figures.get("quality")
     said = [
-        f"The {what}: {line}."
+        f"The {shown_name(what, quality or {})}: {line}."
         for what, found in (quality or {}).items()
         for line in found["alarms"]
         if what not in unused
@@ -32,3 +34,11 @@ def alarms(figures: Mapping[str, Any], *, unused: Collection[str] = ()) -> list[
             f"of about {cosine:.2f} to these (an estimate; 1 is the same, 0 has nothing in common)."
         )
     return said
+
+
+def shown_name(what: str, quality: Mapping[str, Any]) -> str:
+    """The word for a judged model: it is a black box only where a surrogate imitates it.
+
+    Figures keep the stored name.
+    """
+    return "model" if what == BLACK_BOX and SURROGATE not in quality else what

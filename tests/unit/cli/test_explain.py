@@ -23,13 +23,16 @@ from voile import Explanation, cli
 from voile.audit_log import AuditLog
 from voile.cli import explain_output
 from voile.core.explanation_page import row_html
+from voile.core.guarantee import Guarantee
 from voile.core.row_note import filled_note
+from voile.core.schema import Categories, Label
 from voile.core.storage import open_storage
 from voile.ledger import ReplayKey
 from voile.release import trained_privately
 from voile.workflows.custody import PARTS
 from voile.workflows.explain import Explained, inputs, outputs
 from voile.workflows.explain.files import draw
+from voile.workflows.explain.released import NOT_ESTIMATED
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -813,7 +816,20 @@ DAMAGED = [b"", b'"1,2,yes', b"1,2,yes,4", b"\xff\xfe\r"]
 
 
 def observed(said: dict[str, Any]) -> dict[str, Any]:
-    """Everything anybody can see, but what was randomised: numbers, and names in their order."""
+    """Everything anybody can see, but what was randomised: numbers, and names in their order.
+
+    An alarm about noise follows from the released numbers alone, so it is computed from them.
+    """
+    released = Explanation(
+        values=said["values"],
+        base_values=said["base_values"],
+        feature_names=tuple(said["feature_names"]),
+        output_names=tuple(said["output_names"]),
+        half_widths=said["half_widths"],
+        guarantees=tuple(map(Guarantee.from_dict, said["guarantees"])),
+        notes=said["notes"],
+    )
+    assert said.pop("alarms") == list(released.describe().alarms)
     shapes = {name: np.shape(said.pop(name)) for name in ("values", "base_values")}
     notes = [note for note in said["notes"] if not note.startswith("named in this order")]
     return {k: v for k, v in said.items() if k != "top"} | shapes | {"notes": notes}
@@ -931,6 +947,78 @@ def test_a_useless_model_is_named_before_anything_it_says(
         assert text.index("<h1>") < text.index(shown) < text.index("approved")
     table = run(*typed, as_json=False)
     assert table.index(f"do not use it as it is: {alarm}") < table.index("approved")
+
+
+def test_an_answer_of_pure_noise_says_so_first(run: Any) -> None:
+    """Of three values of noise one lies beyond its ± in 14 % of all draws; of ten draws, never."""
+    drowned = (*asked(one_applicant(), *ROW), "--epsilon", "0.01")
+    said = next(
+        found
+        for found in (run(*drowned, "--fresh") for _ in range(10))
+        if np.all(np.abs(found["values"]) <= found["half_widths"])
+    )
+    (alarm,) = said["alarms"]
+    assert alarm.startswith(
+        "These numbers are mostly noise: 3 of 3 cannot be told from zero. Ask for the strongest"
+    )
+    again = run(*drowned, "--page", "why.html", "--plot", "why.svg")
+    assert again["values"] == said["values"]
+    page = Path("why.html").read_text()
+    assert page.index(html.escape(alarm)) < page.index("contribution</th>")
+    assert "Do not use it as it is. These numbers are mostly noise" in Path("why.svg").read_text()
+    table = run(*drowned, as_json=False)
+    assert table.startswith(f"do not use it as it is: {alarm}")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    ("categories", "shown"),
+    [
+        (("no", "yes"), "probability of approved = yes"),
+        (("yes", "no"), "probability of approved = yes"),  # the file's own order counts
+        (("later", "no", "yes"), "output 1"),
+        (("never", "always"), "output 1"),
+    ],
+)
+def test_outputs_of_an_onnx_classifier_have_the_labels_of_the_schema(
+    run: Any, categories: tuple[str, ...], shown: str
+) -> None:
+    linear: Any = pytest.importorskip("sklearn.linear_model")
+    rows = np.array([[2.0, 1.0, 1.0], [5.0, 4.0, 0.0], [9.0, 2.0, 1.0]], np.float32)
+    fitted = linear.LogisticRegression().fit(rows, ["no", "yes", "yes"])
+    made = pytest.importorskip("skl2onnx").to_onnx(fitted, rows[:1], options={"zipmap": False})
+    Path("model.onnx").write_bytes(made.SerializeToString())
+    Path("labelled.toml").write_text(
+        replace(SCHEMA, label=Label("approved", Categories(categories))).dumps()
+    )
+    typed = ("explain", "model.onnx", one_applicant(), "--schema", "labelled.toml", *FREE)
+    free = (*typed, "--model-origin", "public", "--database", "log.db")
+    said = run(*free, "--page", "why.html", "--plot", "why.svg")
+    assert said["output_names"] == ["output 1"]  # part of what is stored and signed
+    for place in ("why.html", "why.svg"):
+        assert shown in Path(place).read_text()
+    assert shown in " ".join(run(*free, as_json=False).split())
+
+
+def test_training_noise_that_nobody_estimated_is_noted_everywhere(run: Any) -> None:
+    free = asked(one_applicant(), *FREE, origin="training.json")
+    table = run(*free, "--page", "why.html", "--plot", "why.svg", as_json=False)
+    words = "The model was trained with noise; how far these numbers would move was not estimated."
+    assert f"note: {words}" in table
+    assert words in Path("why.html").read_text()
+    assert words in Path("why.svg").read_text()
+    assert words not in run(*asked(one_applicant(), *FREE), as_json=False)
+
+
+def test_a_note_about_training_noise_goes_where_there_is_no_estimate() -> None:
+    values = np.array([[3.0, 1.0]])
+    one = Explanation(values=values, base_values=np.array([0.5]), feature_names=("a", "b"))
+    unknown = Explained(one, (), trained_with_noise=True)
+    assert unknown.describe().notes == (NOT_ESTIMATED,)
+    assert NOT_ESTIMATED in unknown._repr_html_()
+    assert unknown.explanation.notes == ()  # what is stored and signed stays as it was
+    assert replace(unknown, deviations={"a": 0.5, "b": 0.5}).describe().notes == ()
+    assert replace(unknown, deviations={"other": 0.5}).describe().notes == (NOT_ESTIMATED,)
 
 
 @pytest.mark.parametrize("saved", ["why.voile", "why.json", "why.parquet"])

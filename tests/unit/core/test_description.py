@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import FrozenInstanceError
 from typing import Any
 
+import numpy as np
 import pytest
 
 from voile import plots
 from voile.core.description import FeatureContribution, Uncertainty
 from voile.core.explanation import Explanation
 from voile.core.explanation_page import row_html
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.row_note import KnownNote, filled_note
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 
@@ -162,3 +165,67 @@ def test_sizes_have_no_sign_and_lead_to_no_prediction() -> None:
         "0.00 ± 0.10",
         "0.00 ± 0.10",
     ]
+
+
+def promised(unit: ProtectedUnit) -> Guarantee:
+    protected = Protected(unit, Relation.REPLACE_ONE, "people v1")
+    return Guarantee(
+        epsilon=1.0,
+        delta=1e-6,
+        protected=protected,
+        against=(Adversary.PUBLIC,),
+        computational=False,
+        mechanism="Gaussian noise",
+        composition="none",
+    )
+
+
+def noisy(values: Any, unit: ProtectedUnit = ProtectedUnit.EXPLAINED_ROW) -> Explanation:
+    """Values with privacy noise, the 95 % interval of which is ± 9."""
+    found = np.atleast_2d(np.array(values, float))
+    return Explanation(
+        values=found,
+        base_values=np.zeros(1),
+        feature_names=tuple(f"f{n}" for n in range(found.shape[1])),
+        half_widths=np.full(found.shape, 9.0),
+        guarantees=(promised(unit),),
+    )
+
+
+def test_an_answer_of_pure_noise_says_so_first() -> None:
+    answer = noisy([8.3, -1.0, 4.0, 0.5])
+    (alarm,) = answer.describe().alarms
+    assert alarm == (
+        "These numbers are mostly noise: 4 of 4 cannot be told from zero. "
+        "Ask for the strongest features by name (--top), or a larger epsilon."
+    )
+    (of_rows,) = noisy([8.3, -1.0], ProtectedUnit.ROW).describe().alarms
+    assert of_rows.endswith("Ask for more rows, or a larger epsilon.")
+    shown = answer._repr_html_()
+    assert shown.index(html.escape(alarm)) < shown.index("feature</th>")
+    for draw in (plots.bar, plots.whiskers):
+        assert alarm in draw(answer).get_suptitle().replace("\n", " ")
+
+
+def test_noise_alarms_count_every_released_value() -> None:
+    """Of twenty values one may miss zero by chance; two of them are one in ten, and no alarm."""
+    (alarm,) = noisy([20.0] + [1.0] * 19).describe(most=2).alarms
+    assert "19 of 20 cannot be told from zero" in alarm
+    assert noisy([20.0, -20.0] + [1.0] * 18).describe().alarms == ()
+    rows = noisy([[1.0, 2.0], [20.0, 20.0]])
+    assert rows.describe().alarms == rows.describe(1).alarms == ()
+    assert len(rows.describe(0).alarms) == 1
+
+
+@pytest.mark.parametrize("errors", [None, [[0.1, 0.1, 0.1]]])
+def test_true_zeros_and_sampling_raise_no_noise_alarm(errors: Any) -> None:
+    zeros = patient(values=[[0.0, 0.0, 0.0]], half_widths=None, standard_errors=errors)
+    assert zeros.describe().alarms == ()
+    assert patient(values=[[0.0] * 3], half_widths=[[0.0] * 3]).describe().alarms == ()
+
+
+def test_rounding_of_the_machine_is_shown_as_zero() -> None:
+    one = patient(values=[[0.25, 4.35e-17, 1e-9]], half_widths=None)
+    assert [each.text for each in contributions(one).values()] == ["+0.25", "+1e-09", "0"]
+    small = patient(values=[[1e-20, -3e-20, 0.0]], half_widths=None)
+    assert [each.text for each in contributions(small).values()] == ["-3e-20", "+1e-20", "0"]

@@ -314,6 +314,26 @@ def test_onnx_gives_what_the_estimator_gives(classifier: Any, tmp_path: Path) ->
         model.predict(ROWS[:, :2])
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("kind", "labels", "stated"),
+    [
+        ("linear_model.LogisticRegression", ("yes", "no"), ("no", "yes")),
+        ("linear_model.LogisticRegression", (0, 1), ("0", "1")),
+        ("tree.DecisionTreeClassifier", ("yes", "no"), ("no", "yes")),
+        ("neural_network.MLPClassifier", ("yes", "no"), None),  # words in an order not stated
+    ],
+)
+def test_an_onnx_classifier_states_its_labels_in_the_order_of_its_outputs(
+    kind: str, labels: tuple[Any, ...], stated: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    pytest.importorskip("onnxruntime")
+    package, name = kind.split(".")
+    made = getattr(pytest.importorskip(f"sklearn.{package}"), name)()
+    fitted = made.fit(ROWS, np.resize(np.array(labels), len(ROWS)))
+    assert wrap(onnx_file(fitted, tmp_path)).class_labels == stated
+
+
 def fake_booster(home: str) -> Any:
     """The native models of XGBoost and LightGBM, which are not among our dependencies."""
     kind = type("Booster", (), {"__module__": f"{home}.core"})

@@ -25,6 +25,24 @@ def is_row_wise(content: bytes, answer: str) -> bool:
         return False
 
 
+def class_labels(content: bytes) -> tuple[str, ...] | tuple[int, ...] | None:
+    """The labels of a classifier in the order of its outputs; none where the file states none.
+
+    None where it cannot be read, or where its classifiers have different labels.
+    """
+    try:
+        model = optional("onnx", extra="explain").load_from_string(content)
+    except Exception:  # whatever is not understood is not known
+        return None
+    found = {
+        tuple(each.decode() for each in entry.strings) or tuple(entry.ints)
+        for node in model.graph.node
+        for entry in node.attribute
+        if entry.name in ("classlabels_strings", "classlabels_ints", "classlabels_int64s")
+    } - {()}
+    return None if len(found) > 1 else next(iter(found), ())
+
+
 def _followed(onnx: Any, model: Any, answer: str) -> Value:
     graph = model.graph
     versions = {_domain(entry.domain): entry.version for entry in model.opset_import}

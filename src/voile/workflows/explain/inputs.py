@@ -18,7 +18,7 @@ from voile.attribution.fastshap import load_explainer
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.explanation_checks import or_numbered
 from voile.core.input_file import read_json
-from voile.core.schema import Schema, is_table
+from voile.core.schema import Categories, Schema, is_table
 from voile.datasets.tables import read_protected_table, read_table
 from voile.models import Box, Simplex, WrappedModel, load_model, wrap
 from voile.pipelines.objectives import SURROGATE
@@ -56,6 +56,7 @@ class ExplanationInputs:
         deviations: by feature, how far contributions may be off for the noise in training the
             model; an estimate, where its artefact holds one.
         alarms: what makes the model useless, as its artefact says.
+        output_labels: what readers see for outputs that have a number for a name.
     """
 
     spec: ExplanationSpec
@@ -70,6 +71,7 @@ class ExplanationInputs:
     hints: tuple[str, ...] = ()
     deviations: Mapping[str, float] | None = None
     alarms: tuple[str, ...] = ()
+    output_labels: Mapping[str, str] = field(default_factory=dict)
     speed: Speed = field(default_factory=Speed)
 
     def __post_init__(self) -> None:
@@ -127,7 +129,12 @@ class ExplanationInputs:
     def told(self, explained: Explained) -> Explained:
         """With what is known here, for whoever reads it out."""
         return replace(
-            explained, schema=self.schema, deviations=self.deviations, alarms=self.alarms
+            explained,
+            schema=self.schema,
+            deviations=self.deviations,
+            model_alarms=self.alarms,
+            trained_with_noise=bool(self.model_origin.guarantees),
+            output_labels=self.output_labels,
         )
 
     def read_rows(self, given: Any) -> RowsToExplain:
@@ -184,9 +191,10 @@ def load_inputs(
     """
     schema = _schema(spec, artefact)
     background = _background(spec, schema, artefact)
+    model, labels = _model(spec, schema, artefact, modules)
     return ExplanationInputs(
         spec=spec,
-        model=_model(spec, schema, artefact, modules),
+        model=model,
         schema=schema,
         model_origin=model_origin(spec, artefact),
         background=background.rows,
@@ -197,6 +205,7 @@ def load_inputs(
         hints=background.hints,
         deviations=_deviations(spec, artefact),
         alarms=_alarms(spec, artefact),
+        output_labels=labels,
         speed=speed or Speed(),
     )
 
@@ -273,18 +282,43 @@ def _schema(spec: ExplanationSpec, artefact: Artefact | None) -> Schema:
 
 def _model(
     spec: ExplanationSpec, schema: Schema, artefact: Artefact | None, modules: Path | None
-) -> WrappedModel:
-    """The model with names for its outputs; of two classes one: the other is its complement."""
+) -> tuple[WrappedModel, Mapping[str, str]]:
+    """The model with names for its outputs, and labels where the names are numbers.
+
+    Of two classes one is explained: the other is its complement.
+    """
     wrapped = wrap(load_model(spec.model, modules)) if artefact is None else artefact.model
     if spec.output_range is not None:
         wrapped = wrap(wrapped, outputs=Box(*spec.output_range))
+    labels: Mapping[str, str] = {}
     if wrapped.output_names is None:
         count = wrapped.predict(schema.null_row[None].copy()).shape[1]
-        wrapped = wrap(wrapped, output_names=or_numbered(None, "output", count))
+        numbered = or_numbered(None, "output", count)
+        labels = _output_labels(wrapped, numbered, schema)
+        wrapped = wrap(wrapped, output_names=numbered)
     names, output = wrapped.output_names or (), spec.output
     if output is None and isinstance(wrapped.outputs, Simplex) and len(names) == 2:
         output = names[-1]
-    return wrapped if output is None else wrapped.only(output)
+    return (wrapped if output is None else wrapped.only(output)), labels
+
+
+def _output_labels(
+    model: WrappedModel, numbered: tuple[str, ...], schema: Schema
+) -> Mapping[str, str]:
+    """The schema's categories for numbered outputs; none where the order cannot be known.
+
+    Only readers see them: the numbered names are part of stored answers.
+    """
+    label, stated = schema.label, model.class_labels
+    if label is None or stated is None or not isinstance(model.outputs, Simplex):
+        return {}
+    values = tuple(map(str, label.domain.values)) if isinstance(label.domain, Categories) else ()
+    if len(values) != len(numbered):
+        return {}
+    if set(stated) == set(values):
+        return dict(zip(numbered, stated, strict=True))
+    codes = tuple(map(str, range(len(values))))
+    return dict(zip(numbered, values, strict=True)) if stated in ((), codes) else {}
 
 
 def _background(spec: ExplanationSpec, schema: Schema, artefact: Artefact | None) -> RowsToExplain:

@@ -110,7 +110,7 @@ def person_html(explained: Explained, checked: Checked, folder: Path) -> str:
     body = fragment(
         _BODY,
         title=TITLE,
-        alarms=alarms_html(explained.alarms),
+        alarms=alarms_html(described.alarms),
         row=row_html(described),
         promises=promises_html(described),
         assessed=explained.assessed,

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from voile.audit_log import RowTree, explanation_bytes
-from voile.core.description import Description
+from voile.core.description import Description, Uncertainty
 from voile.core.explanation import Explanation
-from voile.core.explanation_page import alarms_html, notebook_html
+from voile.core.explanation_page import notebook_html
 from voile.core.page_frame import fragment
 from voile.core.row_note import KnownNote, Note
 from voile.core.schema import Schema
 from voile.workflows.explain.assessed import AssessedClaims
+
+NOT_ESTIMATED: Final = (
+    "The model was trained with noise; how far these numbers would move was not estimated."
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,9 @@ class Explained:
         schema: of the rows, for whoever reads it out.
         deviations: by feature, how far contributions may be off for the noise in training; an
             estimate, where there is one.
-        alarms: why what was trained is useless, where it is; whoever reads is told first.
+        model_alarms: why what was trained is useless, where it is.
+        output_labels: what readers see instead of the name of an output.
+        trained_with_noise: whether the model was; readers see when nobody estimated what it does.
         assessed: what attacks on the claims behind it have found, where there were any.
     """
 
@@ -64,7 +70,9 @@ class Explained:
     rows_tree: RowTree | None = field(default=None, repr=False)
     schema: Schema | None = field(default=None, repr=False)
     deviations: Mapping[str, float] | None = field(default=None, repr=False)
-    alarms: tuple[str, ...] = ()
+    model_alarms: tuple[str, ...] = ()
+    output_labels: Mapping[str, str] = field(default_factory=dict, repr=False)
+    trained_with_noise: bool = False
     assessed: AssessedClaims | None = None
 
     def of_row(self, number: int) -> Explained:
@@ -80,13 +88,26 @@ class Explained:
         schema: Schema | None = None,
     ) -> Description:
         """What it says, as data for every view; with the schema and estimates that it carries."""
-        return self.explanation.describe(
+        chosen = self.explanation if output is None else self.explanation.output(output)
+        names = tuple(self.output_labels.get(name, name) for name in chosen.output_names)
+        described = replace(chosen, output_names=names).describe(
             row,
-            output=output,
             most=most,
             schema=schema or self.schema,
             deviations=self.deviations,
         )
+        estimated = self.deviations is not None and described.uncertainty is not Uncertainty.EXACT
+        unknown = (NOT_ESTIMATED,) if self.trained_with_noise and not estimated else ()
+        return replace(
+            described,
+            notes=(*described.notes, *unknown),
+            alarms=(*self.model_alarms, *described.alarms),
+        )
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """Why it is of no use, where it is not; readers see it first."""
+        return self.describe().alarms
 
     @property
     def replayed(self) -> bool:
@@ -122,9 +143,7 @@ class Explained:
     def _repr_html_(self) -> str:
         """For notebooks."""
         said = fragment("<p class='voile note'>{{ payment }}</p>", payment=self.payment)
-        shown = notebook_html(self, len(self.explanation))
-        warned = fragment("<div class='voile'>{{ lines }}</div>", lines=alarms_html(self.alarms))
-        return (warned if self.alarms else "") + shown + said
+        return notebook_html(self, len(self.explanation)) + said
 
 
 def _first_few(names: Sequence[str], count: int = 5) -> str:

@@ -15,6 +15,7 @@ from voile.core.explanation import Explanation
 from voile.core.input_file import read_file
 from voile.core.schema import Schema
 from voile.federation import Outcome
+from voile.workflows.alarms import shown_name
 from voile.workflows.artefact import Artefact
 from voile.workflows.shown_rounds import contradictions
 
@@ -53,14 +54,15 @@ _MEANING: Final = {
 
 def compared(artefact: Artefact) -> list[dict[str, Any]]:
     """Figures with intervals, and what they are compared with."""
+    judged_models = artefact.figures.get("quality", {})
     return [
         {
             "linear_model": None,
             **judged,
-            "what": f"{name} of the {what}",
+            "what": f"{name} of the {shown_name(what, judged_models)}",
             "meaning": _MEANING.get(name, ""),
         }
-        for what, found in artefact.figures.get("quality", {}).items()
+        for what, found in judged_models.items()
         for name, judged in found["figures"].items()
     ]
 

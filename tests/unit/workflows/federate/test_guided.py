@@ -86,6 +86,8 @@ def test_every_party_is_charged_at_its_own_level(job: Job, artefact: Artefact) -
 
 def test_the_report_says_what_is_protected(artefact: Artefact) -> None:
     page = report_html(artefact)
+    assert "log-loss of the model" in page
+    assert "black box" not in page
     assert all(name in page for name in PRIVATE)
     assert "contribution" in page
     assert "correlated" in page

@@ -60,6 +60,11 @@ def test_a_constant_model_is_named_and_so_is_a_constant_surrogate() -> None:
     assert first[-1].startswith("The surrogate: it says nearly the same about everybody")
 
 
+def test_a_model_without_a_surrogate_is_not_called_a_black_box() -> None:
+    said = alarms({"quality": figures(black_box=Says(0.3))})
+    assert said[0].startswith("The model: it says nearly the same about everybody")
+
+
 def test_alarms_of_what_was_measured() -> None:
     assert alarms({}) == []
     assert "nobody knows" in alarms({"quality": {}})[0]

@@ -221,6 +221,8 @@ def test_any_change_of_a_recorded_round_is_noticed(artefact: Artefact) -> None:
 
 def test_its_report_shows_trust_and_names_who_stands_out(artefact: Artefact) -> None:
     page = report_html(artefact)
+    assert "log-loss of the model" in page
+    assert "black box" not in page
     assert "Whom the federation trusts" in page
     assert "trust, divergence and rewards of each party over rounds" in page
     assert "Who stands out" in page

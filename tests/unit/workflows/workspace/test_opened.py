@@ -58,9 +58,9 @@ def test_rows_come_in_any_form_and_are_the_same_question(
 def test_a_notebook_shows_what_was_missing_and_what_is_useless(workspace: Workspace) -> None:
     explained = workspace.explain("approval", {**ROWS, "debt": [6, None]})
     assert explained._repr_html_().count("missing (1 was filled in)") == 1
-    warned = replace(explained, alarms=("It is <useless>.",))
-    assert warned._repr_html_().startswith("<div class='voile'><p class=\"alarm\"><b>Do not use")
-    assert "It is &lt;useless&gt;." in warned._repr_html_()
+    warned = replace(explained, model_alarms=("It is <useless>.",))
+    alarm = '<p class="alarm"><b>Do not use it as it is.</b> It is &lt;useless&gt;.'
+    assert f'<div class="voile">{alarm}' in warned._repr_html_()
     assert repr(warned).startswith("Do not use it as it is. It is <useless>.\n")
 
 
