@@ -31,6 +31,17 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Figure, write
+from voile.app.budget import open_budget
+from voile.app.custody import PARTS, Custody, Place
+from voile.app.explain import (
+    Drawn,
+    Explained,
+    ExplanationRequest,
+    ReleaseService,
+    RowsToExplain,
+)
+from voile.app.explain.charging import look_up, settle
+from voile.app.explain.released import settled_notes
 from voile.attribution import FastShap
 from voile.attribution.fastshap import EXPLAINER_PLAN, train_explainer, train_surrogate
 from voile.audit_log import AuditLog, RowTree, explanation_bytes, explanation_rows
@@ -44,17 +55,6 @@ from voile.ledger.tables import BALANCES
 from voile.models import Box, Rows, wrap
 from voile.release import PUBLIC, ClippedRelease, PostProcessed, trained_privately
 from voile.training import TrainingPlan
-from voile.workflows.budget import open_budget
-from voile.workflows.custody import PARTS, Custody, Place
-from voile.workflows.explain import (
-    Drawn,
-    Explained,
-    ExplanationRequest,
-    ReleaseService,
-    RowsToExplain,
-)
-from voile.workflows.explain.charging import look_up, settle
-from voile.workflows.explain.released import settled_notes
 
 SEED = 0
 DATASET = "clinic v1"

@@ -20,14 +20,9 @@ import numpy as np
 
 from benchmarks.harness import compare, write
 from voile import cli
-from voile.core.guarantee import Protected, ProtectedUnit, Relation
-from voile.core.optional import optional
-from voile.datasets import clinic_federation
-from voile.pipelines.tables import TableRecords
-from voile.training import TrainingPlan
-from voile.workflows.artefact import EXPLAINER, Artefact
-from voile.workflows.explain import ReleaseService
-from voile.workflows.federate import (
+from voile.app.artefact import EXPLAINER, Artefact
+from voile.app.explain import ReleaseService
+from voile.app.federate import (
     SERVER,
     FederationAgreement,
     Job,
@@ -37,6 +32,11 @@ from voile.workflows.federate import (
     origin_of,
     party_key,
 )
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.core.optional import optional
+from voile.datasets import clinic_federation
+from voile.pipelines.tables import TableRecords
+from voile.training import TrainingPlan
 
 SEED = 0
 MILLION, FEW, ROUNDS = 1_000_000, 10_000, 3

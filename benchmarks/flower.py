@@ -25,18 +25,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from benchmarks.flower_parts.app.bare.arithmetic import start
 from benchmarks.flower_parts.node import SameArithmetic
 from benchmarks.harness import ROOT, Figure, compare, write
+from voile.app.testbed.superlink_process import (
+    StartedProcess,
+    SuperLinkFiles,
+    free_port,
+    installed,
+)
 from voile.core.randomness import Seeded
 from voile.federation import Instruction, Rounds, Stage, Update
 from voile.federation.envelopes import NodeSeal, SignedByServer
 from voile.federation.flower import FlowerTransport, node_key, public_bytes, register_node
 from voile.federation.flower.superlink import SuperLinkRun
 from voile.federation.wire import to_bytes
-from voile.workflows.testbed.superlink_process import (
-    StartedProcess,
-    SuperLinkFiles,
-    free_port,
-    installed,
-)
 
 NODES, ROUNDS, TURNS = 2, 3, 2
 PATIENCE = 300.0

@@ -32,6 +32,10 @@ from typing import Any, NamedTuple
 import psycopg
 
 from benchmarks.harness import Figure, alternate, compare, write
+from voile.app.budget import open_budget
+from voile.app.custody import PARTS, Custody, Place
+from voile.app.explain import Drawn, ReleaseService, Request
+from voile.app.explain.charging import AccountQuestions, prepare, settle
 from voile.audit_log import AuditLog
 from voile.audit_log.log import HEADS, LEAVES
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
@@ -40,10 +44,6 @@ from voile.core.storage.sql import Dialect
 from voile.ledger import Ledger, Opening, PublicInput, Question, ReplayKey
 from voile.ledger.tables import ANSWERS, BALANCES, ENTRIES
 from voile.privacy.events import Gaussian
-from voile.workflows.budget import open_budget
-from voile.workflows.custody import PARTS, Custody, Place
-from voile.workflows.explain import Drawn, ReleaseService, Request
-from voile.workflows.explain.charging import AccountQuestions, prepare, settle
 
 ORIGIN, DATASET = "example.org/benchmark", "clinic v1"
 PATH = ("analyst", "team", "clinic")

@@ -29,6 +29,16 @@ import numpy as np
 
 from benchmarks.harness import Figure, compare, write
 from voile import Protected, ProtectedUnit, Relation
+from voile.app.budget import open_budget
+from voile.app.custody import open_custody
+from voile.app.explain import ReleaseService
+from voile.app.recommend import (
+    RecommendationSpec,
+    TrainedRecommender,
+    TrainingTerms,
+    answer,
+    train,
+)
 from voile.ledger import Children, Opening
 from voile.recommenders import (
     Catalogue,
@@ -42,16 +52,6 @@ from voile.recommenders import (
     per_user_holdout,
 )
 from voile.recommenders.twins import ImplicitFactors
-from voile.workflows.budget import open_budget
-from voile.workflows.custody import open_custody
-from voile.workflows.explain import ReleaseService
-from voile.workflows.recommend import (
-    RecommendationSpec,
-    TrainedRecommender,
-    TrainingTerms,
-    answer,
-    train,
-)
 
 SEED = 1
 USERS, ITEMS, GENRES = 3_000, 1_500, 18

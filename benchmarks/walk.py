@@ -9,7 +9,7 @@ process; the first run loads what is loaded once, the second is traced. Counted 
                  the call stack when the model is asked, when the noise is drawn, or when the
                  account is charged
 
-Beside all files and functions stand those of the walk proper (command line, workflows, release,
+Beside all files and functions stand those of the walk proper (command line, app, release,
 ledger and log, without the mathematics, the models and the reading of files below them), and those
 of the second answer of a `ReleaseService` that is held open. `BEFORE` was counted by the same code
 at commit 8310830, where an `Explainer` and a `Desk` stood in the place of the service.
@@ -32,7 +32,7 @@ import numpy as np
 from benchmarks.harness import Figure, compare, write
 
 PACKAGE = "voile"
-PROPER = ("cli", "workflows", "release", "ledger", "audit_log")
+PROPER = ("cli", "app", "release", "ledger", "audit_log")
 COMPREHENSIONS = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
 BEFORE = {
     "wrapper types": 10,
@@ -141,8 +141,8 @@ def traced(act: Callable[[], object]) -> Walk:
 
 def _second_answer() -> Walk:
     """Of a service that is held open."""
-    from voile.workflows.custody import open_custody_at, usual_place
-    from voile.workflows.explain import ExplanationSpec, ReleaseService, build_release, load_inputs
+    from voile.app.custody import open_custody_at, usual_place
+    from voile.app.explain import ExplanationSpec, ReleaseService, build_release, load_inputs
 
     spec = ExplanationSpec.read(
         {

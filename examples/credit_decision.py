@@ -24,6 +24,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from voile import Explanation, plots
+from voile.app.budget import open_budget
+from voile.app.custody import POLICY, open_custody
+from voile.app.explain import Drawn, Explained, ReleaseService, Request
+from voile.app.explain.files import write_receipts
 from voile.attribution import ExactShapley
 from voile.audit_log import Policy, Report, explanation_bytes, verify_receipt
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
@@ -33,10 +37,6 @@ from voile.models import Box, WrappedModel, wrap
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.release import PUBLIC, Origin, PostProcessed, trained_privately
-from voile.workflows.budget import open_budget
-from voile.workflows.custody import POLICY, open_custody
-from voile.workflows.explain import Drawn, Explained, ReleaseService, Request
-from voile.workflows.explain.files import write_receipts
 
 SCHEMA = Schema.loads("""
 name = "loan applications v1"

@@ -28,6 +28,10 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
 from voile import plots
+from voile.app.budget import open_budget
+from voile.app.custody import Custody, open_custody
+from voile.app.explain import Explained, ReleaseService, RowsToExplain
+from voile.app.explain.files import write_receipts
 from voile.attribution import ExactShapley
 from voile.audit_log import Report, explanation_bytes, verify_receipt
 from voile.core.errors import BudgetExceeded
@@ -42,10 +46,6 @@ from voile.release import (
     TopFeaturesOfRow,
     trained_on,
 )
-from voile.workflows.budget import open_budget
-from voile.workflows.custody import Custody, open_custody
-from voile.workflows.explain import Explained, ReleaseService, RowsToExplain
-from voile.workflows.explain.files import write_receipts
 
 SCHEMA = Schema.loads("""
 name = "payments v1"

@@ -22,6 +22,9 @@ from typing import Any
 import numpy as np
 
 from voile import Explanation, plots
+from voile.app.budget import open_budget
+from voile.app.custody import Custody, open_custody
+from voile.app.explain import Explained, ReleaseService, paid_synthetic_background
 from voile.attribution import ExactShapley
 from voile.audit_log import Policy, Report, explanation_bytes, verify_receipt
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
@@ -36,9 +39,6 @@ from voile.release import (
     PrivateBackgroundShapley,
     PrivateGlobalImportance,
 )
-from voile.workflows.budget import open_budget
-from voile.workflows.custody import Custody, open_custody
-from voile.workflows.explain import Explained, ReleaseService, paid_synthetic_background
 
 DATASET = "harbour hospital 2026"
 CLINIC = clinic_federation(400, seed=3)

@@ -27,8 +27,8 @@ from experiments.expected_quality.setting import (
     generated,
     outcome,
 )
+from voile.app.federate.expectation import ACCURACY, FIDELITY, TABLE, StudiedNoise
 from voile.pipelines.objectives import BLACK_BOX, SURROGATE
-from voile.workflows.federate.expectation import ACCURACY, FIDELITY, TABLE, StudiedNoise
 
 SEEDS: Final = (0, 1)
 STAGES: Final[dict[str, dict[str, str]]] = {
@@ -66,7 +66,7 @@ def record(found: Sequence[Outcome]) -> None:
         pipeline: {stage: [asdict(line) for line in each] for stage, each in stages.items()}
         for pipeline, stages in table.items()
     }
-    place = Path(str(files("voile.workflows.federate") / TABLE))
+    place = Path(str(files("voile.app.federate") / TABLE))
     place.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
     write(
         "expected_quality",

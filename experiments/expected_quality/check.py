@@ -14,8 +14,8 @@ from benchmarks.harness import Figure, write
 
 from experiments.expected_quality.setting import HELD_OUT, Case, divided, outcome
 from voile import datasets
+from voile.app.federate.expectation import ExpectedFigure, expected_of
 from voile.datasets import SOURCES, Dataset
-from voile.workflows.federate.expectation import ExpectedFigure, expected_of
 
 LEAST_HELD: Final = 16
 PIPELINE: Final = "private explainer"

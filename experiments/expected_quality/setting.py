@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.app.federate.expectation import Attainable, attainable, noise_to_signal
+from voile.app.federate.kinds import KINDS
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.datasets import Dataset
@@ -16,8 +18,6 @@ from voile.federation import Client, CountingGuard, Node, Rounds, Threads, Unpro
 from voile.federation.randomness import SeededSources
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.tables import TableRecords
-from voile.workflows.federate.expectation import Attainable, attainable, noise_to_signal
-from voile.workflows.federate.kinds import KINDS
 
 DELTA: Final = 1e-5
 HELD_OUT: Final = 1_000

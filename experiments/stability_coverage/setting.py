@@ -8,6 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.app.federate.kinds import DEFAULT, KINDS
+from voile.app.federate.stability import stability_figures
 from voile.attribution import shapley_explainer
 from voile.core.guarantee import Protected, Relation
 from voile.core.randomness import Seeded
@@ -17,8 +19,6 @@ from voile.federation import Client, Node, NoGuard, Rounds, SeededSources, Threa
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.tables import NetworkModel, TableRecords
-from voile.workflows.federate.kinds import DEFAULT, KINDS
-from voile.workflows.federate.stability import stability_figures
 
 EPSILON: Final = 2.0
 DELTA: Final = 1e-5

@@ -23,12 +23,12 @@ TYPE_CHECKING = False  # `typing` takes as long as Python itself: Ctrl-C would b
 if TYPE_CHECKING:
     from typing import Any
 
+    from voile.app.explain import ExplanationSpec
+    from voile.app.workspace import open_workspace, start_workspace
     from voile.core.errors import VoileError
     from voile.core.explanation import Explanation
     from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
     from voile.core.schema import Schema
-    from voile.workflows.explain import ExplanationSpec
-    from voile.workflows.workspace import open_workspace, start_workspace
 
 __all__ = [
     "Adversary",
@@ -48,15 +48,15 @@ __all__ = [
 _HOME = {
     "Adversary": "voile.core.guarantee",
     "Explanation": "voile.core.explanation",
-    "ExplanationSpec": "voile.workflows.explain",
+    "ExplanationSpec": "voile.app.explain",
     "Guarantee": "voile.core.guarantee",
     "Protected": "voile.core.guarantee",
     "ProtectedUnit": "voile.core.guarantee",
     "Relation": "voile.core.guarantee",
     "Schema": "voile.core.schema",
     "VoileError": "voile.core.errors",
-    "open_workspace": "voile.workflows.workspace",
-    "start_workspace": "voile.workflows.workspace",
+    "open_workspace": "voile.app.workspace",
+    "start_workspace": "voile.app.workspace",
 }
 
 

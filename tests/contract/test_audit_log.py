@@ -19,6 +19,7 @@ from tests.unit.audit_log.examples import (
     release,
     signing_key,
 )
+from voile.app.checkpoints import Keeper
 from voile.audit_log import (
     PART,
     Appended,
@@ -41,7 +42,6 @@ from voile.audit_log.notes import Checkpoint, Note
 from voile.audit_log.publishing import all_records, check_stored, latest_checkpoint
 from voile.core.errors import InvalidInput, VerificationFailed
 from voile.core.storage import Part, Session, Storage, Table, Transaction, storage_on
-from voile.workflows.checkpoints import Keeper
 
 
 @dataclass(frozen=True)

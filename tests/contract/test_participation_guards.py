@@ -12,6 +12,8 @@ import pytest
 
 from tests.protecting import row_of
 from tests.unit.federation.toys import START, Pull, rows_of
+from voile.app.custody import open_custody
+from voile.app.federate.books import ClientBooks, Promise
 from voile.core.errors import Refused
 from voile.federation import (
     Booking,
@@ -24,8 +26,6 @@ from voile.federation import (
     digest_of_arrays,
 )
 from voile.privacy.events import PrivacyEvent
-from voile.workflows.custody import open_custody
-from voile.workflows.federate.books import ClientBooks, Promise
 
 CAP = 2
 EVENT: Any = Pull().cost(40)

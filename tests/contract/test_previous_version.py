@@ -17,8 +17,8 @@ import pytest
 
 from tests.contract.stored.previous.make import OPEN_BACKGROUND, PUBLIC
 from voile import Explanation, cli
-from voile.workflows.artefact import load_artefact
-from voile.workflows.federate import read_agreement
+from voile.app.artefact import load_artefact
+from voile.app.federate import read_agreement
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

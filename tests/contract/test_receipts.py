@@ -9,22 +9,22 @@ from pathlib import Path
 import pytest
 
 from tests.contract.releases import CASES, PEOPLE, SCHEMA
+from tests.unit.app.budget_examples import RULES, House
 from tests.unit.audit_log.examples import LOG_KEY
-from tests.unit.workflows.budget_examples import RULES, House
-from voile.audit_log import CheckOutcome, Receipt, verify_receipt
-from voile.core.errors import InvalidInput
-from voile.core.guarantee import Protected, ProtectedUnit, Relation
-from voile.ledger import Children, Opening
-from voile.release import RowsAre
-from voile.workflows.budget import open_budget, renew_budget
-from voile.workflows.checkpoints import Keeper, kept_checkpoint
-from voile.workflows.explain import (
+from voile.app.budget import open_budget, renew_budget
+from voile.app.checkpoints import Keeper, kept_checkpoint
+from voile.app.explain import (
     OnRecord,
     ReleaseService,
     RowsToExplain,
     paid_clusters,
     paid_synthetic_background,
 )
+from voile.audit_log import CheckOutcome, Receipt, verify_receipt
+from voile.core.errors import InvalidInput
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.ledger import Children, Opening
+from voile.release import RowsAre
 
 ROWS = Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "people 1")
 

@@ -18,9 +18,18 @@ import pytest
 
 from tests.contract.releases import CASES, PEOPLE, SCHEMA
 from tests.protecting import explained_row_of, row_of
+from tests.unit.app.budget_examples import House
 from tests.unit.core.test_explanation_file import COMPLETE, PROMISE
 from tests.unit.ledger.examples import DATASET, Books
-from tests.unit.workflows.budget_examples import House
+from voile.app.budget import opened_record
+from voile.app.explain import (
+    Answer,
+    Drawn,
+    ReleaseService,
+    Request,
+    paid_clusters,
+    paid_synthetic_background,
+)
 from voile.audit_log import BudgetOpenedRecord
 from voile.audit_log.digests import explanation_bytes, explanation_rows, guarantees_digest
 from voile.audit_log.records import canonical_bytes, decode_record
@@ -33,15 +42,6 @@ from voile.ledger.opening import Done
 from voile.ledger.tables import ACCOUNTS, BALANCES, CHILDREN, DATASETS, ENTRIES, PLAN_PARTS
 from voile.ledger.tree import row_from
 from voile.release import PrivateClusters, PrivateHistograms
-from voile.workflows.budget import opened_record
-from voile.workflows.explain import (
-    Answer,
-    Drawn,
-    ReleaseService,
-    Request,
-    paid_clusters,
-    paid_synthetic_background,
-)
 
 _FOLDER = Path(__file__).parent / "stored"
 RELEASES: dict[str, Any] = json.loads((_FOLDER / "releases.json").read_text())

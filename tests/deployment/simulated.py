@@ -34,10 +34,10 @@ def toy_result(transport: Any) -> dict[str, Any]:
 
 
 def main(folder: Path) -> None:
+    from voile.app.federate import read_job
+    from voile.app.federate.simulated import federate_simulated
+    from voile.app.testbed.testbed import invented
     from voile.federation.flower.simulation import simulate
-    from voile.workflows.federate import read_job
-    from voile.workflows.federate.simulated import federate_simulated
-    from voile.workflows.testbed.testbed import invented
 
     toys = simulate(NAMES, opened, toy_result, workers=2)
     config = invented(folder / "study", 2, 1).federation

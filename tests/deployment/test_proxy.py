@@ -18,6 +18,8 @@ from flwr.proto.fleet_pb2 import PullMessagesRequest, RegisterNodeFleetRequest
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
+from voile.app.testbed import deployment_files
+from voile.app.testbed.superlink_process import StartedProcess, SuperLinkFiles, free_port
 from voile.federation.flower import (
     FleetConnection,
     SuperLinkPlace,
@@ -27,8 +29,6 @@ from voile.federation.flower import (
 )
 from voile.federation.flower.courier import CourierLost
 from voile.federation.flower.superlink import wait_until_there
-from voile.workflows.testbed import deployment_files
-from voile.workflows.testbed.superlink_process import StartedProcess, SuperLinkFiles, free_port
 
 pytestmark = pytest.mark.deployment
 """nginx is tried where there is one; the SuperLink always."""

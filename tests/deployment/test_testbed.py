@@ -24,6 +24,12 @@ import pytest
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 
 from tests.deployment.hostile import HostileServer, changed
+from voile.app.federate.deployed import DeployedNode, DeployedServer
+from voile.app.federate.node_files import NODE_LOG, node_status
+from voile.app.federate.party import signer_of
+from voile.app.federate.status import RunStatus, run_status, stop_run
+from voile.app.report import check_log
+from voile.app.testbed import LocalDeployment, start_testbed, stop_testbed
 from voile.audit_log import ParticipationRecord, decode_record, record_lines
 from voile.audit_log.publishing import RECORDS_FILE
 from voile.cli import main
@@ -36,12 +42,6 @@ from voile.federation.responder import Event, NodeLog
 from voile.federation.wire import Declined, to_bytes
 from voile.pipelines.objectives import BLACK_BOX
 from voile.secure_aggregation.signed import decode, encode
-from voile.workflows.federate.deployed import DeployedNode, DeployedServer
-from voile.workflows.federate.node_files import NODE_LOG, node_status
-from voile.workflows.federate.party import signer_of
-from voile.workflows.federate.status import RunStatus, run_status, stop_run
-from voile.workflows.report import check_log
-from voile.workflows.testbed import LocalDeployment, start_testbed, stop_testbed
 
 pytestmark = [pytest.mark.real, pytest.mark.deployment]
 TRIED, KILLED = "city", "coast"

@@ -28,6 +28,11 @@ from tests.faults.mutations import (
     zip_changed,
 )
 from tests.unit.audit_log.examples import LOG_KEY, SmallLog, policy, release
+from voile.app.artefact import Contents, finish, load_artefact, write_artefact
+from voile.app.artefact_manifest import FILES_OF_A_LOG, MANIFEST, log_place
+from voile.app.explain.files import origin_from
+from voile.app.federate import party_key, read_agreement
+from voile.app.starting import header
 from voile.attribution import FastShap, Surrogate
 from voile.attribution.fastshap import load_explainer, load_surrogate, save
 from voile.attribution.fastshap.encoding import Encoding
@@ -55,11 +60,6 @@ from voile.pipelines.tables import NetworkModel, OutputHead
 from voile.privacy.events import Composed, Gaussian, Repeated
 from voile.release import PrivateHistograms
 from voile.training import Softmax, perceptron
-from voile.workflows.artefact import Contents, finish, load_artefact, write_artefact
-from voile.workflows.artefact_manifest import FILES_OF_A_LOG, MANIFEST, log_place
-from voile.workflows.explain.files import origin_from
-from voile.workflows.federate import party_key, read_agreement
-from voile.workflows.starting import header
 
 SCHEMA = Schema(
     "people",
@@ -354,7 +354,7 @@ def _made(folder: Path) -> Iterator[Parser]:
 def _opened(folder: Path) -> Any:
     """As after `load_artefact`: a manifest is not signed, so files may hold anything."""
     head = json.loads((folder / MANIFEST).read_text())
-    from voile.workflows.artefact import Artefact
+    from voile.app.artefact import Artefact
 
     return Artefact(folder, head["name"], head["settings"], has_model=True)
 

@@ -14,20 +14,20 @@ from pathlib import Path
 from tests.faults.forking import child, exit_code, lines
 from tests.faults.fuzzing import Parser, feed, through
 from tests.faults.mutations import words_changed
-from tests.unit.workflows.workspace.examples import (
+from tests.unit.app.workspace.examples import (
     CUSTOMERS,
     PUBLIC_ROWS,
     private_spec,
     write_files,
 )
+from voile.app.checkpoints import read_policy
+from voile.app.federate import read_job
+from voile.app.federate.config import SingleFile
+from voile.app.federate.starting import Founder, Settings, found
+from voile.app.toml_file import TomlFile
+from voile.app.workspace import start_workspace
+from voile.app.workspace.file import WorkspaceFile
 from voile.core.schema import Schema
-from voile.workflows.checkpoints import read_policy
-from voile.workflows.federate import read_job
-from voile.workflows.federate.config import SingleFile
-from voile.workflows.federate.starting import Founder, Settings, found
-from voile.workflows.toml_file import TomlFile
-from voile.workflows.workspace import start_workspace
-from voile.workflows.workspace.file import WorkspaceFile
 
 MEMORY = 300 * 2**20
 """Bytes that reading may take, above what the process has when it begins."""

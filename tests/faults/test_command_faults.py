@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from tests.faults.forking import child, kill
-from tests.unit.workflows.workspace.examples import private_spec, write_files
+from tests.unit.app.workspace.examples import private_spec, write_files
 from voile import cli
+from voile.app.workspace import open_workspace, start_workspace
 from voile.audit_log import ReleaseRecord, decode_record
 from voile.core.explanation import Explanation
 from voile.ledger import share_of
 from voile.ledger.tables import ANSWERS
-from voile.workflows.workspace import open_workspace, start_workspace
 
 ACCOUNT = "customers v1"
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

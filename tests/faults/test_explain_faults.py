@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from tests.faults.forking import child, kill, lines
-from tests.unit.workflows.budget_examples import House
-from tests.unit.workflows.explain.examples import (
+from tests.unit.app.budget_examples import House
+from tests.unit.app.explain.examples import (
     ROWS,
     Costly,
     asking,
@@ -28,11 +28,11 @@ from tests.unit.workflows.explain.examples import (
     people,
     records,
 )
+from voile.app.explain import Explained, ReleaseService, RowsToExplain
 from voile.audit_log import PostProcessingRecord, ReleaseRecord
 from voile.core.explanation import Explanation
 from voile.core.storage import Command, Reader
 from voile.ledger.tables import ANSWERS
-from voile.workflows.explain import Explained, ReleaseService, RowsToExplain
 
 RECORD = clipped()
 FREE = free()

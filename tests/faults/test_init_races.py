@@ -10,18 +10,18 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.faults.forking import child, exit_code, lines
-from tests.unit.workflows.workspace.examples import (
+from tests.unit.app.workspace.examples import (
     CUSTOMERS,
     MODEL,
     PROMISE,
     private_spec,
     write_files,
 )
+from voile.app.custody import LOG_KEY, open_custody
+from voile.app.federate.starting import start
+from voile.app.workspace import open_workspace, start_workspace
 from voile.audit_log import SigningKey
 from voile.core.errors import InvalidInput
-from voile.workflows.custody import LOG_KEY, open_custody
-from voile.workflows.federate.starting import start
-from voile.workflows.workspace import open_workspace, start_workspace
 
 PROCESSES = 6
 

@@ -16,21 +16,21 @@ from typing import Any
 import pytest
 
 from tests.faults.interrupting import Point, command
+from tests.unit.app.federate.test_kinds import write_logistic
 from tests.unit.cli.test_explain import BACKGROUND, FREE, asked
 from tests.unit.cli.test_explain import prepared as loans
 from tests.unit.recommenders.examples import catalogue, table
-from tests.unit.workflows.federate.test_kinds import write_logistic
 from voile import cli
 from voile import recommenders as recommending
+from voile.app import assess as assessing
+from voile.app.explain import files, inputs, outputs
+from voile.app.federate import run as federation
+from voile.app.recommend import artefact as recommenders
 from voile.attacks import assessment
 from voile.cli import explain_answer
 from voile.models import WrappedModel
 from voile.pipelines.network_task import NetworkTask
 from voile.recommenders import PrivateGram
-from voile.workflows import assess as assessing
-from voile.workflows.explain import files, inputs, outputs
-from voile.workflows.federate import run as federation
-from voile.workflows.recommend import artefact as recommenders
 
 __all__ = ["loans"]
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -21,8 +21,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults.forking import child, kill, lines
+from tests.unit.app.budget_examples import House, drawn, request
 from tests.unit.ledger.examples import CHEAP, Books, charge, opening
-from tests.unit.workflows.budget_examples import House, drawn, request
+from voile.app.custody import PARTS
 from voile.audit_log import ReleaseRecord, decode_record
 from voile.core.errors import (
     BudgetExceeded,
@@ -40,7 +41,6 @@ from voile.ledger.measures import fits
 from voile.ledger.tables import ANSWERS, ENTRIES, Entry
 from voile.privacy.accounting import ZeroConcentratedFilter
 from voile.privacy.events import Gaussian
-from voile.workflows.custody import PARTS
 
 PLACES = ["sqlite", pytest.param("postgres", marks=pytest.mark.real)]
 EVENT = Gaussian(20.0)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.forking import child, exit_code, kill, lines
-from tests.unit.workflows.test_signing import (
+from tests.unit.app.test_signing import (
     EVERY,
     NEVER,
     answer,
@@ -19,10 +19,10 @@ from tests.unit.workflows.test_signing import (
     open_people,
     opened,
 )
+from voile.app.custody import Custody
+from voile.app.explain import ReleaseService
+from voile.app.signing import SigningSchedule
 from voile.core.errors import StorageFault
-from voile.workflows.custody import Custody
-from voile.workflows.explain import ReleaseService
-from voile.workflows.signing import SigningSchedule
 
 PROCESSES = 3
 ANSWERS = 8

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.forking import child, exit_code, lines
-from tests.unit.workflows.budget_examples import EVENT, House, drawn, request
+from tests.unit.app.budget_examples import EVENT, House, drawn, request
 from voile.core.errors import BudgetExceeded, StorageFault
 from voile.ledger.tables import ANSWERS
 from voile.privacy.accounting import ZeroConcentratedFilter

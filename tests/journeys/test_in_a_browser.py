@@ -20,11 +20,11 @@ import pytest
 
 from tests.journeys.beginnings import BEGINNINGS
 from tests.journeys.pages import FOLDER, Typed, commands, run
+from voile.app.artefact import load_artefact
 from voile.core.description import WIDTH
 from voile.core.explanation import Explanation
 from voile.core.explanation_page import row_html
 from voile.core.page_frame import framed
-from voile.workflows.artefact import load_artefact
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
 QUIET: Final = (

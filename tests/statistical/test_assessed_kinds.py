@@ -16,6 +16,7 @@ import pytest
 from tests.contract.releases import ABOUT_USERS, ARTEFACTS, ITEM_SIDE, SHOP
 from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted
 from tests.unit.pipelines.trusted_parties import planned
+from voile.app.assess import subjects
 from voile.attacks.count_rehearsal import rehearse_count
 from voile.attacks.figure_rehearsals import invented_rate, rehearse_own_rows
 from voile.attacks.members_count import PrivateMembersCount
@@ -31,7 +32,6 @@ from voile.recommenders import networks, toward_others
 from voile.release import feature_clusters, synthetic
 from voile.training.private import PrivateSteps, loop
 from voile.training.private.perceptrons import PerceptronSum
-from voile.workflows.assess import subjects
 
 pytestmark = pytest.mark.filterwarnings("ignore::voile.privacy.mechanisms.WeakPrivacyWarning")
 MOST = 10_000

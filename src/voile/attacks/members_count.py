@@ -123,7 +123,7 @@ class MembersCount(MadeOnce):
     threshold: OpenThreshold
     guarantees: tuple[Guarantee, ...]
     what: ClassVar = "figures"
-    paid_with: ClassVar = "workflows.assess.MembersCounting"
+    paid_with: ClassVar = "app.assess.MembersCounting"
 
     def __str__(self) -> str:
         share, within = self.count / self.members, self.within / self.members

@@ -17,9 +17,9 @@ from voile.cli.output import VISIBLE, ExitCode, JsonOption, console, print_json
 from voile.cli.rounds import say
 
 if TYPE_CHECKING:
+    from voile.app.assess import Assessment, MembersCounting
     from voile.attacks.assessment import Seen, Tried
     from voile.attacks.members_count import MembersCount
-    from voile.workflows.assess import Assessment, MembersCounting
 
 _log = logging.getLogger(__name__)
 _OFTEN: Final = 0.2
@@ -86,13 +86,13 @@ def assess(
     as_json: JsonOption = False,
 ) -> None:
     """Rehearse everything that is charged on invented records, and try to refute the claims."""
-    from voile.core.one_thread import one_thread
-    from voile.workflows.assess import (
+    from voile.app.assess import (
         MembersAttack,
         MembersCounting,
         assess_subject,
         find_subject,
     )
+    from voile.core.one_thread import one_thread
 
     if not math.isfinite(minutes):
         raise typer.BadParameter(f"expected a number of minutes, found {minutes}")
@@ -162,7 +162,7 @@ def end_line() -> None:
 
 def _show(done: Assessment, counted: MembersCount | None, *, as_json: bool) -> None:
     if as_json:
-        from voile.workflows.assessment_file import find_assessment
+        from voile.app.assessment_file import find_assessment
 
         said = {} if counted is None else {"members_count": counted.to_dict()}
         found = find_assessment(done.path.parent) or {}
@@ -181,8 +181,8 @@ def _show(done: Assessment, counted: MembersCount | None, *, as_json: bool) -> N
 
 
 def _line(each: object) -> str:
+    from voile.app.report import rounded_up
     from voile.attacks.assessment import Assessed, Verdict
-    from voile.workflows.report import rounded_up
 
     assert isinstance(each, Assessed)
     blind = each.verdict is Verdict.BLIND

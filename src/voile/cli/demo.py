@@ -18,7 +18,7 @@ from voile.cli.rounds import rounds_line, say, steps_line
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from voile.workflows.demo import Demo
+    from voile.app.demo import Demo
 
 EPILOG = "Example: voile demo --output demo"
 
@@ -36,8 +36,8 @@ def demo(
     privacy guarantee; what the data are really like is known, so it is compared with the truth.
     Once more into the same folder, it replaces what it wrote there and keeps anything else.
     """
+    from voile.app.demo import DELTA, run
     from voile.core.one_thread import one_thread
-    from voile.workflows.demo import DELTA, run
 
     with one_thread(), interruptible("the demo begins anew"):
         result = run(
@@ -61,7 +61,7 @@ def _facts(result: Demo) -> dict[str, Any]:
 
 
 def _print_result(result: Demo) -> None:
-    from voile.workflows.report import rounded_up
+    from voile.app.report import rounded_up
 
     out = console()
     rows = sum(result.clients.values())

@@ -184,10 +184,10 @@ def explain(
 
     With the NAME of a release in a workspace (voile.toml, `voile init`) the rest stands there.
     """
-    from voile.workflows.custody import check_named, usual_place
-    from voile.workflows.explain import ExplanationSpec
-    from voile.workflows.explain.inputs import find_artefact
-    from voile.workflows.explain.outputs import Outputs, page_place
+    from voile.app.custody import check_named, usual_place
+    from voile.app.explain import ExplanationSpec
+    from voile.app.explain.inputs import find_artefact
+    from voile.app.explain.outputs import Outputs, page_place
 
     outputs = Outputs(output, receipt, row_receipts, plot, *page_place(page))
     call = Call(data, by, purpose, fresh, preview, yes, as_json)

@@ -15,11 +15,11 @@ from voile.cli.rounds import say
 from voile.core.errors import VoileError
 
 if TYPE_CHECKING:
-    from voile.workflows.artefact import Artefact
-    from voile.workflows.custody import Custody, Place
-    from voile.workflows.explain import ExplanationSpec
-    from voile.workflows.explain.outputs import Outputs
-    from voile.workflows.workspace import WorkspaceFile
+    from voile.app.artefact import Artefact
+    from voile.app.custody import Custody, Place
+    from voile.app.explain import ExplanationSpec
+    from voile.app.explain.outputs import Outputs
+    from voile.app.workspace import WorkspaceFile
 
 
 _log = logging.getLogger(__name__)
@@ -58,12 +58,12 @@ def answer(
         artefact: what `spec.model` names, if somebody has opened it already.
         workspace: where all of this stands, if in a workspace.
     """
-    from voile.workflows.custody import open_custody_at
-    from voile.workflows.explain import ReleaseService, build_release, load_inputs
-    from voile.workflows.explain.assessed import claims_behind
-    from voile.workflows.explain.fitting import Affordability
-    from voile.workflows.explain.inputs import find_artefact
-    from voile.workflows.output_check import files_of
+    from voile.app.custody import open_custody_at
+    from voile.app.explain import ReleaseService, build_release, load_inputs
+    from voile.app.explain.assessed import claims_behind
+    from voile.app.explain.fitting import Affordability
+    from voile.app.explain.inputs import find_artefact
+    from voile.app.output_check import files_of
 
     kept_files = [*files_of(place), *([] if workspace is None else [workspace.path])]
     outputs.check([*spec.files, *kept_files])
@@ -77,7 +77,7 @@ def answer(
     _log.info("%d rows were read", given.count)
     with open_custody_at(place, signing=None) as custody:
         if workspace is not None:
-            from voile.workflows.workspace import check_ledger
+            from voile.app.workspace import check_ledger
 
             check_ledger(workspace, custody)
         outputs.check_signing(custody.keeper)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from voile.app.checkpoints import Kept
+    from voile.app.explain import Explained
+    from voile.app.explain.outputs import Written
     from voile.attribution import Speed
     from voile.core.description import Description, FeatureContribution
     from voile.core.explanation import Explanation
     from voile.release import Preview
-    from voile.workflows.checkpoints import Kept
-    from voile.workflows.explain import Explained
-    from voile.workflows.explain.outputs import Written
 
 _MOST_COLUMNS = 4
 
@@ -71,7 +71,7 @@ def print_explained(
     Args:
         table: how the values are shown to people; a line for each feature if not given.
     """
-    from voile.workflows.explain.files import as_plain
+    from voile.app.explain.files import as_plain
 
     if as_json or written.failed:
         said = {

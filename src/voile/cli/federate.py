@@ -23,7 +23,7 @@ from voile.cli.output import (
 from voile.cli.rounds import rounds_line, say, steps_line
 
 if TYPE_CHECKING:
-    from voile.workflows.federate import Federated, FederationAgreement, ServerSide
+    from voile.app.federate import Federated, FederationAgreement, ServerSide
 
 
 class CarriedBy(StrEnum):
@@ -100,7 +100,7 @@ def federate(
     true` in CONFIG the server learns sums of updates and no single one.
     """
     if key:
-        from voile.workflows.federate.enrolling import server_key_line
+        from voile.app.federate.enrolling import server_key_line
 
         line = server_key_line(config)
         print_json({"line": line}) if as_json else typer.echo(line)
@@ -110,11 +110,11 @@ def federate(
     if status or stop:
         (_show_status if status else _stop)(config, as_json=as_json)
         return
+    from voile.app.artefact import REPORT
+    from voile.app.public_example import EXAMPLE
+    from voile.app.report import compared, quality, write_report
+    from voile.app.workspace import release_name
     from voile.core.one_thread import one_thread
-    from voile.workflows.artefact import REPORT
-    from voile.workflows.public_example import EXAMPLE
-    from voile.workflows.report import compared, quality, write_report
-    from voile.workflows.workspace import release_name
 
     if only_preview:
         _print_preview(config, superlink, as_json=as_json)
@@ -158,23 +158,23 @@ def _run(
     config: Path, superlink: str | None, transport: CarriedBy, *, yes: bool
 ) -> tuple[FederationAgreement, ServerSide, Federated]:
     """In this process, by workers of a simulation, or over a SuperLink."""
+    from voile.app.federate import federate as run
+    from voile.app.federate import read_job
     from voile.core.errors import InvalidInput
-    from voile.workflows.federate import federate as run
-    from voile.workflows.federate import read_job
 
     if superlink is None:
         job = read_job(config)
         job = replace(job, server=checked_first(job.agreement, job.server, yes=yes))
         seen = rounds_line(job.agreement.delta)
         if transport is CarriedBy.SIMULATION:
-            from voile.workflows.federate.simulated import federate_simulated
+            from voile.app.federate.simulated import federate_simulated
 
             run = partial(federate_simulated, config)
         done = run(job, rounds_seen=seen, steps_seen=steps_line(), say=say)
         return job.agreement, job.server, done
     if transport is not CarriedBy.THREADS:
         raise InvalidInput("--superlink is a transport of its own: leave --transport out")
-    from voile.workflows.federate.deployed import DeployedServer
+    from voile.app.federate.deployed import DeployedServer
 
     deployed = DeployedServer.read(config)
     server = checked_first(deployed.agreement, deployed.server, yes=yes)
@@ -185,14 +185,14 @@ def _run(
 
 
 def _show_status(config: Path, *, as_json: bool) -> None:
-    from voile.workflows.federate.status import run_status
+    from voile.app.federate.status import run_status
 
     found = run_status(config)
     print_json(found.to_dict()) if as_json else typer.echo("\n".join(found.lines))
 
 
 def _stop(config: Path, *, as_json: bool) -> None:
-    from voile.workflows.federate.status import stop_run
+    from voile.app.federate.status import stop_run
 
     stopped = stop_run(config)
     if as_json:
@@ -208,9 +208,9 @@ def _stop(config: Path, *, as_json: bool) -> None:
 
 def _print_preview(config: Path, superlink: str | None, *, as_json: bool) -> None:
     """What stands in the files of all parties, or in those of the server alone."""
-    from voile.workflows.federate import read_job
-    from voile.workflows.federate.files import read_server
-    from voile.workflows.federate.preview import preview
+    from voile.app.federate import read_job
+    from voile.app.federate.files import read_server
+    from voile.app.federate.preview import preview
 
     if superlink is None:
         job = read_job(config)
@@ -234,8 +234,8 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write one self-contained HTML page: what is promised, how good it is, how to verify it."""
-    from voile.workflows.artefact import load_artefact
-    from voile.workflows.report import write_report
+    from voile.app.artefact import load_artefact
+    from voile.app.report import write_report
 
     if output is not None:
         ask_before_overwriting([output], yes=yes)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from voile.cli.rounds import say
 
 if TYPE_CHECKING:
-    from voile.workflows.federate import FederationAgreement, ServerSide
-    from voile.workflows.federate.preview import FederationPreview
+    from voile.app.federate import FederationAgreement, ServerSide
+    from voile.app.federate.preview import FederationPreview
 
 
 def checked_first(agreement: FederationAgreement, server: ServerSide, *, yes: bool) -> ServerSide:
@@ -18,10 +18,10 @@ def checked_first(agreement: FederationAgreement, server: ServerSide, *, yes: bo
     Not for a run that has begun: it was decided then. What was remarked about open rows is said
     here, and left out of what is returned.
     """
+    from voile.app.artefact import check_place
+    from voile.app.federate.preview import preview
+    from voile.app.federate.run import ARTEFACT, has_begun
     from voile.core.errors import Refused
-    from voile.workflows.artefact import check_place
-    from voile.workflows.federate.preview import preview
-    from voile.workflows.federate.run import ARTEFACT, has_begun
 
     check_place(server.folder / ARTEFACT)
     if has_begun(server):

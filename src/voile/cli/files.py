@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from voile.workflows.custody import Place
+    from voile.app.custody import Place
 
 
 def place_of(database: str, key: Path | None = None, policy: Path | None = None) -> Place:
     """Where key and policy of a database lie: as stated, or under the usual names beside it."""
-    from voile.workflows.custody import usual_place
+    from voile.app.custody import usual_place
 
     return usual_place(database=database, signing_key=key, policy=policy)
 

@@ -120,7 +120,7 @@ def init(
     Of tables nothing but the header is read: what is possible in a column is for you to say. With a
     model, everything is tried first; then the log, its keys, the account and voile.toml are made.
     """
-    from voile.workflows.explain import ExplanationSpec
+    from voile.app.explain import ExplanationSpec
 
     if len(source) == 1 and source[0].endswith(".toml"):
         _only(context, _FOR_BOTH, "is for tables or a model, and this is a federation")
@@ -177,7 +177,7 @@ def _only(context: typer.Context, allowed: tuple[str, ...], why: str) -> None:
 def _start_federation(
     data: list[Path], output: Path, label: str | None, name: str | None, *, as_json: bool
 ) -> None:
-    from voile.workflows.federate.starting import default_name, start
+    from voile.app.federate.starting import default_name, start
 
     if name is None and not as_json and sys.stdin.isatty() and sys.stderr.isatty():
         asked = "Name of the federation, and of this version of its data"
@@ -213,7 +213,7 @@ def _start_federation(
 
 
 def _split_federation(file: Path, output: Path, *, as_json: bool) -> None:
-    from voile.workflows.federate.starting import split
+    from voile.app.federate.starting import split
 
     config = split(file, output)
     if as_json:
@@ -231,7 +231,7 @@ def _split_federation(file: Path, output: Path, *, as_json: bool) -> None:
 def _start_workspace(
     spec: Any, promise: dict[str, Any] | None, place: dict[str, Any], *, as_json: bool
 ) -> None:
-    from voile.workflows.workspace import start_workspace
+    from voile.app.workspace import start_workspace
 
     stated = promise or {}
     say_if_weak(stated.get("epsilon", 0.0), stated.get("delta", 0.0))

@@ -62,7 +62,7 @@ def logged(settings: LogSettings, arguments: Sequence[str]) -> Iterator[None]:
         handlers.append(logging.StreamHandler(sys.stderr))
         handlers[-1].addFilter(lambda record: record.name != SAID)
     if settings.file is not None:
-        from voile.workflows.output_check import check_outputs
+        from voile.app.output_check import check_outputs
 
         check_outputs([settings.file], [])
         try:

@@ -11,7 +11,7 @@ import typer
 from voile.cli.output import given_options
 
 if TYPE_CHECKING:
-    from voile.workflows.workspace import WorkspaceFile
+    from voile.app.workspace import WorkspaceFile
 
 _BESIDE_A_NAME: Final = frozenset(
     {"model", "data", "workspace", "purpose", "by", "fresh", "preview", "yes", "as_json"}
@@ -28,12 +28,12 @@ def named_release(
     A name in a workspace precedes a path. Options that a release states are refused beside it: two
     truths about one promise are one too many.
     """
+    from voile.app.custody import WORKSPACE
     from voile.core.errors import InvalidInput
-    from voile.workflows.custody import WORKSPACE
 
     if workspace is None and not os.path.lexists(WORKSPACE):
         return None
-    from voile.workflows.workspace import WorkspaceFile
+    from voile.app.workspace import WorkspaceFile
 
     found = WorkspaceFile.read(workspace or Path(WORKSPACE))
     is_model = ":" in name or Path(name).exists()

@@ -48,8 +48,8 @@ def node(
     if key:
         _show_keys(config, as_json=as_json)
         return
+    from voile.app.federate.deployed import DeployedNode
     from voile.core.one_thread import one_thread
-    from voile.workflows.federate.deployed import DeployedNode
 
     deployed = DeployedNode.read(config)
     stop = threading.Event()
@@ -63,8 +63,8 @@ def node(
 
 
 def _show_keys(config: Path, *, as_json: bool) -> None:
+    from voile.app.federate.enrolling import enrol
     from voile.federation.flower.keys import node_key, public_line
-    from voile.workflows.federate.enrolling import enrol
 
     found = enrol(config)
     known_by = public_line(node_key(found.flower_key)).strip()
@@ -80,8 +80,8 @@ def _show_keys(config: Path, *, as_json: bool) -> None:
 
 
 def _show_status(config: Path, *, as_json: bool) -> None:
-    from voile.workflows.federate.files import read_node
-    from voile.workflows.federate.node_files import node_status
+    from voile.app.federate.files import read_node
+    from voile.app.federate.node_files import node_status
 
     agreement, party, _ = read_node(config)
     found = node_status(party, agreement)

@@ -18,10 +18,10 @@ from voile.cli.rounds import steps_line
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from voile.app.custody import Place
+    from voile.app.explain.outputs import Outputs
+    from voile.app.recommend import RecommendationSpec
     from voile.core.explanation import Explanation
-    from voile.workflows.custody import Place
-    from voile.workflows.explain.outputs import Outputs
-    from voile.workflows.recommend import RecommendationSpec
 
 TRAIN_EPILOG = """\
 Examples:
@@ -126,10 +126,9 @@ def train(
     broken off between them is continued by the same command, without --fresh, and pays for nothing
     twice.
     """
-    from voile.recommenders import read_catalogue, read_interactions
-    from voile.workflows.custody import open_custody_at
-    from voile.workflows.explain import ReleaseService
-    from voile.workflows.recommend import (
+    from voile.app.custody import open_custody_at
+    from voile.app.explain import ReleaseService
+    from voile.app.recommend import (
         TrainingTerms,
         charged_since,
         check_place,
@@ -137,7 +136,8 @@ def train(
         records_so_far,
         save_recommender,
     )
-    from voile.workflows.recommend import train as learn
+    from voile.app.recommend import train as learn
+    from voile.recommenders import read_catalogue, read_interactions
 
     check_place(output)
     found = read_interactions(interactions, read_catalogue(catalogue, name=catalogue.stem))
@@ -189,8 +189,8 @@ def recommend(
     as_json: JsonOption = False,
 ) -> None:
     """Recommend items to a user from her own history: free, on record, for her alone."""
-    from voile.workflows.explain.outputs import Outputs
-    from voile.workflows.recommend import SCORES, RecommendationSpec
+    from voile.app.explain.outputs import Outputs
+    from voile.app.recommend import SCORES, RecommendationSpec
 
     spec = RecommendationSpec(caller=by, user=user, by=SCORES, count=count)
     place = _place(database, replay_key, key, policy)
@@ -242,9 +242,9 @@ def explain(
 
     Toward others, items of a history are refused, because they are the history.
     """
+    from voile.app.explain.outputs import Outputs
+    from voile.app.recommend import RecommendationSpec, Toward
     from voile.core.errors import InvalidInput
-    from voile.workflows.explain.outputs import Outputs
-    from voile.workflows.recommend import RecommendationSpec, Toward
 
     spec = RecommendationSpec(
         caller=by,
@@ -281,8 +281,8 @@ class _Call:
 
     def check_outputs(self) -> None:
         """Refuse what cannot or must not be written, and ask about what is there already."""
-        from voile.workflows.output_check import check_outputs, files_of
-        from voile.workflows.recommend import check_not_inside
+        from voile.app.output_check import check_outputs, files_of
+        from voile.app.recommend import check_not_inside
 
         interactions = [] if self.interactions == "-" else [Path(self.interactions)]
         needed = [*files_of(self.place), *interactions]
@@ -304,10 +304,10 @@ class _Call:
 
 def _answer(spec: RecommendationSpec, call: _Call) -> None:
     """Check, compute, charge and record; then write and print."""
+    from voile.app.custody import open_custody_at
+    from voile.app.explain import ReleaseService
+    from voile.app.recommend import Toward, answer, load_recommender, preview, write_page
     from voile.recommenders import read_interactions
-    from voile.workflows.custody import open_custody_at
-    from voile.workflows.explain import ReleaseService
-    from voile.workflows.recommend import Toward, answer, load_recommender, preview, write_page
 
     call.check_outputs()
     outputs, as_json = call.outputs, call.as_json
@@ -339,7 +339,7 @@ def _lines(explanation: Explanation) -> Table:
     """A line for each recommendation: its score, and what adds most to it."""
     from rich.table import Table
 
-    from voile.workflows.recommend import reasons
+    from voile.app.recommend import reasons
 
     explained = explanation.feature_names != ("score",)
     table = Table("recommendation", "score", *(["because of"] if explained else []))
@@ -355,7 +355,7 @@ def _lines(explanation: Explanation) -> Table:
 def _place(
     database: str | None, replay_key: Path | None, key: Path | None, policy: Path | None
 ) -> Place:
-    from voile.workflows.custody import check_named, usual_place
+    from voile.app.custody import check_named, usual_place
 
     check_named(key, policy)
     return usual_place(database=database, signing_key=key, policy=policy, replay_key=replay_key)

@@ -88,10 +88,10 @@ def from_(
     Bounds and categories that are read off rows tell about these rows: never do this with protected
     ones. `voile init` proposes nothing and reads the header alone.
     """
+    from voile.app.proposing import proposal_text, propose
     from voile.core.atomic_file import check_output, replace_file
     from voile.core.errors import InvalidInput
     from voile.datasets.tables import read_table
-    from voile.workflows.proposing import proposal_text, propose
 
     if not public:
         raise InvalidInput(

@@ -40,7 +40,7 @@ def up(
     For tests only: everybody's keys lie in one folder, and the data are invented. For a
     testbed that is there already, only what does not run is started, such as a node that died.
     """
-    from voile.workflows.testbed import start_testbed
+    from voile.app.testbed import start_testbed
 
     made = start_testbed(folder, parties, rounds=rounds, say=say)
     if as_json:
@@ -64,7 +64,7 @@ def up(
 @app.command("down", epilog="Example: voile testbed down --folder testbed")
 def down(folder: FolderOption = Path("testbed"), as_json: JsonOption = False) -> None:
     """End the processes of a testbed. Its files stay: `up` starts it again."""
-    from voile.workflows.testbed import stop_testbed
+    from voile.app.testbed import stop_testbed
 
     ended = stop_testbed(folder, say)
     print_json({"ended": ended}) if as_json else typer.echo(f"{ended} processes ended")

@@ -1,6 +1,6 @@
 """What a node asks before it takes part, and before it sends a stored update again.
 
-A federation knows no ledger: a node asks its `ParticipationGuard`, and `voile.workflows` joins that
+A federation knows no ledger: a node asks its `ParticipationGuard`, and `voile.app` joins that
 to the node's own ledger and log.
 """
 

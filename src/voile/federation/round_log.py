@@ -1,6 +1,6 @@
 """What the server of a federation writes down after each round.
 
-A federation knows no audit log: it tells whoever keeps one, and `voile.workflows` joins the two.
+A federation knows no audit log: it tells whoever keeps one, and `voile.app` joins the two.
 """
 
 from __future__ import annotations

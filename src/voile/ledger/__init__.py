@@ -16,7 +16,7 @@ Workflows and commands import from here and from few rooms besides: `event_text`
 tables first of all; `make lint` sees to it.
 
 Everything works inside a transaction of the caller's storage, opened with `PART`, so that a charge,
-its answer and its record in the audit log commit together (`voile.workflows.explain` does that).
+its answer and its record in the audit log commit together (`voile.app.explain` does that).
 """
 
 from voile.core.guarantee import RowPart

@@ -7,7 +7,7 @@ Data:
 
 Learn the item side with user-level privacy:
     `MomentsBudget` says by a frozen rule how a budget is spent; `PrivatePopularity` and
-    `PrivateGram` are the two releases, `ItemMoments` both of them. `voile.workflows.recommend`
+    `PrivateGram` are the two releases, `ItemMoments` both of them. `voile.app.recommend`
     charges them. Of ratings: `PrivateLiking`. By DP-SGD, one record a user: `PrivateNetwork` of an
     `Autoencoder` or a `CollaborativeFilter`.
 

@@ -37,7 +37,7 @@ from voile.release.origin import Origin, trained_privately
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Is told how many values are drawn, out of how many."""
-PAID_WITH: Final = "workflows.recommend.train"
+PAID_WITH: Final = "app.recommend.train"
 _PUBLIC_FACTS: Final = ("catalogue", "number of users", "the frozen rule of the budget")
 
 
@@ -47,7 +47,7 @@ class ItemPopularity(MadeOnce):
 
     Args: besides those of `MadeOnce`:
         charge: a stored recommender states it; it is looked up in the ledger before anything is
-            said on its ground (`voile.workflows.recommend.asking`).
+            said on its ground (`voile.app.recommend.asking`).
     """
 
     charge: str | None = field(default=None, kw_only=True)

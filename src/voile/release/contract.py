@@ -1,4 +1,4 @@
-"""What every release offers. It knows neither ledger nor log: `voile.workflows.explain` joins them.
+"""What every release offers. It knows neither ledger nor log: `voile.app.explain` joins them.
 
 A release is built from public settings and whatever it protects. `cost`, `guarantees` and `preview`
 depend on public facts alone, so they can be asked before anything is computed or charged. `draw`

@@ -46,7 +46,7 @@ class Clusters(MadeOnce):
     groups: dict[str, tuple[str, ...]]
     found_in: Origin
     what: ClassVar = "clusters"
-    paid_with: ClassVar = "workflows.explain.paid_clusters"
+    paid_with: ClassVar = "app.explain.paid_clusters"
 
     @property
     def origin(self) -> Origin:

@@ -50,7 +50,7 @@ class SyntheticBackground(MadeOnce):
     histograms: tuple[NDArray[np.int64], ...]
     guarantee: Guarantee
     what: ClassVar = "rows"
-    paid_with: ClassVar = "workflows.explain.paid_synthetic_background"
+    paid_with: ClassVar = "app.explain.paid_synthetic_background"
 
     @property
     def origin(self) -> Origin:
@@ -245,5 +245,5 @@ def break_even(
     return (
         f"a synthetic background of noisy histograms with at most as much error on average, for "
         f"features taken as independent, costs at most as much as {count:,} explanations and is "
-        "free ever after (voile.workflows.explain.paid_synthetic_background)"
+        "free ever after (voile.app.explain.paid_synthetic_background)"
     )

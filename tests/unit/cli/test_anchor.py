@@ -13,9 +13,9 @@ import pytest
 from tests.chain import LocalChain, keystore, served
 from tests.unit.cli.test_audit import append, audit, audit_json, outcomes
 
+from voile.app.checkpoints import read_policy
 from voile.audit_log import SigningKey
 from voile.audit_log.anchor import open_account
-from voile.workflows.checkpoints import read_policy
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 ORIGIN = "example.org/clinic"

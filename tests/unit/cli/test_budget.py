@@ -10,9 +10,11 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from tests.unit.workflows.budget_examples import drawn, request
+from tests.unit.app.budget_examples import drawn, request
 
 from voile import cli
+from voile.app.custody import PARTS, Custody, Place
+from voile.app.explain import ReleaseService
 from voile.audit_log import AuditLog
 from voile.core.errors import BudgetExceeded
 from voile.core.storage import open_storage
@@ -22,8 +24,6 @@ from voile.ledger import Ledger, ReplayKey
 from voile.ledger.report_schema import SCHEMA
 from voile.ledger.tables import BALANCES
 from voile.privacy.events import Zcdp
-from voile.workflows.custody import PARTS, Custody, Place
-from voile.workflows.explain import ReleaseService
 
 OPEN = ["--dataset", "clinic v1", "--epsilon", "1", "--delta", "1e-5"]
 

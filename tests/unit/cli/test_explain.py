@@ -17,9 +17,13 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet
 import pytest
-from tests.unit.workflows.explain.examples import SCHEMA, TRAINED, model
+from tests.unit.app.explain.examples import SCHEMA, TRAINED, model
 
 from voile import Explanation, cli
+from voile.app.custody import PARTS
+from voile.app.explain import Explained, inputs, outputs
+from voile.app.explain.files import draw
+from voile.app.explain.released import NOT_ESTIMATED
 from voile.audit_log import AuditLog
 from voile.cli import explain_output
 from voile.core.explanation_page import row_html
@@ -29,10 +33,6 @@ from voile.core.schema import Categories, Label
 from voile.core.storage import open_storage
 from voile.ledger import ReplayKey
 from voile.release import trained_privately
-from voile.workflows.custody import PARTS
-from voile.workflows.explain import Explained, inputs, outputs
-from voile.workflows.explain.files import draw
-from voile.workflows.explain.released import NOT_ESTIMATED
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -663,10 +663,10 @@ def test_protected_rows_are_not_their_own_background(run: Any, protect: tuple[st
 
 
 def test_an_artefact_says_itself_what_it_was_made_from() -> None:
+    from voile.app.explain import ExplanationSpec, Protect
+    from voile.app.explain.inputs import background_origin, model_origin
     from voile.core.errors import InvalidInput
     from voile.release import PUBLIC, trained_on
-    from voile.workflows.explain import ExplanationSpec, Protect
-    from voile.workflows.explain.inputs import background_origin, model_origin
 
     made: Any = SimpleNamespace(origin=trained_on("patients"))
     spec = ExplanationSpec(model="artefact", protect=Protect.POPULATION)

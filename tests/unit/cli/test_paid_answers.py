@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from tests.unit.cli.test_explain import BACKGROUND, FREE, ROW, asked, prepared, run  # noqa: F401
 
+from voile.app.custody import PARTS
 from voile.audit_log import Policy, SigningKey, Witness, serve
 from voile.audit_log.notes import KeyKind
 from voile.audit_log.witness import PART as WITNESS_PART
 from voile.core.errors import StorageFull
 from voile.core.storage import open_storage
 from voile.ledger import Ledger, share_of
-from voile.workflows.custody import PARTS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -302,7 +302,7 @@ def test_a_disk_that_fails_after_the_charge_takes_no_answer_with_it(
 
     out = ("--output", "e.json", "--plot", "e.png")
     with monkeypatch.context() as patch:
-        patch.setattr("voile.workflows.explain.files.replace_file", full)
+        patch.setattr("voile.app.explain.files.replace_file", full)
         said = run(*asked("applicants.csv", *BACKGROUND), *out, code=5)
         text = run(*asked("applicants.csv", *BACKGROUND), *out, code=5, as_json=False)
     assert len(said["charges"]) == 1

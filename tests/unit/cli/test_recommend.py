@@ -11,7 +11,7 @@ import pytest
 from tests.unit.recommenders.examples import catalogue, table
 
 from voile import cli
-from voile.workflows.recommend.asking import NO_HISTORY
+from voile.app.recommend.asking import NO_HISTORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

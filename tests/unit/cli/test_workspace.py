@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.workflows.workspace.examples import MODEL, started, write_files
+from tests.unit.app.workspace.examples import MODEL, started, write_files
 
 from voile import cli
 

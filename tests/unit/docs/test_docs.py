@@ -14,8 +14,8 @@ EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 WITH_COMMANDS = {
     "README.md": "tests/unit/docs/test_readme.py",
     "audit.md": "tests/unit/audit_log/test_docs.py",
-    "budget.md": "tests/unit/workflows/budget/test_page.py",
-    "explain-with-a-guarantee.md": "tests/unit/workflows/explain/test_page.py",
+    "budget.md": "tests/unit/app/budget/test_page.py",
+    "explain-with-a-guarantee.md": "tests/unit/app/explain/test_page.py",
 }
 PAGES = [pytest.param(page, id=str(page.relative_to(tables.ROOT))) for page in tables.pages()]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from tests.unit.workflows.explain.examples import BACKGROUND, ROWS, SCHEMA
+from tests.unit.app.explain.examples import BACKGROUND, ROWS, SCHEMA
 from voile import cli
-from voile.workflows.public_example import write_example
+from voile.app.public_example import write_example
 
 README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
 SECTION = README.partition("## From a trained model")[2].partition("\n## ")[0]

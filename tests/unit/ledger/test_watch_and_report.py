@@ -11,13 +11,13 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from tests.unit.ledger.examples import DATASET, KEY, Books, charge, clinic_tree
 
+from voile.app.budget.page import budget_html
 from voile.core.errors import BudgetExceeded
 from voile.ledger import BudgetReport, Children, Planned, Risk, budget_report, watch
 from voile.ledger.report import COLLUSION
 from voile.ledger.report_schema import SCHEMA
 from voile.privacy.accounting import ZeroConcentrated, ZeroConcentratedFilter
 from voile.privacy.events import Gaussian, PureDp, Repeated, Zcdp
-from voile.workflows.budget.page import budget_html
 
 TINY = Gaussian(1000.0)
 

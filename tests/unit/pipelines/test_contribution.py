@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.paying import Ledger, as_if_paid
-from tests.unit.workflows.budget_examples import House
+from tests.unit.app.budget_examples import House
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, UnreadableFile
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema

@@ -19,6 +19,9 @@ from tests.unit.pipelines.trusted_parties import (
     planned,
     trained,
 )
+from voile.app.alarms import alarms
+from voile.app.report import exact_trust_html
+from voile.app.report.trust import trust_section
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Adversary
 from voile.federation import Fitted, Outcome
@@ -38,9 +41,6 @@ from voile.pipelines.trusted_averaging.evidence import (
     shares_from,
 )
 from voile.pipelines.trusted_averaging.verified import _flat
-from voile.workflows.alarms import alarms
-from voile.workflows.report import exact_trust_html
-from voile.workflows.report.trust import trust_section
 
 NAMES = sorted(RECORDS)
 

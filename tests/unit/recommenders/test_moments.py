@@ -268,7 +268,7 @@ def test_nothing_is_used_that_nobody_paid_for() -> None:
     found = shop()
     spent = budget(found)
     first = PrivatePopularity(found, spent, protected=USER, delta=DELTA)
-    with pytest.raises(Refused, match=r"voile\.workflows\.recommend\.train makes and charges"):
+    with pytest.raises(Refused, match=r"voile\.app\.recommend\.train makes and charges"):
         PrivateGram(found, spent, protected=USER, delta=DELTA, chosen=first.draw())
     made = moments(found)
     with pytest.raises(Refused, match="nobody was charged"):

@@ -75,10 +75,10 @@ def anchor(
     there. The passphrase of the keystore is asked for, or taken from VOILE_KEYSTORE_PASSPHRASE.
     What the chain holds already is not sent again: after an error, run the command again.
     """
+    from voile.app.anchoring import anchor_log, anchors_of, deploy_anchor
     from voile.audit_log import DeliveryTerms
     from voile.audit_log.anchor import open_account
     from voile.audit_log.delivery import GWEI
-    from voile.workflows.anchoring import anchor_log, anchors_of, deploy_anchor
 
     place = place_of(database, key, policy)
     rules = policy_in(place.policy)

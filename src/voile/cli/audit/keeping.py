@@ -35,9 +35,9 @@ def init(
 
     A start that was broken off is finished by the same command.
     """
+    from voile.app.log_start import check_start, start_log
     from voile.audit_log import Policy
     from voile.audit_log.notes import KeyKind, VerifierKey
-    from voile.workflows.log_start import check_start, start_log
 
     place = place_of(database, key, policy)
     check_start(place)

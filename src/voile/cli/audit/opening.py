@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from voile.app.custody import Place
     from voile.audit_log import AuditLog, Policy, SigningKey
     from voile.core.storage import Storage
-    from voile.workflows.custody import Place
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def log_in(storage: Storage) -> AuditLog:
 
 def known_log(storage: Storage, place: Place) -> AuditLog:
     """The log, compared with the copies of its last checkpoint that are here."""
-    from voile.workflows.custody import find_keeper, open_known_log
+    from voile.app.custody import find_keeper, open_known_log
 
     keeper = find_keeper(place)
     return storage.submit(lambda t: open_known_log(t, place, keeper))
@@ -66,6 +66,6 @@ def found_or_new_key(path: Path, name: str, kind: Any) -> SigningKey:
 
 
 def policy_in(path: Path) -> Policy:
-    from voile.workflows.checkpoints import read_policy
+    from voile.app.checkpoints import read_policy
 
     return read_policy(path)

@@ -39,11 +39,11 @@ def prove(
     as_json: JsonOption = False,
 ) -> None:
     """Write a receipt for a record, or a proof that one tree extends another (--from, --to)."""
+    from voile.app.output_check import check_outputs, files_of
     from voile.audit_log import issue_receipt
     from voile.audit_log.notes import to_base64
     from voile.core.atomic_file import replace_file
     from voile.core.errors import InvalidInput
-    from voile.workflows.output_check import check_outputs, files_of
 
     read = [] if nonces is None else [nonces]
     check_outputs([out], [*files_of(place_of(database)), *read])
@@ -91,10 +91,10 @@ def receipt(
     A checkpoint is signed first if none covers the record yet; where the key is not here, run
     `voile audit checkpoint` where it is.
     """
+    from voile.app.custody import check_named, open_custody_at, usual_place
+    from voile.app.explain import ReleaseService
+    from voile.app.output_check import check_outputs, files_of
     from voile.core.atomic_file import replace_file
-    from voile.workflows.custody import check_named, open_custody_at, usual_place
-    from voile.workflows.explain import ReleaseService
-    from voile.workflows.output_check import check_outputs, files_of
 
     check_named(key, policy, replay_key)
     place = usual_place(database=database, signing_key=key, policy=policy, replay_key=replay_key)
@@ -233,8 +233,8 @@ def _nonces(path: Path | None) -> dict[str, bytes]:
 
 
 def _anchored(rules: Policy, rpc: str, confirmations: int, consistency: Path | None) -> Anchored:
+    from voile.app.anchoring import anchors_of
     from voile.audit_log import Anchored
-    from voile.workflows.anchoring import anchors_of
 
     found = anchors_of(rules, rpc, confirmations).latest(rules.origin)
     return Anchored(found, b"" if consistency is None else read_text(consistency))

@@ -56,11 +56,11 @@ def checkpoint(
     that file away from the database. A database that was set back is noticed here. Exit code 4 if
     cosignatures are missing: the checkpoint is signed and kept, run it again to collect them.
     """
+    from voile.app.checkpoints import kept_checkpoint
+    from voile.app.output_check import check_outputs, files_of
     from voile.audit_log import KeptCheckpoint, KeyChange, SigningKey, publish, rotate
     from voile.audit_log.notes import KeyKind
     from voile.core.atomic_file import replace_file
-    from voile.workflows.checkpoints import kept_checkpoint
-    from voile.workflows.output_check import check_outputs, files_of
 
     place = place_of(database, key, policy)
     copy = kept_checkpoint(place.signing_key)  # may be named: both only go forward
@@ -100,8 +100,8 @@ def accept_checkpoint(
     are missing from it and the budget is spent twice. It shows how many records there are and of
     when the last one is, and asks. A pinned checkpoint that is here is never replaced.
     """
+    from voile.app.custody import find_keeper
     from voile.core.errors import InvalidInput
-    from voile.workflows.custody import find_keeper
 
     place = place_of(database, key, policy)
     policy_in(place.policy)
@@ -140,10 +140,10 @@ def complete(
 
     Exit code 4 if cosignatures are still missing.
     """
+    from voile.app.output_check import check_outputs, files_of
     from voile.audit_log import SigningKey, publish
     from voile.audit_log.publishing import reissue
     from voile.core.atomic_file import replace_file
-    from voile.workflows.output_check import check_outputs, files_of
 
     place = place_of(database, key, policy)
     check_outputs(receipts, files_of(place))

@@ -13,10 +13,10 @@ from voile.cli.output import JsonOption, console, exit_code, print_facts, print_
 from voile.cli.rounds import say_if_weak
 
 if TYPE_CHECKING:
+    from voile.app.checkpoints import Kept
     from voile.core.storage import Reader
     from voile.ledger import AccountNode
     from voile.privacy.events import PrivacyEvent
-    from voile.workflows.checkpoints import Kept
 
 
 def open_(
@@ -58,9 +58,9 @@ def open_(
     as_json: JsonOption = False,
 ) -> None:
     """Open an account: the root of a data set, or one below another account."""
+    from voile.app.budget import open_budget
     from voile.core.guarantee import Protected, ProtectedUnit, Relation
     from voile.ledger import Adaptive, Children, Opening, Planned
-    from voile.workflows.budget import open_budget
 
     protected = Protected(
         _member(ProtectedUnit, unit), _member(Relation, relation), dataset, tuple(column or ())
@@ -126,8 +126,8 @@ def renew(
     as_json: JsonOption = False,
 ) -> None:
     """Start a new period for an account and all below it. What was released stays released."""
+    from voile.app.budget import renew_budget
     from voile.ledger import budget_report
-    from voile.workflows.budget import renew_budget
 
     with open_books(database, key, policy) as custody:
         done = renew_budget(

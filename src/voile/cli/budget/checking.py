@@ -38,11 +38,11 @@ def verify(
     the signing key, other copies (--checkpoint) and witnesses. What is newer than the newest of
     them cannot be noticed; the last step says how much that is.
     """
+    from voile.app.budget.verification import Evidence
+    from voile.app.budget.verification import verify as check
+    from voile.app.checkpoints import kept_checkpoint, read_policy
     from voile.audit_log import AuditLog, RemoteWitness, SigningKey
     from voile.ledger import Ledger, ReplayKey
-    from voile.workflows.budget.verification import Evidence
-    from voile.workflows.budget.verification import verify as check
-    from voile.workflows.checkpoints import kept_checkpoint, read_policy
 
     place = checked_place(database, key, policy)
     beside = kept_checkpoint(place.signing_key)

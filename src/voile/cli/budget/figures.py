@@ -44,11 +44,11 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Say what is used, what is left, how risky that is, and what would lower the risk."""
+    from voile.app.budget.page import budget_html, declaring, summary, two_readings
+    from voile.app.output_check import check_outputs, files_of
+    from voile.app.workspace import declared_beside
     from voile.core.atomic_file import replace_file
     from voile.ledger import Ledger, budget_report
-    from voile.workflows.budget.page import budget_html, declaring, summary, two_readings
-    from voile.workflows.output_check import check_outputs, files_of
-    from voile.workflows.workspace import declared_beside
 
     if html is not None:
         check_outputs([html], files_of(checked_place(database)))

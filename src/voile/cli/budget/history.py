@@ -27,9 +27,9 @@ def history(
 
     Who was refused is not on record: refusals are in the audit log, which names nobody.
     """
+    from voile.app.budget.history import budget_history
     from voile.audit_log import AuditLog
     from voile.ledger import Ledger
-    from voile.workflows.budget.history import budget_history
 
     with open_to_read(database) as storage:
         found = storage.read_snapshot(

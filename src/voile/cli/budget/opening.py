@@ -14,15 +14,15 @@ from voile.cli.files import place_of
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from voile.app.custody import Custody, Place
     from voile.core.storage import Storage
-    from voile.workflows.custody import Custody, Place
 
 AccountArgument = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Name of the account.")]
 
 
 def open_database(database: str) -> Storage:
+    from voile.app.custody import PARTS
     from voile.core.storage.opening import open_existing
-    from voile.workflows.custody import PARTS
 
     return open_existing(database, PARTS)
 
@@ -44,7 +44,7 @@ def open_to_read(database: str) -> Iterator[Storage]:
 
 def checked_place(database: str, key: Path | None = None, policy: Path | None = None) -> Place:
     """As `place_of`; what is named has to be there."""
-    from voile.workflows.custody import check_named
+    from voile.app.custody import check_named
 
     check_named(key, policy)
     return place_of(database, key, policy)
@@ -53,6 +53,6 @@ def checked_place(database: str, key: Path | None = None, policy: Path | None = 
 def open_books(
     database: str, key: Path | None, policy: Path | None
 ) -> AbstractContextManager[Custody]:
-    from voile.workflows.custody import open_custody_at
+    from voile.app.custody import open_custody_at
 
     return open_custody_at(checked_place(database, key, policy), signing=None)

@@ -171,7 +171,7 @@ class ContributionRate(MadeOnce):
 
     _noisy: float = field(repr=False)
     what: ClassVar = "rates"
-    paid_with: ClassVar = "workflows.explain.ReleaseService.obtain"
+    paid_with: ClassVar = "app.explain.ReleaseService.obtain"
 
     @property
     def value(self) -> float:

@@ -21,6 +21,7 @@ from flwr.supercore.protobuf.client import ProtobufClient
 from flwr.superlink.servicer.fleet.fleet_handlers import activate_node
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
+from voile.app.testbed.certificates import make_certificates
 from voile.core.errors import InvalidInput, Refused
 from voile.federation.flower import fleet
 from voile.federation.flower.fleet import (
@@ -34,7 +35,6 @@ from voile.federation.flower.heartbeat import beating
 from voile.federation.flower.keys import node_key
 from voile.federation.flower.superlink import SuperLinkPlace
 from voile.federation.responder import Event, NodeLog
-from voile.workflows.testbed.certificates import make_certificates
 
 QUICK = Pace(0.01, 0.01)
 SOON = 60.0

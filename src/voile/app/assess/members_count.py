@@ -1,0 +1,219 @@
+"""How many members an attacker would name, released by the party whose rows they are.
+
+The agreement reserves a part of every party's epsilon for it, so the very account that paid for the
+training pays for the count, and what was promised to the rows covers both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from voile.app.artefact import Artefact, load_artefact
+from voile.app.assess.copied_rows import find_copied_rows
+from voile.app.custody import Custody, Place, open_custody_at
+from voile.app.explain import ReleaseService
+from voile.app.explain.files import RECEIPT
+from voile.app.federate.agreement import SERVER
+from voile.app.federate.books import caller_of, purpose_of
+from voile.app.federate.config import NodeFile
+from voile.app.federate.files import NODE_FILE, beside, open_records, read_party
+from voile.app.federate.party import Party
+from voile.app.report import check_log
+from voile.attacks.findings import MembersFinding
+from voile.attacks.members_count import (
+    MembersCount,
+    OpenThreshold,
+    PrivateMembersCount,
+    count_event,
+)
+from voile.audit_log import FederationRoundRecord, decode_record, record_lines
+from voile.audit_log.publishing import RECORDS_FILE
+from voile.core.atomic_file import check_output, replace_file
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused
+from voile.core.input_file import read_file
+from voile.core.storage import Reader
+from voile.federation import digest_of_arrays
+from voile.ledger import recent_charges
+from voile.ledger.event_text import event_text
+from voile.privacy.events import from_dict
+
+FIGURE: Final = "members-count.txt"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MembersCounting:
+    """All that is needed to count; nothing about members is in what it raises.
+
+    Args:
+        artefact: whose model is attacked.
+        party: whose rows are counted; its books lie in its folder.
+        threshold: fixed on rows that nobody protects.
+        copied: whether these rows are copies of the party's; for the party alone.
+    """
+
+    artefact: Artefact
+    party: Party
+    threshold: OpenThreshold
+    copied: MembersFinding
+
+    @classmethod
+    def read(cls, artefact: Path, node: Path, others: Path) -> Self:
+        """Read all of it, and see that it can be paid for; nothing is charged.
+
+        Args:
+            artefact: of a federation that reserved a count of members.
+            node: folder of the party, with its `node.toml` and its books.
+            others: rows that nobody protects, with labels, on which the threshold is fixed.
+        """
+        opened = load_artefact(artefact)
+        if opened.settings.get("members_count") is None:
+            raise Refused(
+                f"{artefact}: its agreement reserves nothing for a count of members; say "
+                "`members_count = 0.1` in [privacy] of federation.toml before a federation is run"
+            )
+        party = read_party(opened.schema, node, apart_from=others)
+        threshold = OpenThreshold.on(opened.network, open_records(opened.schema, others))
+        check_model(opened)
+        copied = find_copied_rows(
+            opened.schema, opened.name, beside(node / NODE_FILE, NodeFile).data, others
+        )
+        found = cls(opened, party, threshold, copied)
+        found._check_place()
+        with found._books() as custody:
+            ReleaseService(custody).preview(found._release(custody), payer=found.account)
+        return found
+
+    @property
+    def account(self) -> str:
+        """Which the party charged with its part in the training."""
+        rows = self.artefact.history
+        names = {row.account for row in rows if row.client == self.party.name and row.account}
+        if len(names) != 1:
+            raise Refused(f"{self.artefact.folder}: {self.party.name!r} took no part in it")
+        return names.pop()
+
+    @property
+    def path(self) -> Path:
+        """Where the figure is written, as the log commits to it; its receipt lies beside it."""
+        return self.party.folder / FIGURE
+
+    @property
+    def receipt(self) -> Path:
+        return self.path.with_suffix(RECEIPT)
+
+    def write_copied_rows(self) -> Path:
+        """Says where it wrote how many of the other rows are the party's, and nothing about it."""
+        return self.copied.write(self.party.folder)
+
+    def release(self, *, caller: str) -> MembersCount:
+        """Count, charge and write down; asked again, it gives the same again at no cost."""
+        with self._books() as custody:
+            release, service = self._release(custody), ReleaseService(custody)
+            try:
+                counted = service.obtain(
+                    release, payer=self.account, caller=caller, subject=release.name
+                )
+            except BudgetExceeded as spent:
+                raise BudgetExceeded(
+                    f"{self.party.name!r} has counted its members before, over another threshold, "
+                    f"and may do so once: {spent}",
+                    remaining=spent.remaining,
+                    requested=spent.requested,
+                ) from spent
+            assert counted.charge is not None
+            replace_file(self.path, counted.to_bytes())
+            replace_file(self.receipt, bytes(service.receipt(counted.charge)))
+        return counted
+
+    def _check_place(self) -> None:
+        """Refuse to overwrite anything but an earlier copy of the same figure."""
+        for path in (self.path, self.receipt):
+            check_output(path)
+        self.copied.check_place(self.party.folder)
+        named = json.dumps(self.artefact.name, ensure_ascii=False).encode()
+        if self.path.exists() and named not in read_file(self.path):
+            raise InvalidInput(
+                f"{self.path}: holds something else than a count of {self.artefact.name!r}, and is "
+                "not overwritten; move it away"
+            )
+
+    @contextmanager
+    def _books(self) -> Iterator[Custody]:
+        with open_custody_at(Place.within(self.party.folder)) as custody:
+            custody.storage.read_snapshot(lambda t: self._check_paid(custody, t))
+            yield custody
+
+    def _release(self, custody: Custody) -> PrivateMembersCount:
+        declared, found = self.artefact.settings["clients"][self.party.name], self.party.records
+        if declared != len(found):
+            raise Refused(
+                f"{self.party.name!r} has trained on {declared} rows and has {len(found)}: these "
+                "are not the members"
+            )
+        return PrivateMembersCount(
+            protected=custody.account(self.account).protected,
+            epsilon=self.artefact.settings["members_count"],
+            delta=0.0,
+            origins=[self.artefact.origin],
+            model=self.artefact.network,
+            members=found,
+            threshold=self.threshold,
+        )
+
+    def _check_paid(self, custody: Custody, t: Reader) -> None:
+        """The model was charged to this very account, round by round, and by this agreement.
+
+        What an artefact says is not believed: its rounds are looked up in the party's own journal.
+        """
+        mine = [row for row in self.artefact.history if row.client == self.party.name]
+        said = Counter(
+            (purpose_of(row.stage, row.round), event_text(from_dict(json.loads(row.event))))
+            for row in mine
+            if row.outcome.counts
+        )
+        caller = caller_of(self.artefact.name, self.artefact.settings["agreement"])
+        charges = recent_charges(custody.ledger, t, self.account, since=-math.inf)
+        paid = Counter((each.purpose, each.event) for each in charges if each.caller == caller)
+        if not said or not said <= paid:
+            raise Refused(
+                f"{self.party.folder}: the account {self.account!r} was not charged with what "
+                f"{self.artefact.folder} says it was: the model may tell what nobody paid for"
+            )
+        relation = custody.ledger.account(t, self.account).protected.relation
+        wanted = count_event(self.artefact.settings["members_count"], relation)
+        if wanted not in custody.ledger.account(t, self.account).plan:
+            raise Refused(
+                f"{self.party.folder}: the plan of {self.account!r} has no count of members at "
+                f"ε = {wanted.epsilon:g}: other terms were agreed on"
+            )
+
+
+def check_model(artefact: Artefact) -> None:
+    """Refuse a model that is not the one which came of the rounds in the server's signed log.
+
+    The model may be calibrated: then the arrays before that are the ones in the log. The manifest
+    of an artefact is not signed, so its digests alone prove nothing.
+    """
+    digest = digest_of_arrays(artefact.trained)
+    stages = [name for name, each in artefact.settings["arrays"].items() if each == digest]
+    wanted = hashlib.sha256(digest.encode()).digest()
+    log = artefact.log_folder(SERVER) / RECORDS_FILE
+    last: dict[str, bytes] = {}
+    for content in record_lines(io.BytesIO(read_file(log))):
+        record = decode_record(content)
+        if isinstance(record, FederationRoundRecord):
+            last[record.federation] = record.model
+    known = any(last.get(f"{artefact.name}: {stage}") == wanted for stage in stages)
+    if check_log(artefact, SERVER).failed is not None or not known:
+        raise Refused(
+            f"{artefact.folder}: its model is not the one that the server's signed log speaks of"
+        )

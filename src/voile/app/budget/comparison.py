@@ -1,0 +1,255 @@
+"""Ledger and log at one moment, act by act: steps 4 to 9 of `budget.verification`.
+
+An act is written into its tree's journal and into the log in one transaction, so both tell the acts
+of a tree in the same order, but for those of one transaction. They are read side by side, a page at
+a time: what is held does not grow with the number of acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+from voile.app.budget.answers_comparison import AnswersCheck
+from voile.audit_log import (
+    AuditLog,
+    BudgetOpenedRecord,
+    BudgetRenewedRecord,
+    ParticipationRecord,
+    ReleaseRecord,
+    decode_record,
+)
+from voile.core.errors import InvalidInput
+from voile.core.storage import Reader
+from voile.ledger import AccountNode, Ledger, Measure, ReplayKey
+from voile.ledger.event_text import event_for_log, event_from
+from voile.ledger.journal import Act, Entry, charge_name, entries_of
+from voile.ledger.measures import Sums, fits, read
+from voile.ledger.recomputing import (
+    JournalCheck,
+    Movement,
+    Recomputation,
+    cost_of,
+    differences,
+    forgotten_alerts,
+    misplaced,
+)
+
+_Act: TypeAlias = BudgetOpenedRecord | BudgetRenewedRecord | ReleaseRecord | ParticipationRecord
+Progress: TypeAlias = Callable[[int, int], object]
+_PAGE: Final = 1000
+
+
+class Comparison:
+    """What is wrong, for each step; all lists are empty if ledger and log agree.
+
+    Args:
+        t: both at one moment.
+        key: opens what the log commits to; without it stored answers are checked less closely.
+        progress: told now and then how many records were compared, and how many there are.
+    """
+
+    def __init__(
+        self,
+        t: Reader,
+        ledger: Ledger,
+        log: AuditLog,
+        key: ReplayKey | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._nodes = ledger.nodes(t)
+        self._accounts = {node.account.name: node.account for node in self._nodes}
+        roots = [node.account.name for node in self._nodes if node.account.parent is None]
+        self._journals = {root: entries_of(t, root) for root in roots}
+        self._check = JournalCheck(self._accounts)
+        terms = {node.account.name: node.balance.terms for node in self._nodes}
+        self._answers = AnswersCheck(t, log.origin, terms, key)
+        self._waiting: dict[str, Entry] = {}
+        self._read = dict.fromkeys(roots, 0)
+        self._other_acts = 0
+        self._opened: dict[str, BudgetOpenedRecord] = {}
+        """The last opening of each account; one that was never used may have been opened again."""
+        self.entries = self.acts = 0
+        self.charges: list[str] = []
+        """Step 6."""
+        self.costs: list[str] = []
+        """Step 7."""
+        again, unreadable = self._follow(_contents(t, log, progress))
+        for opened in self._opened.values():
+            self._check_terms(opened)
+        self._read_the_rest()
+        self.journal = [
+            *self._check.problems,
+            *differences(t, self._nodes, self._check.found),
+            *misplaced(t, self._nodes),
+            *forgotten_alerts(t, self._nodes),
+        ]
+        """Step 4."""
+        self.totals = unreadable + differences(t, self._nodes, again)
+        """Step 5: all balances from the records of the log alone."""
+        self.bounds = [problem for node in self._nodes if (problem := _overspending(node))]
+        """Step 8."""
+        self._answers.finish()
+
+    @property
+    def accounts(self) -> int:
+        return len(self._nodes)
+
+    @property
+    def answered(self) -> int:
+        return self._answers.charged
+
+    @property
+    def answers(self) -> list[str]:
+        """Step 9."""
+        return self._answers.problems
+
+    def _follow(self, contents: Iterator[bytes]) -> tuple[Recomputation, list[str]]:
+        """Go through the log, and through each journal as far as the log has come."""
+        again, unreadable = Recomputation(), []
+        for number, content in enumerate(contents):
+            try:
+                record = decode_record(content)
+                if isinstance(record, _Act):
+                    self.acts += 1
+                    again.apply(self._movement(number, record), _nothing(record, again))
+            except ValueError as error:  # InvalidInput is one
+                unreadable.append(f"record {number}: {error}")
+        return again, unreadable
+
+    def _movement(self, number: int, record: _Act) -> Movement:
+        cost = read(record.cost) if record.cost else ()
+        if isinstance(record, BudgetOpenedRecord):
+            self._other_acts -= 1
+            self._opened[record.account] = record
+            return Movement(
+                act=Act.OPENED,
+                account=record.account,
+                parent=record.parent,
+                is_plan=(record.composition or "").startswith("plan"),
+                is_parallel=record.children == "parallel",
+                cost=cost,
+            )
+        if isinstance(record, BudgetRenewedRecord):
+            self._other_acts -= 1
+            return Movement(act=Act.RENEWED, account=record.account, cost=cost)
+        entry = self._entry_of(record.charge)
+        event = record.event or ""
+        if entry is not None:
+            if event.startswith("sha256:") and event_for_log(entry.event) == event:
+                event = entry.event  # too long for the log, which holds its digest
+            if not _says(entry, record.account, cost, event):
+                self.charges.append(f"{record.charge}: journal and log say different things")
+            if isinstance(record, ReleaseRecord):
+                self._answers.take(number, record, entry)
+        return Movement(
+            act=Act.CHARGED, account=record.account, name=record.charge, cost=cost, event=event
+        )
+
+    def _check_terms(self, record: BudgetOpenedRecord) -> None:
+        """A budget in the ledger is the one that was opened on record."""
+        account = self._accounts.get(record.account)
+        if account is None:
+            return  # said of the totals
+        terms = {
+            "epsilon": account.epsilon,
+            "delta": account.delta,
+            **account.protected.texts,
+            "parent": account.parent,
+            "composition": account.composition,
+            "children": account.children.value,
+        }
+        for name, value in terms.items():
+            said = getattr(record, name)
+            if said != value:
+                self.charges.append(f"{account.name}: {name} {said} when opened, {value} now")
+
+    def _entry_of(self, charge: str) -> Entry | None:
+        """The entry of a charge in the log. What the journal tells earlier waits for its record."""
+        root, _, number = charge.rpartition("#")
+        if root in self._journals and number.isdecimal():
+            while charge not in self._waiting and self._read[root] <= int(number):
+                if not self._read_on(root):
+                    break
+        entry = self._waiting.pop(charge, None)
+        if entry is None:
+            told = number.isdecimal() and int(number) < self._read.get(root, 0)
+            what = "twice in the log" if told else "in the log, but not charged"
+            self.charges.append(f"{charge}: {what}")
+        return entry
+
+    def _read_on(self, root: str) -> bool:
+        """One more entry of a journal; false if there is none."""
+        try:
+            entry = next(self._journals[root], None)
+        except InvalidInput as error:
+            self._check.problems.append(f"{root}: the journal cannot be read: {error}")
+            return False
+        if entry is None:
+            return False
+        self.entries += 1
+        self._read[root] = entry.number + 1
+        self._check.take(entry)
+        if entry.cost:
+            self._check_cost(entry)
+        if entry.act == Act.CHARGED:
+            self._waiting[charge_name(entry)] = entry
+        else:
+            self._other_acts += 1
+        return True
+
+    def _read_the_rest(self) -> None:
+        for root in self._journals:
+            while self._read_on(root):
+                pass
+        self.charges += [f"{name}: charged, but not in the log" for name in self._waiting]
+        if self._other_acts:
+            self.charges.append("openings and renewals of journal and log differ in number")
+
+    def _check_cost(self, entry: Entry) -> None:
+        account = self._accounts.get(entry.account)
+        measure = None if account is None else account.measure
+        try:
+            cost = () if measure is None else measure.cost(event_from(entry.event))
+            if cost != cost_of(entry):
+                self.costs.append(f"{charge_name(entry)}: costs {cost}, not {cost_of(entry)}")
+        except InvalidInput as error:
+            self.costs.append(f"{charge_name(entry)}: {error}")
+
+
+def _contents(t: Reader, log: AuditLog, progress: Progress | None) -> Iterator[bytes]:
+    first, size = 0, log.head(t).size
+    while page := log.records(t, first=first, limit=_PAGE):
+        yield from page
+        first += len(page)
+        if progress is not None:
+            progress(first, size)
+
+
+def _nothing(record: _Act, again: Recomputation) -> Sums:
+    """The zero of an account's measure, as far as an opening needs it."""
+    if not isinstance(record, BudgetOpenedRecord):
+        return ()
+    if record.parent in again.accounts:
+        return tuple(0.0 for _ in again.accounts[record.parent].standing.spent)
+    _, _, orders = (record.composition or "").partition("renyi ")
+    return Measure(tuple(map(float, orders.split()))).nothing
+
+
+def _says(entry: Entry, account: str, cost: Sums, event: str) -> bool:
+    try:
+        return (account, cost, event) == (entry.account, cost_of(entry), entry.event)
+    except InvalidInput:  # not even a cost
+        return False
+
+
+def _overspending(node: AccountNode) -> str | None:
+    account, spent = node.account, node.standing.spent
+    if account.is_plan or not any(spent):
+        return None
+    try:
+        if fits(spent, account.budgets):
+            return None
+    except InvalidInput as error:
+        return f"{account.name}: {error}"
+    return f"{account.name}: {spent} is above {account.budgets}"

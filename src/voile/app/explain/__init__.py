@@ -1,0 +1,41 @@
+"""Explanations with a guarantee, from what somebody asks for to the proof.
+
+A tour, in the order of the walk:
+
+- say what you want: `ExplanationSpec` (options, TOML or JSON), `Protect`
+- read what it names: `load_inputs`, `ExplanationInputs`; or hand in loaded objects
+- get the release that keeps the promise: `build_release`
+- have it answered, charged, recorded and proved: `ReleaseService`, for rows with names and notes
+  (`RowsToExplain`) or for strangers together (`ExplanationRequest`); what leaves is `Explained`
+- pay once for an artefact: `paid_synthetic_background`, `paid_clusters`, by
+  `ReleaseService.obtain`; for anything else that is bytes in the end: `Request`, `Drawn`,
+  `ReleaseService.answer_request`
+"""
+
+from voile.app.explain.building import build_release
+from voile.app.explain.charging import Answer, Drawn, Request
+from voile.app.explain.inputs import ExplanationInputs, load_inputs
+from voile.app.explain.paid_artefacts import paid_clusters, paid_synthetic_background
+from voile.app.explain.questions import RowsToExplain
+from voile.app.explain.released import Explained, OnRecord
+from voile.app.explain.requests import ExplanationRequest
+from voile.app.explain.service import ReleaseService
+from voile.app.explain.specification import ExplanationSpec, Protect
+
+__all__ = [
+    "Answer",
+    "Drawn",
+    "Explained",
+    "ExplanationInputs",
+    "ExplanationRequest",
+    "ExplanationSpec",
+    "OnRecord",
+    "Protect",
+    "ReleaseService",
+    "Request",
+    "RowsToExplain",
+    "build_release",
+    "load_inputs",
+    "paid_clusters",
+    "paid_synthetic_background",
+]

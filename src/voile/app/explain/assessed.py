@@ -1,0 +1,84 @@
+"""What an attack on the claims behind an explanation has found, as far as the log confirms it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from voile.app.artefact import Artefact
+from voile.app.assessment_file import find_assessment, is_on_record
+from voile.app.custody import Custody
+from voile.federation.history import event_as_text
+from voile.privacy.events import from_dict
+from voile.release import Release
+
+_WORST = ("refuted", "blind", "not refuted")
+
+
+@dataclass(frozen=True)
+class AssessedClaims:
+    """A verdict on the claims behind an explanation.
+
+    Args:
+        verdict: the worst of them.
+        software: version of voile that was tried, and tried it.
+        record: in the log of whoever explains, which holds the digest of the findings.
+    """
+
+    verdict: str
+    software: str
+    record: int
+
+
+def charged_events(artefact: Artefact) -> set[str]:
+    """What its training charged, as texts."""
+    return {row.event for row in artefact.history if row.outcome.counts}
+
+
+def tried_events(found: Mapping[str, Any]) -> dict[str, str]:
+    """The verdict on each event, the worst where one was tried under several names."""
+    verdicts: dict[str, str] = {}
+    for each in sorted(found["events"], key=lambda each: -_WORST.index(each["verdict"])):
+        verdicts[event_as_text(from_dict(each["event"]))] = each["verdict"]
+    return verdicts
+
+
+def claims_behind(
+    custody: Custody, release: Release[Any], artefact: Artefact | None, workspace: Path | None
+) -> AssessedClaims | None:
+    """About what a release charges, or, where it is free, about what the training of its artefact
+    has charged.
+
+    Args:
+        artefact: what is explained, if it is one.
+        workspace: folder of the workspace that names the release, if one does.
+    """
+    event = release.cost(1)
+    if event is None:
+        if artefact is None:
+            return None
+        return assessed_claims(custody, artefact.folder, charged_events(artefact))
+    if workspace is None:
+        return None
+    return assessed_claims(custody, workspace, {event_as_text(event)})
+
+
+def assessed_claims(
+    custody: Custody, folder: Path, events: Collection[str]
+) -> AssessedClaims | None:
+    """What was found about all of these events; None where nothing was, or the log says otherwise.
+
+    Args:
+        custody: whose log has to confirm the findings: a file alone is believed by nobody.
+        folder: where findings lie.
+    """
+    found = find_assessment(folder)
+    if found is None or not is_on_record(custody, found):
+        return None
+    verdicts = tried_events(found)
+    if not events or not set(events) <= set(verdicts):
+        return None
+    worst = min((verdicts[each] for each in events), key=_WORST.index)
+    return AssessedClaims(worst, found["software"], found["record"])

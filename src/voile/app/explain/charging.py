@@ -1,0 +1,364 @@
+"""One question and its charge: the steps of the walk, each inside a transaction of the caller's.
+
+1. Is the log the one we know? Was it asked before? Then the stored answer leaves, at no cost. Else:
+   would it fit? Public facts only, read from a snapshot; a refusal is recorded and nothing is
+   computed.
+2. The answer is drawn in memory.
+3. One transaction looks again, charges the account and all above it, keeps the answer under its
+   keyed digest and appends the log's record. Who loses a race for one question gets the answer of
+   the winner, and its own draw is dropped.
+4. Only now does anything leave, and only now are people told about thresholds.
+
+A crash before the commit of step 3 released nothing and cost nothing; after it the answer is
+charged, on record, and given again to whoever asks again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Final, TypeAlias
+
+from voile.app.budget import opened_record
+from voile.app.custody import Custody
+from voile.app.explain.per_record import (
+    accounts_to_carry,
+    carried_mark,
+    check_key_of_records,
+)
+from voile.app.nonces import Committing
+from voile.app.stored_answers import StoredAnswer
+from voile.audit_log import Draft, Encoded, RefusalRecord, ReleaseRecord, guarantees_digest
+from voile.audit_log.commitments import digest as commitment
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused
+from voile.core.guarantee import Guarantee, RowPart
+from voile.core.storage import Reader, Transaction
+from voile.ledger import (
+    Account,
+    Asked,
+    Charge,
+    Grant,
+    Opening,
+    Question,
+    Settled,
+    check_fits,
+    child_of,
+    like_parent,
+)
+from voile.ledger.event_text import event_for_log, event_text
+from voile.ledger.measures import Sums, written
+from voile.privacy.events import Composed, PrivacyEvent
+
+Refusing: TypeAlias = Refused | InvalidInput
+"""Why one caller is not answered; a fault of the database is everybody's, and is raised."""
+_LONGEST_REASON: Final = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What somebody wants released, before anything is computed.
+
+    Args:
+        question: everything the answer depends on.
+        event: what releasing it costs, from public facts.
+        guarantees: what the answer will promise; the first is the account's, and the headline.
+        subject: which model, explainer or artefact is asked.
+        purpose, caller, part, population: see `voile.ledger.Charge`.
+    """
+
+    question: Question
+    event: PrivacyEvent
+    guarantees: tuple[Guarantee, ...]
+    subject: str
+    purpose: str
+    caller: str
+    part: RowPart = RowPart.OTHER
+    population: frozenset[bytes] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not self.guarantees:
+            raise InvalidInput("a release without a guarantee is not charged, and not released")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """An answer in memory.
+
+    Args:
+        content: what is stored and given again, for example a saved explanation.
+        committed: its canonical bytes, which the log commits to; the content itself if empty.
+    """
+
+    content: bytes
+    committed: bytes = b""
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Of what the log commits to."""
+        return hashlib.sha256(self.committed or self.content).digest()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A request, how the ledger recognises its question, and what it will charge."""
+
+    request: Request
+    asked: Asked
+    charge: Charge
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What leaves: charged, on record, and the same for whoever asks again.
+
+    Args:
+        question: what it answers, in the spelling that the record commits to.
+        record: number of the record in the audit log.
+        nonces: open the record's commitments in a receipt; for the person who asked.
+    """
+
+    question: Question
+    content: bytes
+    charge: str
+    record: int
+    replayed: bool
+    nonces: dict[str, bytes] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class AccountQuestions:
+    """What one caller asks at once: one question, or one for each of several protected records.
+
+    All of it is answered, or none of it; callers never share an outcome.
+
+    Args:
+        account: who pays; a record without an account of its own gets one below it.
+        prepared: the questions with their charges.
+        fresh: charge again, whatever was answered before.
+    """
+
+    account: Account
+    prepared: tuple[Prepared, ...]
+    fresh: bool = False
+
+
+# --- the steps ------------------------------------------------------------------------------------
+
+
+def prepare(custody: Custody, request: Request, parent: Account) -> Prepared:
+    """How the ledger recognises a question, and what it will charge; the account of a record need
+    not be there yet."""
+    name = request.question.account
+    account = parent if name == parent.name else child_of(parent, name)
+    asked = custody.key.asked(request.question, account, request.caller)
+    return Prepared(request, asked, _charge(request, asked))
+
+
+def look_up(
+    custody: Custody, t: Reader, questions: AccountQuestions
+) -> list[Settled | None] | Refusing:
+    """Step 1: what was answered before, if the rest would fit; else why not. Only reads."""
+    found = _answered(custody, t, questions)
+    refused = _refusal(custody, t, questions, found)
+    return found if refused is None else refused
+
+
+def settle(
+    custody: Custody, t: Transaction, questions: AccountQuestions, drawn: Mapping[int, Drawn]
+) -> list[Settled] | Refusing:
+    """Step 3, in a transaction of the caller's: nothing may leave before it is committed.
+
+    Whether everything fits is known before the first write: a single charge on an open account
+    says so itself, anything else is checked here. So a refusal changes nothing but the log, opens
+    no account, and touches nobody else in the transaction. If a charge were refused all the same
+    after another one was written, that is raised, and nothing of the transaction is kept.
+
+    Args:
+        drawn: answers to the questions with these numbers; what was answered before needs none.
+    """
+    found = _answered(custody, t, questions)
+    if len(found) == 1 and custody.ledger.is_open(t, questions.prepared[0].charge.account):
+        try:
+            return _settled(custody, t, questions, found, drawn)
+        except BudgetExceeded as exceeded:
+            record_refusal(custody, t, questions, exceeded)
+            return exceeded
+    refused = _refusal(custody, t, questions, found)
+    if isinstance(refused, BudgetExceeded):
+        record_refusal(custody, t, questions, refused)
+    return _settled(custody, t, questions, found, drawn) if refused is None else refused
+
+
+def _settled(
+    custody: Custody,
+    t: Transaction,
+    questions: AccountQuestions,
+    found: Sequence[Settled | None],
+    drawn: Mapping[int, Drawn],
+) -> list[Settled]:
+    given: dict[object, Settled] = {}
+    settled: list[Settled] = []
+    for number, (question, stored) in enumerate(zip(questions.prepared, found, strict=True)):
+        key = _told_apart(questions, number)
+        again = given.get(key)  # named twice: answered once
+        if again is None:
+            given[key] = stored or _pay(custody, t, questions.account, question, drawn[number])
+        settled.append(given[key] if again is None else again._replace(grant=None))
+    return settled
+
+
+def _answered(custody: Custody, t: Reader, questions: AccountQuestions) -> list[Settled | None]:
+    if questions.fresh:
+        return [None] * len(questions.prepared)
+    return [custody.ledger.answered(t, each.asked) for each in questions.prepared]
+
+
+def _told_apart(questions: AccountQuestions, number: int) -> object:
+    """Equal for questions that get one answer: never two fresh ones."""
+    return number if questions.fresh else questions.prepared[number].asked.digest
+
+
+def _refusal(
+    custody: Custody, t: Reader, questions: AccountQuestions, found: Sequence[Settled | None]
+) -> Refusing | None:
+    """Whether all new charges fit one after the other: unnamed rows leave less for every record."""
+    new: dict[object, Charge] = {}
+    carried: set[str] = set()
+    for number, (each, stored) in enumerate(zip(questions.prepared, found, strict=True)):
+        if stored is None and _told_apart(questions, number) not in new:
+            before = accounts_to_carry(custody, t, each.request.question)
+            owed = [events for name, events in before.items() if name not in carried]
+            carried |= set(before)
+            new[_told_apart(questions, number)] = _with_earlier(each.charge, owed)
+    try:
+        check_key_of_records(custody, t, questions.account, [each.account for each in new.values()])
+        check_fits(custody.ledger, t, questions.account, new.values())
+    except (InvalidInput, Refused) as refused:
+        return refused
+    return None
+
+
+def _pay(
+    custody: Custody, t: Transaction, parent: Account, question: Prepared, drawn: Drawn
+) -> Settled:
+    """Charge, keep the answer, append the record; open the account of a record that has none.
+
+    What the record has spent under earlier spellings of its name is part of its first charge.
+    """
+    before = accounts_to_carry(custody, t, question.request.question)
+
+    def write_record(grant: Grant) -> int:
+        record = _record(custody, question, grant, drawn)
+        return custody.log.append_encoded(t, record).number
+
+    def open_account(opening: Opening) -> None:
+        done = custody.ledger.open(t, opening, caller=question.request.caller)
+        custody.log.append(t, opened_record(done))
+
+    name = question.charge.account
+    if not custody.ledger.is_open(t, name):
+        open_account(like_parent(parent, name))
+    settled = custody.ledger.settle(
+        t,
+        _with_earlier(question.charge, before.values()),
+        question.asked,
+        drawn.content,
+        committed=drawn.digest,
+        fresh=True,  # that nothing was stored is known
+        write_record=write_record,
+    )
+    for old in before:
+        open_account(like_parent(custody.ledger.account(t, old), carried_mark(old)))
+    return settled
+
+
+def _with_earlier(charge: Charge, spent: Iterable[tuple[PrivacyEvent, ...]]) -> Charge:
+    """The charge, together with events that accounts under other spellings have paid for."""
+    more = tuple(event for events in spent for event in events)
+    return replace(charge, event=Composed((charge.event, *more))) if more else charge
+
+
+def leaving(custody: Custody, prepared: Prepared, settled: Settled) -> Answer:
+    """What goes out, once it is committed.
+
+    Nonces come from what is kept and the key outside the database: a receipt can be issued again.
+    """
+    stored = StoredAnswer(custody.log.origin, settled.terms, settled.kept)
+    nonces = stored.nonces(custody.key)
+    asked = prepared.request.question.spelled(settled.kept.query, prepared.asked)
+    return Answer(asked, settled.answer, settled.charge, settled.record, settled.replayed, nonces)
+
+
+def record_refusal(
+    custody: Custody, t: Transaction, questions: AccountQuestions, refused: BudgetExceeded
+) -> None:
+    """Somebody asked, and was told that the budget does not allow it."""
+    headline = questions.prepared[0].request.guarantees[0]
+    record = RefusalRecord(
+        time=int(custody.ledger.now()),
+        account=questions.account.name,
+        reason=str(refused)[:_LONGEST_REASON],
+        epsilon=headline.epsilon,
+        delta=headline.delta,
+    )
+    custody.log.append(t, record)
+
+
+def _record(custody: Custody, prepared: Prepared, grant: Grant, drawn: Drawn) -> Encoded:
+    """The record of a charge, as bytes. It states the cost that was charged."""
+    asked, request = prepared.request.question.canonical_bytes, prepared.request
+    committing = Committing(
+        custody.log.origin, grant.terms, grant.number, prepared.asked.digest, drawn.digest
+    )
+    nonces = committing.nonces(custody.key)
+    draft = _draft(request.subject, request.guarantees, grant.event, grant.cost)
+    return draft.filled(
+        time=int(grant.time),
+        account=grant.account.name,
+        charge=grant.charge,
+        query=commitment("query", nonces["query"], asked),
+        answer=commitment("answer", nonces["answer"], drawn.committed or drawn.content),
+    )
+
+
+@lru_cache(maxsize=256)
+def _draft(
+    subject: str,
+    guarantees: tuple[Guarantee, ...],
+    event: PrivacyEvent,
+    cost: Sums,
+) -> Draft:
+    """A service promises the same few things again and again: what its records have in common."""
+    headline = guarantees[0]
+    record = ReleaseRecord(
+        time=0,
+        account="",
+        charge="",
+        subject=subject,
+        epsilon=headline.epsilon,
+        delta=headline.delta,
+        **headline.protected.texts,
+        mechanism=headline.mechanism,
+        guarantees=guarantees_digest(guarantees),
+        query=bytes(32),
+        answer=bytes(32),
+        event=event_for_log(event_text(event)),
+        cost=written(cost) if cost else None,
+    )
+    return Draft(record, "time", "account", "charge", "query", "answer")
+
+
+def _charge(request: Request, asked: Asked) -> Charge:
+    headline = request.guarantees[0]
+    return Charge(
+        account=request.question.account,
+        event=request.event,
+        protected=headline.protected,
+        purpose=request.purpose,
+        caller=request.caller,
+        query=asked.digest,
+        part=request.part,
+        population=request.population,
+    )

@@ -1,0 +1,382 @@
+"""From a specification to what it names: model, schema, background, origins, and rows to explain.
+
+Origins are what every promise rests on: there is no default for them, and nothing overrides what an
+artefact records about itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from voile.app.alarms import alarms
+from voile.app.explain.files import origin_from
+from voile.app.explain.public_rows import public_rows
+from voile.app.explain.questions import RowsToExplain
+from voile.app.explain.released import Explained
+from voile.app.explain.specification import ExplanationSpec, Protect
+from voile.attribution import FastShap, Groups, Speed
+from voile.attribution.fastshap import load_explainer
+from voile.core.errors import InvalidInput, Refused, UnreadableFile
+from voile.core.explanation_checks import or_numbered
+from voile.core.input_file import read_json
+from voile.core.schema import Categories, Schema, is_table
+from voile.datasets.tables import read_protected_table, read_table
+from voile.models import Box, Simplex, WrappedModel, load_model, wrap
+from voile.pipelines.objectives import SURROGATE
+from voile.release import PUBLIC, Origin
+from voile.release.feature_clusters import CLUSTERS, Clusters, declared_clusters, public_clusters
+from voile.release.levels import Level, groups_at
+
+if TYPE_CHECKING:
+    from voile.app.artefact import Artefact
+
+INVENTED: Final = "reference rows invented from the schema, each feature by itself"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplanationInputs:
+    """A specification, and what it names.
+
+    Args:
+        model: what is explained, with one output where a release asks for that.
+        schema: what is public about rows.
+        model_origin: of the model and, if there is one, of the learned explainer.
+        background: rows that absent features take their values from.
+        background_origin: of these; there is no default, because the promise rests on it. Not
+            needed if they are what is protected.
+        learned: an explainer that was trained for this model.
+        declared: clusters that were declared or paid for.
+        remarks: what is to be said about the background rows.
+        hints: what a preview says about public background rows.
+        deviations: by feature, how far contributions may be off for the noise in training the
+            model; an estimate, where its artefact holds one.
+        alarms: what makes the model useless, as its artefact says.
+        output_labels: what readers see for outputs that have a number for a name.
+    """
+
+    spec: ExplanationSpec
+    model: WrappedModel
+    schema: Schema
+    model_origin: Origin
+    background: Any = field(default=None, repr=False)
+    background_origin: Origin | None = None
+    learned: FastShap | None = None
+    declared: Clusters | None = None
+    remarks: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    deviations: Mapping[str, float] | None = None
+    alarms: tuple[str, ...] = ()
+    output_labels: Mapping[str, str] = field(default_factory=dict)
+    speed: Speed = field(default_factory=Speed)
+
+    def __post_init__(self) -> None:
+        if self.spec.level is Level.AGGREGATE and self.declared is not None:
+            self.declared.check_paid()
+        if self._public_background is not None and self.background_origin is None:
+            raise InvalidInput(
+                "background rows that are not protected leave their mark on what is released: say "
+                "what they were made from (background_origin, --background-origin public)"
+            )
+
+    @cached_property
+    def clusters(self) -> Clusters | None:
+        """Of the level aggregate: declared, paid for, or found in a background anybody may see."""
+        if self.spec.level is not Level.AGGREGATE or self.declared is not None:
+            return self.declared
+        if self._public_background is None:
+            raise Refused(
+                "clusters that are found in protected rows have to be paid for, which this command "
+                "does not do: in Python, voile.app.explain.paid_clusters "
+                "charges them and hands them to the release with their guarantee; --clusters is "
+                "only for groups that were declared without looking at protected data"
+            )
+        assert self.background_origin is not None
+        count = min(CLUSTERS, len(self.schema.features))
+        found = public_clusters(self.background, schema=self.schema, count=count)
+        return replace(found, found_in=self.background_origin)
+
+    @property
+    def groups(self) -> Groups | None:
+        return groups_at(self.spec.level, self.schema, self.clusters)
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """Of everything that is used besides what is protected."""
+        used = self.clusters if self.spec.level is Level.AGGREGATE else None
+        return (*self.origins_but_clusters, *(() if used is None else (used.origin,)))
+
+    @property
+    def origins_but_clusters(self) -> tuple[Origin, ...]:
+        """Of the model and of background rows that are not protected."""
+        if self._public_background is None or self.background_origin is None:
+            return (self.model_origin,)
+        return (self.model_origin, self.background_origin)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was stated and cannot be checked, and what was filled in."""
+        if self._public_background is None or self.background_origin is None:
+            return self.remarks
+        labels = sorted(self.background_origin.datasets)
+        made = f"made from {', '.join(labels)}" if labels else "public"
+        return (f"it is assumed, as stated, that the background rows are {made}", *self.remarks)
+
+    def told(self, explained: Explained) -> Explained:
+        """With what is known here, for whoever reads it out."""
+        return replace(
+            explained,
+            schema=self.schema,
+            deviations=self.deviations,
+            model_alarms=self.alarms,
+            trained_with_noise=bool(self.model_origin.guarantees),
+            output_labels=self.output_labels,
+        )
+
+    def read_rows(self, given: Any) -> RowsToExplain:
+        """Rows to explain: of a file, of standard input (`-`), or handed in.
+
+        What stands in protected ones is for the release to read, and never told.
+
+        Args:
+            given: the name of a file, a table (a DataFrame, a dict of columns), an array in the
+                schema's numbers, or `RowsToExplain`.
+        """
+        source = str(given) if isinstance(given, str | PathLike) else ""
+        if source:
+            self.spec.check_apart(source)
+        read = self._handed_in(given, source)
+        if read.count == 0:
+            raise InvalidInput(f"{source or 'rows'}: expected at least one row, found none")
+        hints = (*self.hints, *read.hints)
+        return replace(read, notes=(*self.notes, *read.notes), hints=hints)
+
+    def _handed_in(self, given: Any, source: str) -> RowsToExplain:
+        protected, column = self.spec.protect.of_data, self.spec.id_column
+        if source:
+            return _rows(source, self.schema, column, protected=protected)
+        if is_table(given):
+            return _of_table(given, self.schema, column, protected=protected)
+        rows = RowsToExplain.of(given)
+        if column is not None and rows.identifiers is None:
+            raise InvalidInput(
+                f"this release takes identifiers from the column {column!r}: hand in a table, or "
+                "RowsToExplain with identifiers"
+            )
+        return rows
+
+    @property
+    def _public_background(self) -> Any:
+        """Background rows, unless they are what is protected."""
+        return None if self.spec.protect is Protect.BACKGROUND else self.background
+
+
+def load_inputs(
+    spec: ExplanationSpec,
+    artefact: Artefact | None = None,
+    speed: Speed | None = None,
+    *,
+    modules: Path | None = None,
+) -> ExplanationInputs:
+    """Read what a specification names.
+
+    Args:
+        artefact: what `spec.model` names, if that is an artefact (`find_artefact`).
+        modules: where a module with the model is looked for first; the current folder if not
+            stated.
+    """
+    schema = _schema(spec, artefact)
+    background = _background(spec, schema, artefact)
+    model, labels = _model(spec, schema, artefact, modules)
+    return ExplanationInputs(
+        spec=spec,
+        model=model,
+        schema=schema,
+        model_origin=model_origin(spec, artefact),
+        background=background.rows,
+        background_origin=background_origin(spec, artefact),
+        learned=None if spec.explainer is None else _learned(spec.explainer, speed),
+        declared=None if spec.clusters is None else _clusters(spec.clusters),
+        remarks=tuple(f"background: {note}" for note in background.notes),
+        hints=background.hints,
+        deviations=_deviations(spec, artefact),
+        alarms=_alarms(spec, artefact),
+        output_labels=labels,
+        speed=speed or Speed(),
+    )
+
+
+def _deviations(spec: ExplanationSpec, artefact: Artefact | None) -> Mapping[str, float] | None:
+    """They were estimated over the reference rows, and say nothing about other backgrounds."""
+    if artefact is None or spec.background is not None or spec.explainer is not None:
+        return None
+    return artefact.deviations
+
+
+def _alarms(spec: ExplanationSpec, artefact: Artefact | None) -> tuple[str, ...]:
+    """Of the surrogate only where a learned explainer, which was made from it, explains."""
+    if artefact is None:
+        return ()
+    unused = () if spec.explainer is not None else (SURROGATE,)
+    return tuple(alarms(artefact.figures, unused=unused))
+
+
+def find_artefact(model: str) -> Artefact | None:
+    """The artefact that a model's name stands for, if it is one."""
+    if not Path(model).is_dir():
+        if not Path(model).exists() and ":" not in model:
+            raise InvalidInput(
+                f"{model}: there is no such model or artefact here (a folder of `voile federate`, "
+                "an ONNX file, or package.module:object)"
+            )
+        return None
+    from voile.app.artefact import is_artefact, load_artefact
+
+    if not is_artefact(Path(model)):
+        raise InvalidInput(f"{model}: a folder, but not a finished artefact of `voile federate`")
+    return load_artefact(Path(model))
+
+
+# --- what every promise rests on ------------------------------------------------------------------
+
+
+def model_origin(spec: ExplanationSpec, artefact: Artefact | None) -> Origin:
+    """As stated; of an artefact, as it was recorded when it was made."""
+    if artefact is None and spec.model_origin is None:
+        raise InvalidInput(
+            "every promise rests on what the model was made from: --model-origin public, "
+            "trained-on:LABEL, or a JSON file with the guarantees of its training"
+        )
+    if artefact is None:
+        assert spec.model_origin is not None
+        return origin_from(spec.model_origin)
+    if spec.model_origin is not None:
+        raise InvalidInput(
+            "an artefact records what it was made from, and nothing overrides that: leave out "
+            "--model-origin"
+        )
+    return artefact.origin
+
+
+def background_origin(spec: ExplanationSpec, artefact: Artefact | None) -> Origin | None:
+    """As stated, for a file that is not protected; reference rows of an artefact are public."""
+    if spec.background is None or spec.protect is Protect.BACKGROUND:
+        return None if artefact is None else PUBLIC
+    return None if spec.background_origin is None else origin_from(spec.background_origin)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _schema(spec: ExplanationSpec, artefact: Artefact | None) -> Schema:
+    if spec.schema_file is not None:
+        return Schema.load(spec.schema_file)
+    if artefact is None:
+        raise InvalidInput("say what the rows look like: --schema FILE")
+    return artefact.schema
+
+
+def _model(
+    spec: ExplanationSpec, schema: Schema, artefact: Artefact | None, modules: Path | None
+) -> tuple[WrappedModel, Mapping[str, str]]:
+    """The model with names for its outputs, and labels where the names are numbers.
+
+    Of two classes one is explained: the other is its complement.
+    """
+    wrapped = wrap(load_model(spec.model, modules)) if artefact is None else artefact.model
+    if spec.output_range is not None:
+        wrapped = wrap(wrapped, outputs=Box(*spec.output_range))
+    labels: Mapping[str, str] = {}
+    if wrapped.output_names is None:
+        count = wrapped.predict(schema.null_row[None].copy()).shape[1]
+        numbered = or_numbered(None, "output", count)
+        labels = _output_labels(wrapped, numbered, schema)
+        wrapped = wrap(wrapped, output_names=numbered)
+    names, output = wrapped.output_names or (), spec.output
+    if output is None and isinstance(wrapped.outputs, Simplex) and len(names) == 2:
+        output = names[-1]
+    return (wrapped if output is None else wrapped.only(output)), labels
+
+
+def _output_labels(
+    model: WrappedModel, numbered: tuple[str, ...], schema: Schema
+) -> Mapping[str, str]:
+    """The schema's categories for numbered outputs; none where the order cannot be known.
+
+    Only readers see them: the numbered names are part of stored answers.
+    """
+    label, stated = schema.label, model.class_labels
+    if label is None or stated is None or not isinstance(model.outputs, Simplex):
+        return {}
+    values = tuple(map(str, label.domain.values)) if isinstance(label.domain, Categories) else ()
+    if len(values) != len(numbered):
+        return {}
+    if set(stated) == set(values):
+        return dict(zip(numbered, stated, strict=True))
+    codes = tuple(map(str, range(len(values))))
+    return dict(zip(numbered, values, strict=True)) if stated in ((), codes) else {}
+
+
+def _background(spec: ExplanationSpec, schema: Schema, artefact: Artefact | None) -> RowsToExplain:
+    """Rows of a file, or the public reference rows of an artefact."""
+    if spec.background is None:
+        if artefact is None:
+            return RowsToExplain(None)
+        invented = artefact.settings.get("reference_invented", False)
+        return RowsToExplain(artefact.reference, notes=(INVENTED,) if invented else ())
+    protected = spec.protect is Protect.BACKGROUND
+    return _rows(spec.background, schema, None, protected=protected)
+
+
+def _rows(source: str, schema: Schema, id_column: str | None, *, protected: bool) -> RowsToExplain:
+    # Who pays must not depend on what stands in a protected line, damaged or not.
+    table = read_protected_table(source, naming=id_column) if protected else read_table(source)
+    return _of_table(table, schema, id_column, source, protected=protected)
+
+
+def _of_table(
+    table: Any, schema: Schema, id_column: str | None, source: str = "rows", *, protected: bool
+) -> RowsToExplain:
+    features, identifiers = _features(table, schema, source), _identifiers(table, id_column, source)
+    if protected:
+        return RowsToExplain(features, identifiers)
+    read = public_rows(features, schema, source=source)
+    return RowsToExplain(read.rows, identifiers, read.notes, hints=read.hints)
+
+
+def _features(table: Any, schema: Schema, source: str) -> dict[str, Any]:
+    """The columns of the schema, all of which must be there."""
+    missing = [name for name in schema.feature_names if name not in table]
+    if missing:
+        raise InvalidInput(
+            f"{source}: the schema {schema.name!r} needs columns that are not there: "
+            + ", ".join(map(repr, missing))
+        )
+    return {name: table[name] for name in schema.feature_names}
+
+
+def _identifiers(table: Any, column: str | None, source: str) -> list[Any] | None:
+    if column is None:
+        return None
+    if column not in table:
+        raise InvalidInput(f"{source}: there is no column {column!r} with identifiers")
+    return list(table[column])
+
+
+def _learned(path: Path, speed: Speed | None) -> FastShap:
+    found = load_explainer(path)
+    return found if speed is None else replace(found, progress=speed.progress)
+
+
+def _clusters(path: Path) -> Clusters:
+    groups = read_json(path)
+    try:
+        return declared_clusters({name: tuple(members) for name, members in groups.items()})
+    except (ValueError, AttributeError, TypeError) as error:
+        raise UnreadableFile(
+            f"{path}: expected JSON, names with lists of features: {error}"
+        ) from error

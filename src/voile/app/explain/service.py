@@ -1,0 +1,449 @@
+"""`ReleaseService`: an explanation with a guarantee, paid for, on record, and with a receipt.
+
+The walk of one explanation:
+
+1. Check, from public facts alone: is the log the one we know, does the account protect what the
+   release speaks about, was this asked before, would it fit? A refusal is recorded, and nothing is
+   computed.
+2. Compute: values and noise, in memory.
+3. One transaction: check again, charge the account and all above it, keep the noisy answer under
+   its keyed digest, append the record.
+4. Only now does the explanation leave. `ReleaseService.receipts` hands out the proof.
+
+Strangers may share steps 1 to 3 (`answer_many`), never an outcome. Which of three ways a release
+goes:
+
+- it costs nothing: one record for the call, the ledger is not touched (`free`);
+- its rows are protected records: each row is charged by itself (`per_record`);
+- anything else is one question with one charge.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
+
+from voile.app.budget.verification import Evidence, verify
+from voile.app.custody import Custody
+from voile.app.explain.affordable import affordable
+from voile.app.explain.charging import (
+    AccountQuestions,
+    Answer,
+    Drawn,
+    Request,
+    prepare,
+)
+from voile.app.explain.free import FreeCall, free_call, nonces_of_call
+from voile.app.explain.questions import RowsToExplain, about_public, chosen, question, stacked
+from voile.app.explain.released import Explained, OnRecord, joined, settled_notes
+from voile.app.explain.requests import ExplanationRequest, PublicFacts
+from voile.app.explain.walk import Draws, Missing, answer_callers
+from voile.app.nonces import opened_by_nonces
+from voile.app.stored_answers import StoredAnswer
+from voile.audit_log import (
+    PostProcessingRecord,
+    Receipt,
+    Report,
+    RowReceipt,
+    Unsigned,
+    decode_record,
+    explanation_bytes,
+    issue_receipt,
+)
+from voile.core.errors import InvalidInput, Refused
+from voile.core.explanation import Explanation
+from voile.core.guarantee import Protected
+from voile.core.row_note import KnownNote, notes_among
+from voile.core.storage import Reader, Transaction
+from voile.ledger import Alert, Question
+from voile.ledger.event_text import event_text
+from voile.ledger.journal import entry_at
+from voile.privacy.events import PrivacyEvent
+from voile.release import Preview, Release, RowsAre
+from voile.release.made_once import Artefact, paid_artefact
+
+_MOST_KNOWN: Final = 256
+_log = logging.getLogger(__name__)
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+Outcome: TypeAlias = Explained | Exception
+"""What became of one request among several."""
+
+
+@dataclass(frozen=True)
+class ReleaseService:
+    """Answers questions from what a party keeps.
+
+    Args:
+        custody: database with ledger and log, and the keys beside it.
+        on_alert: called after the commit that reached a threshold, at most once for each. What it
+            raises is written to Python's log: the answer has been paid for and must leave.
+    """
+
+    custody: Custody
+    on_alert: Callable[[Alert], object] | None = None
+    _facts: dict[int, PublicFacts] = field(init=False, repr=False, default_factory=dict)
+
+    def preview(
+        self,
+        release: Release[Any],
+        rows: Any = 1,
+        *,
+        payer: str | None = None,
+        caller: str = "",
+        fresh: bool = False,
+    ) -> Preview:
+        """What an answer for these rows, or this many, would cost and be like; nothing is charged.
+
+        Args:
+            payer: the account, if it is to be checked: that it protects what the release is about
+                and, for rows that are handed in, whether it can pay for them.
+            caller, fresh: see `answer`.
+        """
+        found = self._preview(release, rows, payer, caller, fresh=fresh)
+        hints = () if isinstance(rows, int) else RowsToExplain.of(rows).hints
+        return replace(found, remarks=(*found.remarks, *hints)) if hints else found
+
+    def _preview(
+        self, release: Release[Any], rows: Any, payer: str | None, caller: str, *, fresh: bool
+    ) -> Preview:
+        facts, custody = self._facts_of(release), self.custody
+        if payer is None or facts.is_free:
+            return release.preview(rows if isinstance(rows, int) else RowsToExplain.of(rows).count)
+        custody.storage.read_snapshot(lambda t: facts.paying(custody, t, payer))
+        if isinstance(rows, int):
+            return release.preview(rows)
+        request = ExplanationRequest(
+            rows=RowsToExplain.of(rows), payer=payer, caller=caller, fresh=fresh
+        )
+        found = release.preview(request.rows.count)
+        assert found.event is not None
+        said = affordable(custody, facts.asking(custody, request), payer, found.event)
+        return replace(found, remarks=(*found.remarks, *said))
+
+    def answer(
+        self,
+        release: Release[Explanation],
+        rows: Any,
+        *,
+        payer: str | None = None,
+        caller: str,
+        purpose: str = "explanation",
+        subject: str = "",
+        fresh: bool = False,
+    ) -> Explained:
+        """Explain rows, or refuse (`Refused`, `BudgetExceeded`).
+
+        Args:
+            release: what to release.
+            rows: what the release takes, perhaps with identifiers and notes (`RowsToExplain`).
+            payer: the account; None for a release that costs nothing. For protected records best a
+                parallel account: then each record pays for itself.
+            caller: who asks; a protected record's answer is given again to the same caller only.
+            purpose: what for.
+            subject: what is asked, for the record; the release's own words if empty.
+            fresh: pay again for new noise, even if the question was answered before.
+        """
+        request = ExplanationRequest(
+            rows=RowsToExplain.of(rows),
+            payer=payer,
+            caller=caller,
+            purpose=purpose,
+            subject=subject,
+            fresh=fresh,
+        )
+        (outcome,) = self.answer_many(release, [request])
+        if isinstance(outcome, Explained):
+            return outcome
+        raise outcome
+
+    def answer_many(
+        self, release: Release[Explanation], requests: Sequence[ExplanationRequest]
+    ) -> list[Outcome]:
+        """Answer strangers together: one look, one draw where rows are drawn one by one, one
+        transaction, and for each an outcome of its own.
+
+        A refusal touches nobody else and leaves no account behind. A fault of the database is
+        everybody's, and nothing of the transaction is kept.
+        """
+        facts = self._facts_of(release)
+        if facts.is_free:
+            return self._answer_freely(facts, requests)
+        return self._answer_paid(facts, requests)
+
+    def answer_request(
+        self, request: Request, draw: Callable[[], Drawn], *, fresh: bool = False
+    ) -> Answer:
+        """The walk for one question whose answer is bytes; refused by `BudgetExceeded`."""
+        custody = self.custody
+
+        def asking(t: Reader) -> AccountQuestions:
+            account = custody.ledger.account(t, request.question.account)
+            return AccountQuestions(account, (prepare(custody, request, account),), fresh)
+
+        (outcome,) = answer_callers(custody, [asking], lambda _: {0: {0: draw()}}, self._tell)
+        if isinstance(outcome, Exception):
+            raise outcome
+        (answer,) = outcome[1]
+        return answer
+
+    def obtain(
+        self,
+        release: Release[Artefact],
+        *,
+        payer: str,
+        caller: str,
+        subject: str = "",
+        fresh: bool = False,
+    ) -> Artefact:
+        """What is made once from protected records, and used for ever: paid for, on record.
+
+        Asking again gives the same again, at no cost; who loses a race gets what the winner made.
+        """
+        facts = self._facts_of(release)
+        purpose = release.title
+        request = ExplanationRequest(
+            rows=RowsToExplain(None), payer=payer, caller=caller, purpose=purpose, subject=subject
+        )
+        answer = self.answer_request(
+            facts.artefact(request), lambda: _kept(release, release.draw(None)), fresh=fresh
+        )
+        return paid_artefact(release, answer.charge, self)
+
+    def paid_answer(self, charge: str, event: PrivacyEvent | None, protected: Protected) -> bytes:
+        """What the ledger keeps under a charge, if it was for this event and about `protected`."""
+        ledger = self.custody.ledger
+
+        def find(t: Reader) -> bytes:
+            kept = ledger.paid(t, charge).kept
+            entry = entry_at(t, kept.root, kept.number)
+            if entry is None or event is None or entry.event != event_text(event):
+                raise Refused(f"charge {charge!r} paid for another event than this release costs")
+            ledger.account(t, kept.account).check_protects(protected)
+            return kept.answer
+
+        try:
+            return self.custody.storage.read_snapshot(find)
+        except InvalidInput as error:
+            raise Refused(f"{error}: nobody was charged for it") from error
+
+    # --- proofs ---------------------------------------------------------------------------------
+
+    def receipt(self, charge: str) -> Receipt:
+        """A proof for one charge, at any later time.
+
+        A checkpoint is signed first if none covers its record yet; that needs the signing key.
+        """
+        custody = self.custody
+        settled = custody.storage.read_snapshot(lambda t: custody.ledger.paid(t, charge))
+        stored = StoredAnswer(custody.log.origin, settled.terms, settled.kept)
+        proof = self._proof(settled.record, stored.nonces(custody.key))
+        return opened_by_nonces(proof, {"answer": stored.content})
+
+    def receipt_of_call(self, record: int) -> Receipt:
+        """The same for a call that cost nothing, which is known by the number of its record."""
+        log = self.custody.log
+        call = decode_record(self.custody.storage.read_snapshot(lambda t: log.record(t, record)))
+        if not isinstance(call, PostProcessingRecord):
+            raise InvalidInput(f"record {record} is not that of a call that cost nothing")
+        key = self.custody.place.replay_key
+        if not key.exists():
+            raise InvalidInput(f"{key}: the replay key is not here: name it with --replay-key")
+        return self._proof(record, nonces_of_call(self.custody.key, call.call))
+
+    def receipts(self, explained: Explained) -> tuple[Receipt, ...]:
+        """A proof for each entry; signed first, if need be."""
+        return tuple(
+            opened_by_nonces(
+                self._proof(entry.record, entry.nonces),
+                {"query": entry.question, "answer": entry.answer},
+            )
+            for entry in explained.entries
+        )
+
+    def row_receipt(self, explained: Explained, row: int) -> RowReceipt:
+        """A proof for one row of a call that cost nothing; it says nothing about other rows."""
+        if explained.rows_tree is None:
+            raise InvalidInput("rows that were charged have receipts of their own (`receipts`)")
+        # Without the nonces of the whole call: who holds one row must not test guesses of others.
+        return explained.rows_tree.receipt(row, self._proof(explained.entries[0].record))
+
+    def _proof(self, record: int, nonces: Mapping[str, bytes] | None = None) -> Receipt:
+        storage, log = self.custody.storage, self.custody.log
+        try:
+            return issue_receipt(storage, log, record, nonces)
+        except Unsigned as error:
+            if not self.custody.can_sign:
+                raise Unsigned(f"{error}, where the signing key of this log is") from None
+        self.custody.publish()
+        return issue_receipt(storage, log, record, nonces)
+
+    def verify(self) -> Report:
+        """Recompute every account from the log, and compare; changes nothing."""
+        custody = self.custody
+        evidence = Evidence(custody.policy, custody.kept_copies, replay_key=custody.key_as_found)
+        return verify(custody.storage, custody.ledger, custody.log, evidence)
+
+    # --- the ways -------------------------------------------------------------------------------
+
+    def _answer_paid(
+        self, facts: PublicFacts, requests: Sequence[ExplanationRequest]
+    ) -> list[Outcome]:
+        made: dict[tuple[int, int], Explanation] = {}
+
+        def draw(missing: Missing) -> Draws:
+            drawn = _drawn(facts.release, requests, missing)
+            for caller, found in drawn.items():
+                if not isinstance(found, Exception):
+                    made.update({(caller, number): each for number, each in found.items()})
+            return {caller: _contents(facts.release, found) for caller, found in drawn.items()}
+
+        asking = [_caught(facts.asking, self.custody, r) for r in requests]
+        outcomes = answer_callers(self.custody, asking, draw, self._tell)
+        return [
+            each
+            if isinstance(each, Exception)
+            else _explained(facts.release, caller, each[1], made)
+            for caller, each in enumerate(outcomes)
+        ]
+
+    def _answer_freely(
+        self, facts: PublicFacts, requests: Sequence[ExplanationRequest]
+    ) -> list[Outcome]:
+        """The ledger is not touched; one record for each call, all in one transaction."""
+        if self.custody.log.kept is not None:
+            self.custody.storage.submit(self.custody.log.check)
+        calls = [_caught(self._free_call, facts, r) for r in requests]
+
+        def append(t: Transaction) -> list[int]:
+            ready = [each for each in calls if not isinstance(each, Exception)]
+            return [self.custody.log.append(t, call.record).number for _, _, call in ready]
+
+        numbers = iter(self.custody.storage.submit(append))
+        return [
+            each if isinstance(each, Exception) else _free(next(numbers), *each) for each in calls
+        ]
+
+    def _free_call(
+        self, facts: PublicFacts, request: ExplanationRequest
+    ) -> tuple[Explanation, Question, FreeCall]:
+        rows = request.rows
+        rows.check()
+        explanation = facts.release.draw(rows.rows)
+        explanation = settled_notes(explanation, *rows.notes, KnownNote.NOTHING_TO_CHARGE)
+        asked = question(facts.identity, "", about_public(rows.rows, rows.notes))
+        call = free_call(self.custody, asked, facts.subject(request), explanation)
+        return explanation, asked, call
+
+    def _facts_of(self, release: Release[Any]) -> PublicFacts:
+        """Releases are frozen: the same object has the same facts."""
+        known = self._facts.get(id(release))
+        if known is None or known.release is not release:
+            if len(self._facts) >= _MOST_KNOWN:
+                self._facts.clear()
+            known = self._facts[id(release)] = PublicFacts(release)
+        return known
+
+    def _tell(self, alerts: Sequence[Alert]) -> None:
+        """Call back, after the commit."""
+        for alert in alerts if self.on_alert else ():
+            assert self.on_alert is not None
+            try:
+                self.on_alert(alert)
+            except Exception:
+                _log.exception("the callback for %s failed; the alert is recorded", alert)
+
+
+def _caught(
+    make: Callable[Given, Made], *given: Given.args, **named: Given.kwargs
+) -> Made | Exception:
+    """What one caller gets wrong is its own outcome."""
+    try:
+        return make(*given, **named)
+    except Exception as error:
+        return error
+
+
+def _drawn(
+    release: Release[Explanation], requests: Sequence[ExplanationRequest], missing: Missing
+) -> dict[int, dict[int, Explanation] | Exception]:
+    """Step 2: explanations of single records or of whole requests, with what is said about them."""
+    if release.rows_are is RowsAre.RECORD and len(missing) > 1:
+        together = _caught(_drawn_together, release, requests, missing)
+        if not isinstance(together, Exception):
+            return together
+    return {
+        caller: _caught(_drawn_alone, release, requests[caller], numbers)
+        for caller, numbers in missing.items()
+    }
+
+
+def _drawn_together(
+    release: Release[Explanation], requests: Sequence[ExplanationRequest], missing: Missing
+) -> dict[int, dict[int, Explanation] | Exception]:
+    """Records are drawn one by one, whoever asks for them: one call of the explainer for all."""
+    parts = [chosen(requests[caller].rows.rows, numbers) for caller, numbers in missing.items()]
+    whole, first = release.draw(stacked(parts)), 0
+    found: dict[int, dict[int, Explanation] | Exception] = {}
+    for caller, numbers in missing.items():
+        own = whole[list(range(first, first + len(numbers)))]
+        found[caller] = _row_by_row(own, requests[caller], numbers)
+        first += len(numbers)
+    return found
+
+
+def _drawn_alone(
+    release: Release[Explanation], request: ExplanationRequest, numbers: Sequence[int]
+) -> dict[int, Explanation]:
+    rows = request.rows
+    if release.rows_are is not RowsAre.RECORD:
+        return {0: settled_notes(release.draw(rows.rows), *rows.notes)}
+    return _row_by_row(release.draw(chosen(rows.rows, numbers)), request, numbers)
+
+
+def _row_by_row(
+    drawn: Explanation, request: ExplanationRequest, numbers: Sequence[int]
+) -> dict[int, Explanation]:
+    explanation = settled_notes(drawn, *notes_among(request.rows.notes, numbers))
+    parts = [explanation] if len(numbers) == 1 else explanation
+    return dict(zip(numbers, parts, strict=True))
+
+
+def _contents(
+    release: Release[Explanation], found: Mapping[int, Explanation] | Exception
+) -> Mapping[int, Drawn] | Exception:
+    if isinstance(found, Exception):
+        return found
+    return {number: _kept(release, each) for number, each in found.items()}
+
+
+def _kept(release: Release[Made], made: Made) -> Drawn:
+    """The log commits to an explanation as any copy of it proves, to anything else as kept."""
+    committed = explanation_bytes(made) if isinstance(made, Explanation) else b""
+    return Drawn(release.codec.pack(made), committed)
+
+
+def _explained(
+    release: Release[Explanation],
+    caller: int,
+    answers: Sequence[Answer],
+    made: Mapping[tuple[int, int], Explanation],
+) -> Explained:
+    entries = []
+    for number, answer in enumerate(answers):
+        stored = answer.replayed or (caller, number) not in made
+        explanation = release.codec.unpack(answer.content) if stored else made[caller, number]
+        asked = answer.question.canonical_bytes
+        entries.append(
+            OnRecord(
+                explanation, asked, answer.record, answer.charge, answer.replayed, answer.nonces
+            )
+        )
+    return Explained(joined([entry.explanation for entry in entries]), tuple(entries))
+
+
+def _free(number: int, explanation: Explanation, asked: Question, call: FreeCall) -> Explained:
+    entry = OnRecord(explanation, asked.canonical_bytes, number, None, False, call.nonces)
+    return Explained(explanation, (entry,), call.tree)

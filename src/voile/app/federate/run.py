@@ -1,0 +1,312 @@
+"""The main job: train across parties, explain for free, and leave an artefact that can be checked.
+
+1. A plan from public facts: how much noise each step needs so that all of it together meets the
+   promise.
+2. Everything that can be refused is: by the server for its folder, by every party when it is asked
+   to join. Nothing was charged until then, and no account opened.
+3. Rounds of each stage; a party charges its account before it trains, and opens it, for exactly
+   this plan, with the first charge.
+4. Every party hands over its signed log, which is compared with what the server saw.
+5. What follows for free: calibrated probabilities, from some of the unprotected rows, and such as
+   a fast explainer that is distilled from a surrogate alone.
+6. Figures on the other unprotected rows; the artefact is written.
+
+In the server's folder `artefact/` may be shown; the server's books lie beside it, and so do
+`example.csv`, a few of the public reference rows to explain first, and a workspace for it,
+`voile.toml`. What belongs to a party lies in a folder of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from voile.app.alarms import alarms
+from voile.app.artefact import (
+    Artefact,
+    Contents,
+    check_place,
+    finish,
+    is_artefact,
+    load_artefact,
+    write_artefact,
+)
+from voile.app.custody import DATABASE, WORKSPACE, Custody, open_custody
+from voile.app.explain import ExplanationSpec
+from voile.app.federate.agreement import SERVER, FederationAgreement, origin_of
+from voile.app.federate.books import Promise, ServerBooks, account_name
+from voile.app.federate.expectation import noise_to_signal
+from voile.app.federate.job import Job, ServerSide
+from voile.app.federate.joining import check_all_join
+from voile.app.federate.kinds import KINDS, Aside, ServerRows
+from voile.app.federate.logs import collected_logs, write_logs
+from voile.app.federate.party import (
+    Say,
+    check_name,
+    held,
+    open_node,
+    signed_log,
+    signer_of,
+)
+from voile.app.federate.results import contents_of, digests_of
+from voile.app.federate.rounds import PART as ROUNDS_PART
+from voile.app.federate.status import RunWatch
+from voile.app.public_example import EXAMPLE, write_example
+from voile.app.workspace import release_name, workspace_text
+from voile.core.atomic_file import replace_file
+from voile.core.errors import InvalidInput, Refused
+from voile.federation import (
+    Pipeline,
+    Progress,
+    Rounds,
+    StageResult,
+    Threads,
+    Transport,
+    Unprotected,
+    is_finished,
+    run_pipeline,
+)
+from voile.federation.history import event_as_text
+from voile.federation.progress import NoProgress
+from voile.pipelines.calibration import Calibration, calibrate, fit_calibration, slope_under
+from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
+from voile.training import Progress as Steps
+
+ARTEFACT: Final = "artefact"
+_EXAMPLES: Final = 3
+CHECKPOINTS: Final = "checkpoints"
+
+
+@dataclass(frozen=True, eq=False)
+class Federated:
+    """A finished run, and what was trained in each stage.
+
+    Args:
+        was_complete: it was finished before, and nothing was done now.
+    """
+
+    artefact: Artefact
+    results: Mapping[str, StageResult]
+    was_complete: bool = False
+
+
+def has_begun(server: ServerSide) -> bool:
+    """Whether rounds of a run are kept in the server's folder."""
+    kept = server.folder / CHECKPOINTS
+    return kept.is_dir() and any(kept.iterdir())
+
+
+def federate(
+    job: Job,
+    *,
+    rounds_seen: Progress | None = None,
+    steps_seen: Steps | None = None,
+    say: Say = lambda _: None,
+    at_once: int = 2,
+) -> Federated:
+    """Run a federation whose parties are all in this process; see `run_server`.
+
+    Args:
+        job: what to do.
+        rounds_seen, steps_seen, say: told how far the work is.
+        at_once: how many parties train at the same time.
+    """
+    announce(job.agreement, job.server, say)
+    with ExitStack() as stack:
+        nodes = [stack.enter_context(open_node(party, job.agreement, say)) for party in job.parties]
+        transport = Threads(nodes, at_once=at_once)
+        return run_server(
+            job.agreement, job.server, transport, steps_seen=steps_seen, say=say,
+            watch=RunWatch(job.server.folder, rounds_seen or NoProgress()),
+        )  # fmt: skip
+
+
+def _check_folder(server: ServerSide) -> None:
+    """Refuse what could not be written there, and to overwrite rows that no run has written."""
+    artefact, example = server.folder / ARTEFACT, server.folder / EXAMPLE
+    check_place(artefact)
+    if example.exists() and not (has_begun(server) or is_artefact(artefact)):
+        raise InvalidInput(
+            f"{example}: is not of this run, which writes a file of that name; move it away, or "
+            "choose another output"
+        )
+
+
+def announce(agreement: FederationAgreement, server: ServerSide, say: Say) -> None:
+    """What is said before anything is asked or charged; what is odd about open rows first."""
+    check_name(agreement.name, server.folder)
+    _check_folder(server)
+    for remark in server.remarks:
+        say(remark)
+    say(f"agreement {agreement.digest}")
+    for line in agreement.secrecy:
+        say(line)
+    say("calibrating noise for the whole plan")
+
+
+def run_server(
+    agreement: FederationAgreement,
+    server: ServerSide,
+    transport: Transport,
+    *,
+    deadline: float | None = None,
+    steps_seen: Steps | None = None,
+    say: Say = lambda _: None,
+    watch: RunWatch | None = None,
+) -> Federated:
+    """The server's part, whatever carries its messages; it sees nobody's rows, books or keys.
+
+    A run that was broken off continues where it was, with the same folder. The artefact of a
+    complete one is left as it is: whoever asks again gets the explanations that others hold. With
+    a `deadline`, in seconds, whoever is slower in a round is left out of it.
+    """
+    _check_folder(server)
+    plan, open_rows = KINDS[agreement.pipeline].prepared(agreement.plan, server.held_out)
+    watch = watch or RunWatch(server.folder, NoProgress())
+    with held(server.folder), _custody(agreement, server) as custody:
+        watch.begin()
+        key = None if agreement.secure is None else agreement.server_key
+        rounds = Rounds(
+            transport,
+            agreement.sizes,
+            log=_books(custody, agreement, plan),
+            checkpoints=server.folder / CHECKPOINTS,
+            progress=watch,
+            deadline=deadline,
+            agreement=agreement.digest,
+            sign=None if key is None else signer_of(server.folder, key),
+        )
+        if not is_finished(plan, rounds):
+            check_all_join(transport, agreement)
+        unprotected = Unprotected(open_rows.measured, "rows listed as unprotected")
+        results = run_pipeline(plan, rounds, unprotected=unprotected)
+        _check_run(agreement, results, _promise(agreement))
+        written = _finished(server.folder / ARTEFACT, results)
+        if written is not None:
+            say(f"the run is complete: {written.folder} is left as it is")
+            _leave_workspace(written)
+            return Federated(written, results, was_complete=True)
+        say("asking every party for its signed log")
+        history = [row for result in results.values() for row in result.rows]
+        logs = collected_logs(transport, agreement, history)
+        aside = _aside(server, steps_seen, say)
+        contents = _contents(agreement, server, results, open_rows, aside)
+        folder = write_artefact(contents, server.folder / ARTEFACT)
+        logs = {SERVER: signed_log(custody, SERVER, say), **logs}
+        settings = {**contents.settings, "logs": write_logs(logs, folder)}
+    write_example(agreement.schema, server.reference[:_EXAMPLES], server.folder / EXAMPLE)
+    done = finish(folder, agreement.name, settings)
+    for line in alarms(contents.figures):
+        say(f"do not use it as it is: {line}")
+    _leave_workspace(done)
+    return Federated(done, results)
+
+
+def _contents(
+    agreement: FederationAgreement,
+    server: ServerSide,
+    results: Mapping[str, StageResult],
+    open_rows: ServerRows,
+    aside: Aside,
+) -> Contents:
+    """What follows for free, and figures on unprotected rows: steps 5 and 6."""
+    calibration = _calibration(agreement, results, open_rows.fitted)
+    made = KINDS[agreement.pipeline].made(
+        agreement.plan,
+        calibrate(results, agreement.plan.stages[0].name, calibration),
+        replace(aside, calibration=calibration),
+    )
+    aside.say("measuring on unprotected rows, signing the log, writing the artefact")
+    return contents_of(agreement, server, made, results, open_rows, calibration)
+
+
+def _calibration(
+    agreement: FederationAgreement, results: Mapping[str, StageResult], rows: TableRecords
+) -> Calibration | None:
+    """Of the model, which the first stage trains; from its private arrays and unprotected rows."""
+    stage = agreement.plan.stages[0]
+    schema = agreement.schema
+    model = NetworkModel.of(schema, OutputHead.of_label(schema), results[stage.name].arrays)
+    expected = slope_under(noise_to_signal(stage, agreement.sizes))
+    return fit_calibration(model, rows, expected_slope=expected)
+
+
+def _aside(server: ServerSide, steps_seen: Steps | None, say: Say) -> Aside:
+    return Aside(
+        held_out=server.held_out,
+        reference=server.reference,
+        distillation=server.distillation,
+        stability_runs=server.stability_runs,
+        steps_seen=steps_seen,
+        say=say,
+    )
+
+
+def _promise(agreement: FederationAgreement) -> Promise:
+    return Promise(agreement.protected, agreement.weakest_epsilon, agreement.delta)
+
+
+def _custody(agreement: FederationAgreement, server: ServerSide) -> AbstractContextManager[Custody]:
+    origin = origin_of(agreement.name, SERVER)
+    return open_custody(server.folder, origin, signing=None, extra_parts=(ROUNDS_PART,))
+
+
+def _books(custody: Custody, agreement: FederationAgreement, plan: Pipeline) -> ServerBooks:
+    trust = KINDS[agreement.pipeline].trust(plan)
+    return ServerBooks(custody, _promise(agreement), agreement.digest, trust)
+
+
+def _check_run(
+    agreement: FederationAgreement, results: Mapping[str, StageResult], promise: Promise
+) -> None:
+    """A federation in which nobody could take part has nothing to show, nor has one whose rounds
+    were charged under another plan than the one that would be promised, or to other accounts."""
+    planned = {
+        (party, event_as_text(event))
+        for party in agreement.sizes
+        for event in agreement.events_of(party)
+    }
+    for stage, result in results.items():
+        if not any(row.outcome.counts for row in result.rows):
+            # Only refusals are told in words: any other message may quote a protected row.
+            errors = [each.error for each in result.errors]
+            reasons = sorted(
+                {str(e) if isinstance(e, Refused) else type(e).__name__ for e in errors}
+            )
+            raise Refused(
+                f"no client contributed to the stage {stage!r}; nothing was written. "
+                + "; ".join(reasons[:3])
+            )
+        if not {(row.client, row.event) for row in result.rows} <= planned:
+            raise Refused(f"rounds of {stage!r} were charged under another plan than this one")
+        for row in result.rows:
+            if row.outcome.counts and row.account != account_name(row.client, promise):
+                raise Refused(
+                    f"{row.client!r} took part in {stage!r} without a charge to its own account"
+                )
+
+
+def _finished(folder: Path, results: Mapping[str, StageResult]) -> Artefact | None:
+    """The artefact of these very arrays, if it was written."""
+    if not is_artefact(folder):
+        return None
+    found = load_artefact(folder)
+    return found if found.settings.get("arrays") == digests_of(results) else None
+
+
+def _leave_workspace(artefact: Artefact) -> None:
+    """A workspace beside the artefact, unless there is one, which somebody may have written in."""
+    folder = artefact.folder.parent
+    if (folder / WORKSPACE).exists() or not artefact.has_model:
+        return
+    text = workspace_text(
+        ExplanationSpec(model=str(artefact.folder)),
+        name=release_name(artefact),
+        folder=folder,
+        origin=origin_of(artefact.name, SERVER),
+        storage=DATABASE,
+    )
+    replace_file(folder / WORKSPACE, text.encode())

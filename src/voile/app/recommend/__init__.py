@@ -1,0 +1,55 @@
+"""Recommenders that are paid for once, from interactions to the page that a user sees.
+
+- learn the item side, charged and on record: `train`, before it `preview_training`;
+  what was new about it: `records_so_far`, `charged_since`
+- keep it: `save_recommender`, `load_recommender` give a `TrainedRecommender`
+- ask it something: a `RecommendationSpec` says what, about whom and toward whom; `answer` gives it
+  to the user herself for free and to others charged, on record; before it `preview`
+- show it: `reasons` of one recommendation, `write_page`
+"""
+
+from voile.app.recommend.artefact import (
+    TrainedRecommender,
+    check_not_inside,
+    check_place,
+    load_recommender,
+    save_recommender,
+)
+from voile.app.recommend.asking import answer, preview
+from voile.app.recommend.page import reasons, write_page
+from voile.app.recommend.specification import (
+    ITEMS,
+    SCORES,
+    ProfileLevel,
+    RecommendationSpec,
+    Toward,
+)
+from voile.app.recommend.training import (
+    TrainingTerms,
+    charged_since,
+    preview_training,
+    records_so_far,
+    train,
+)
+
+__all__ = [
+    "ITEMS",
+    "SCORES",
+    "ProfileLevel",
+    "RecommendationSpec",
+    "Toward",
+    "TrainedRecommender",
+    "TrainingTerms",
+    "answer",
+    "charged_since",
+    "check_not_inside",
+    "check_place",
+    "load_recommender",
+    "preview",
+    "preview_training",
+    "reasons",
+    "records_so_far",
+    "save_recommender",
+    "train",
+    "write_page",
+]

@@ -1,0 +1,182 @@
+"""The figures of a report, read from an artefact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from voile.app.alarms import shown_name
+from voile.app.artefact import Artefact
+from voile.app.shown_rounds import contradictions
+from voile.audit_log.notes import VerifierKey
+from voile.audit_log.publishing import RECORDS_FILE
+from voile.core.description import Description
+from voile.core.explanation import Explanation
+from voile.core.input_file import read_file
+from voile.core.schema import Schema
+from voile.federation import Outcome
+
+SHOWN_ROWS: Final = 20
+
+
+def quality(artefact: Artefact) -> list[tuple[str, float]]:
+    """The last figure of each stage, and how well the fast explainer does, where there is one."""
+    found = [
+        (f"{name} of the {stage}", values[-1])
+        for stage, figures in artefact.figures["rounds"].items()
+        for name, values in figures.items()
+        if values
+    ]
+    if (private := artefact.figures.get("contribution")) is not None:
+        columns = ", ".join(private["columns"])
+        found.append((f"contribution rate of {columns} on these rows", private["rate"]))
+    quick = artefact.figures.get("distilled_explainer")
+    if quick is None:
+        return found
+    cosine = quick["cosine_to_exact_values_of_the_surrogate"]
+    values = "sampled" if quick.get("sampled") else "exact"
+    what = f"cosine of the fast explainer to {values} values of the surrogate"
+    return [*found, (what, cosine)]
+
+
+_MEANING: Final = {
+    "accuracy": "always the most frequent label",
+    "AUC": "guessing",
+    "expected calibration error": "always the frequencies of labels",
+    "mean absolute error": "always the median",
+    "log-loss": "always the frequencies of labels",
+    "Brier score": "always the frequencies of labels",
+}
+
+
+def compared(artefact: Artefact) -> list[dict[str, Any]]:
+    """Figures with intervals, and what they are compared with."""
+    judged_models = artefact.figures.get("quality", {})
+    return [
+        {
+            "linear_model": None,
+            **judged,
+            "what": f"{name} of the {shown_name(what, judged_models)}",
+            "meaning": _MEANING.get(name, ""),
+        }
+        for what, found in judged_models.items()
+        for name, judged in found["figures"].items()
+    ]
+
+
+def why_not_surrogate(artefact: Artefact) -> str:
+    """Why explanations are those of the black box, where there is a surrogate that says nothing."""
+    quality = artefact.figures.get("quality", {})
+    constant = quality.get("surrogate", {}).get("constant", False)
+    if not artefact.has_model or not artefact.has_surrogate or not constant:
+        return ""
+    return (
+        "The surrogate could not be afforded: with this much noise for so few rows it says nearly "
+        "the same whatever it is shown. So `voile explain` does without it: it explains the black "
+        "box over the reference rows, which costs nothing and needs no surrogate. Do not use the "
+        "fast explainer of this artefact, which was made from the surrogate."
+    )
+
+
+@dataclass(frozen=True)
+class FeatureImportance:
+    """How much features matter to a model, with what is known about its noise.
+
+    Args:
+        explanation: of public reference rows.
+        deviations: by feature, how far a contribution typically is off for the noise in training;
+            None if it was not estimated.
+    """
+
+    explanation: Explanation
+    deviations: Mapping[str, float] | None
+
+    def describe(
+        self,
+        row: int | None = None,
+        *,
+        output: str | None = None,
+        most: int | None = None,
+        schema: Schema | None = None,
+    ) -> Description:
+        """What it says, as data for every view; with the estimates that it carries."""
+        return self.explanation.describe(
+            row, output=output, most=most, schema=schema, deviations=self.deviations
+        )
+
+
+def importance(artefact: Artefact) -> FeatureImportance:
+    """Explanations of public reference rows: post-processing of the private artefact."""
+    from voile.attribution import shapley_explainer
+    from voile.release import PostProcessed
+
+    rows = artefact.reference[:SHOWN_ROWS]
+    if artefact.has_model:
+        explainer: Any = shapley_explainer(artefact.model, rows, schema=artefact.schema)
+        name, model = "interventional Shapley values", artefact.model.digest
+    else:
+        explainer, name, model = artefact.explainer, "learned Shapley values", "surrogate"
+    if artefact.guarantees:
+        explainer = PostProcessed(explainer, [artefact.origin], model, name).draw
+    explained = replace(explainer(rows), notes=("public reference rows",))
+    shown = explained[:, :, -1] if explained.shape[2] == 2 else explained
+    # Estimated for the black box, over reference rows: they say nothing about a surrogate.
+    return FeatureImportance(shown, artefact.deviations if artefact.has_model else None)
+
+
+def outcomes(artefact: Artefact) -> dict[str, list[dict[str, bool]]]:
+    """For each stage its rounds; for each round who was asked, and whether the answer counted."""
+    found: dict[str, list[dict[str, bool]]] = {}
+    for row in artefact.history:
+        rounds = found.setdefault(row.stage, [])
+        while len(rounds) < row.round:
+            rounds.append({})
+        if row.outcome is not Outcome.DUPLICATE:
+            rounds[row.round - 1][row.client] = row.outcome.counts
+    return found
+
+
+def readings(artefact: Artefact) -> list[tuple[str, Mapping[str, float]]]:
+    """What the same noise amounts to, in words and figures."""
+    found = artefact.statement["readings"]
+    stages = [(f"{stage} alone", spent) for stage, spent in found["stages"].items()]
+    return [
+        ("jointly, by privacy-loss distributions", found["joint"]),
+        ("as published: the sum over stages", found["published_sum"]),
+        *stages,
+    ]
+
+
+def curves(artefact: Artefact) -> dict[str, list[float]]:
+    """Figures of every round that are shares, by what they measure."""
+    return {
+        f"{name} of the {stage}": values
+        for stage, figures in artefact.figures["rounds"].items()
+        for name, values in figures.items()
+        if values and np.max(np.abs(values)) <= 1
+    }
+
+
+def histories(artefact: Artefact) -> str:
+    """Whether the parties' own logs say that all of them were shown the same rounds."""
+    secure = artefact.settings.get("secure_sum")
+    if secure is None:
+        return ""
+    logs = {
+        party: read_file(artefact.log_folder(party) / RECORDS_FILE).splitlines()
+        for party in artefact.settings["logs"]
+    }
+    split = contradictions(logs, VerifierKey.parse(secure["server_key"]))
+    if split:
+        return "The logs of the parties contradict each other: " + "; ".join(split)
+    return "By the logs of all parties, each was shown the same rounds."
+
+
+def rounded_up(figure: float) -> str:
+    """Four digits, never below the figure: a printed promise must not say more than is true."""
+    from decimal import ROUND_CEILING, Context
+
+    return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(figure))):g}"

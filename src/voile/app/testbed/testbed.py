@@ -1,0 +1,205 @@
+"""All of a federation across machines, on one: for trying out, and for tests only.
+
+Everybody's keys lie in one folder, certificates are signed by an authority of its own, and the data
+are invented: nothing here protects anybody.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from voile.app.federate.files import FEDERATION_FILE, NODE_FILE, NODES
+from voile.app.federate.party import Say
+from voile.app.federate.starting import Founder, LinkFiles, Settings, found
+from voile.app.starting import SCHEMA_FILE
+from voile.app.testbed.certificates import CertificateFiles
+from voile.app.testbed.superlink_process import (
+    StartedProcess,
+    SuperLinkFiles,
+    installed,
+)
+from voile.core.atomic_file import replace_file
+from voile.core.errors import InvalidInput, UnreadableFile
+from voile.core.input_file import read_text
+from voile.datasets import Dataset, clinic_federation
+from voile.federation.files import file_stem
+from voile.federation.flower import node_key, public_bytes, register_node
+
+STATE: Final = "testbed.json"
+SUPERLINK: Final = "superlink"
+NAME: Final = "testbed v1"
+_PATIENTS: Final = 60
+_SEED: Final = 2026
+"""It makes data, never noise."""
+
+
+@dataclass(frozen=True)
+class LocalDeployment:
+    """A testbed and its processes.
+
+    Args:
+        folder: of everything.
+        port: of its SuperLink on this machine.
+        parties: by name, in order.
+        processes: the SuperLink, and a node for each party.
+    """
+
+    folder: Path
+    port: int
+    parties: tuple[str, ...]
+    processes: dict[str, StartedProcess]
+
+    @property
+    def federation(self) -> Path:
+        return self.folder / FEDERATION_FILE
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def superlink(self) -> SuperLinkFiles:
+        home = self.folder / SUPERLINK
+        files = CertificateFiles(home / "ca.crt", home / "server.crt", home / "server.key")
+        return SuperLinkFiles(home, self.port, files)
+
+    def node_file(self, party: str) -> Path:
+        return self.folder / NODES / file_stem(party) / NODE_FILE
+
+    def save(self) -> None:
+        content = {
+            "note": "for tests only: everybody's keys lie here",
+            "port": self.port,
+            "parties": self.parties,
+            "processes": {name: each.to_dict() for name, each in self.processes.items()},
+        }
+        replace_file(self.folder / STATE, json.dumps(content, indent=2).encode())
+
+    @classmethod
+    def load(cls, folder: Path) -> LocalDeployment:
+        path = folder / STATE
+        if not path.exists():
+            raise InvalidInput(f"{folder}: holds no testbed; make one with: voile testbed up 3")
+        try:
+            content: dict[str, Any] = json.loads(read_text(path))
+            processes = {n: StartedProcess.read(p) for n, p in content["processes"].items()}
+            return cls(folder, int(content["port"]), tuple(content["parties"]), processes)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UnreadableFile(f"{path}: is damaged; end its processes by hand") from error
+
+
+def start_testbed(
+    folder: Path, parties: int, *, rounds: int = 2, say: Say = lambda _: None
+) -> LocalDeployment:
+    """Make one, or start what does not run of the one that is there.
+
+    Args:
+        folder: of its own.
+        parties: how many hospitals.
+        rounds: of each stage.
+    """
+    if (folder / STATE).exists():
+        made = LocalDeployment.load(folder)
+        if parties != len(made.parties):
+            raise InvalidInput(
+                f"{folder}: is a testbed of {len(made.parties)} parties, and {parties} are asked "
+                f"for; start it with: voile testbed up {len(made.parties)}, or choose another "
+                "folder (--folder)"
+            )
+    else:
+        say("inventing hospitals, making keys and certificates, for tests only")
+        made = invented(folder, parties, rounds)
+    return _started(made, say)
+
+
+def stop_testbed(folder: Path, say: Say = lambda _: None) -> int:
+    """End the processes of a testbed, nodes first; how many still ran. Files stay."""
+    made = LocalDeployment.load(folder)
+    running = {name: each for name, each in made.processes.items() if each.is_running}
+    for name in sorted(running, key=lambda each: each == SUPERLINK):
+        running[name].end()
+        say(f"ended {name}")
+    return len(running)
+
+
+def invented(folder: Path, parties: int, rounds: int) -> LocalDeployment:
+    """All files, and no process."""
+    clinic = clinic_federation(_PATIENTS, seed=_SEED)
+    names = sorted(clinic.hospitals)
+    if not 1 <= parties < len(names):
+        raise InvalidInput(f"a testbed has 1 to {len(names) - 1} parties, found {parties}")
+    if folder.exists() and any(folder.iterdir()):
+        raise InvalidInput(f"{folder}: is not empty; choose another folder for a testbed")
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen, other = names[:parties], names[parties]
+    link = SuperLinkFiles.make(folder / SUPERLINK)
+    for name in (*chosen, other):
+        _write_rows(clinic.hospitals[name], folder / f"{name}.csv")
+    schema = folder / SCHEMA_FILE
+    replace_file(schema, clinic.schema.dumps().encode())
+    founders = [Founder(n, folder / f"{n}.csv", len(clinic.hospitals[n])) for n in chosen]
+    settings = Settings(
+        epsilon=3.0,
+        delta=1e-4,
+        training={"rounds": rounds, "hidden": (16,), "distillation_steps": 50},
+        held_out=((other, folder / f"{other}.csv"),),
+        link=LinkFiles(link.place.address, link.certificates.authority, link.secret),
+    )
+    found(folder, NAME, schema, founders, settings)
+    made = LocalDeployment(folder, link.port, tuple(chosen), {})
+    made.save()
+    return made
+
+
+def _started(made: LocalDeployment, say: Say) -> LocalDeployment:
+    """All that is missing, or nothing: what was started here is ended if the rest cannot be.
+
+    Each process is written down at once: nobody could end it if the start is broken off.
+    """
+    running = {name for name, each in made.processes.items() if each.is_running}
+    started: dict[str, StartedProcess] = {}
+    try:
+        if SUPERLINK not in running:
+            say(f"starting a SuperLink at {made.address}")
+            started[SUPERLINK] = made.superlink.start()
+            made = _with(made, started)
+        for party in made.parties:
+            if party in running:
+                continue
+            started[party] = _start_node(made, party)
+            made = _with(made, started)
+            say(f"started the node of {party}")
+    except BaseException:
+        for process in started.values():
+            process.kill()
+        raise
+    if not started:
+        say("all of its processes are running already")
+    return made
+
+
+def _start_node(made: LocalDeployment, party: str) -> StartedProcess:
+    home = made.node_file(party).parent
+    register_node(made.superlink.place, public_bytes(node_key(home / "flower.key")), party)
+    command = [sys.executable, installed("voile"), "node", str(made.node_file(party))]
+    return StartedProcess.start(command, home / "node-output.log", {})
+
+
+def _with(made: LocalDeployment, processes: Mapping[str, StartedProcess]) -> LocalDeployment:
+    done = replace(made, processes={**made.processes, **processes})
+    done.save()
+    return done
+
+
+def _write_rows(data: Dataset, path: Path) -> None:
+    label = data.schema.label
+    assert label is not None
+    names = [data.label_names[int(value)] for value in data.labels]
+    columns = {**data.schema.table(data.rows), label.name: names}
+    lines = [tuple(columns), *zip(*columns.values(), strict=True)]
+    replace_file(path, "".join(",".join(map(str, line)) + "\n" for line in lines).encode())

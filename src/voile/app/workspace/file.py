@@ -1,0 +1,204 @@
+"""`WorkspaceFile`: what `voile.toml` says, and the specification of each release in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+
+from voile.app.custody import WORKSPACE, Place
+from voile.app.explain.files import names_origin_file
+from voile.app.explain.specification import ExplanationSpec, Protect
+from voile.app.toml_file import TomlFile, did_you_mean
+from voile.app.workspace.database import address
+from voile.app.workspace.tables import KeyFiles, WorkspaceTables
+from voile.core.storage.opening import file_of
+from voile.models import names_object
+
+_TABLE_OF: Final = {
+    "model": "models",
+    "schema": "schemas",
+    "background": "backgrounds",
+    "account": "accounts",
+}
+_STANDS_IN: Final = {
+    "model_origin": "origin of the model's table",
+    "output_range": "output_range of the model's table",
+    "background_origin": "origin of the background's table",
+    "data": "the rows that are handed in",
+}
+_FILES_OF_RELEASE: Final = ("explainer", "clusters")
+
+
+@dataclass(frozen=True)
+class WorkspaceFile:
+    """A workspace, read and not opened: names agree, and no other file was looked at."""
+
+    toml: TomlFile = field(repr=False)
+    tables: WorkspaceTables
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read and check it; an error names the line and the key."""
+        return cls.of(TomlFile.read(path / WORKSPACE if path.is_dir() else path))
+
+    @classmethod
+    def of(cls, toml: TomlFile) -> Self:
+        found = cls(toml, toml.checked(WorkspaceTables))
+        for name in found.releases:
+            found.spec(name)
+        return found
+
+    @property
+    def path(self) -> Path:
+        return self.toml.path
+
+    @property
+    def folder(self) -> Path:
+        """Paths are relative to it."""
+        return self.path.parent
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        return tuple(self.tables.releases)
+
+    @property
+    def place(self) -> Place:
+        """Database, keys and policy."""
+        return place_of(self.tables.storage, self.tables.keys, self.folder)
+
+    # --- releases -------------------------------------------------------------------------------
+
+    def spec(self, name: str, data: str | None = None) -> ExplanationSpec:
+        """What is asked for under this name, with the names of tables filled in."""
+        if name not in self.tables.releases:
+            known = ", ".join(map(repr, self.releases)) or "none"
+            raise self.toml.wrong(
+                f"there is no release {name!r}, only {known}{did_you_mean(name, self.releases)}",
+                "releases",
+            )
+        said = dict(self.tables.releases[name])
+        for key, place in _STANDS_IN.items():
+            if key in said:
+                raise self.toml.wrong(f"stands elsewhere: {place}", "releases", name, key)
+        said |= {key: self._beside(said[key]) for key in _FILES_OF_RELEASE if key in said}
+        said |= self._model(name) | self._schema(name) | self._background(name) | {"data": data}
+        self._named(name, "account")
+        spec = self.toml.checked(ExplanationSpec, said, ("releases", name))
+        self._check_origins(self.tables.releases[name], spec)
+        return spec
+
+    def _model(self, name: str) -> dict[str, Any]:
+        model = self._named(name, "model")
+        if model is None:
+            return {}
+        is_object = names_object(model.source, self.folder)
+        return {
+            "model": model.source if is_object else self._beside(model.source),
+            "model_origin": self._origin(model.origin),
+            "output_range": model.output_range,
+        }
+
+    def _schema(self, name: str) -> dict[str, Any]:
+        schema = self._named(name, "schema")
+        return {} if schema is None else {"schema": self._beside(schema.file)}
+
+    def _background(self, name: str) -> dict[str, Any]:
+        rows = self._named(name, "background")
+        if rows is None:
+            return {}
+        protected = self.tables.releases[name].get("protect") == Protect.BACKGROUND
+        if protected and rows.origin is not None:
+            raise self.toml.wrong(
+                "these rows are what is protected, and their table states an origin, as if they "
+                "were not: leave it out there, or protect something else",
+                *("releases", name, "background"),
+            )
+        return {
+            "background": self._beside(rows.file),
+            "background_origin": self._origin(rows.origin),
+        }
+
+    def _check_origins(self, said: Mapping[str, Any], spec: ExplanationSpec) -> None:
+        """Every promise rests on them; only an artefact and protected rows need none stated."""
+        if spec.model_origin is None and not Path(spec.model).is_dir():
+            raise self.toml.wrong(
+                'say what the model was made from: origin = "public", "trained-on:LABEL", or a '
+                "JSON file with the guarantees of its training",
+                *("models", said["model"]),
+            )
+        public = spec.background is not None and spec.protect is not Protect.BACKGROUND
+        if public and spec.background_origin is None:
+            raise self.toml.wrong(
+                "rows that are not protected leave their mark on what is released: say what they "
+                'were made from, such as origin = "public"',
+                *("backgrounds", said["background"]),
+            )
+
+    def _named(self, release: str, key: str) -> Any:
+        """What a release refers to by name; None if it does not."""
+        wanted, table = self.tables.releases[release].get(key), _TABLE_OF[key]
+        if wanted is None:
+            return None
+        known = getattr(self.tables, table)
+        if not isinstance(wanted, str) or wanted not in known:
+            near = did_you_mean(str(wanted), known)
+            raise self.toml.wrong(
+                f"expected the name of a table in [{table}], found {wanted!r:.80}{near}",
+                *("releases", release, key),
+            )
+        return known[wanted]
+
+    def _origin(self, origin: str | None) -> str | None:
+        names_file = origin is not None and names_origin_file(origin)
+        return self._beside(origin) if names_file else origin
+
+    def _beside(self, name: Any) -> Any:
+        return str(self.folder / name) if isinstance(name, str) else name
+
+    # --- files ----------------------------------------------------------------------------------
+
+    def check_files(self) -> None:
+        """Refuse a file that is named and is not there, by table and key."""
+        for keys, name in self._named_files():
+            if not os.path.exists(self.folder / name):  # noqa: PTH110  # also for impossible names
+                raise self.toml.wrong(f"{self.folder / name}: there is no such file", *keys)
+
+    def _named_files(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        tables = self.tables
+        for key in ("signing", "policy"):  # the replay key is made for a new ledger
+            if (name := getattr(tables.keys, key)) is not None:
+                yield ("keys", key), name
+        for name, model in tables.models.items():
+            if not names_object(model.source, self.folder):
+                yield ("models", name, "source"), model.source
+        for kind, entries in (("schemas", tables.schemas), ("backgrounds", tables.backgrounds)):
+            yield from (((kind, name, "file"), each.file) for name, each in entries.items())
+        for kind, made in (("models", tables.models), ("backgrounds", tables.backgrounds)):
+            for name, each in made.items():
+                if each.origin is not None and names_origin_file(each.origin):
+                    yield (kind, name, "origin"), each.origin
+        for name, said in tables.releases.items():
+            yield from (
+                (("releases", name, key), said[key]) for key in _FILES_OF_RELEASE if key in said
+            )
+
+
+def place_of(storage: str, keys: KeyFiles, folder: Path) -> Place:
+    """Of a workspace in this folder; keys of a server's database lie beside the file."""
+    database = address(storage, folder)
+    file = file_of(database)
+    usual = Place.within(folder if file is None else file.parent)
+    return Place(
+        database,
+        folder / keys.signing if keys.signing else usual.signing_key,
+        folder / keys.policy if keys.policy else usual.policy,
+        folder / keys.replay if keys.replay else usual.replay_key,
+    )
+
+
+def books_beside(folder: Path) -> Place | None:
+    """The books of whoever keeps this folder; None if there are none."""
+    return WorkspaceFile.read(folder).place if (folder / WORKSPACE).is_file() else None

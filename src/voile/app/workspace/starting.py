@@ -1,0 +1,227 @@
+"""Beginning a workspace: everything is tried first, then made; the file is written last.
+
+Broken off in between, the same start goes on: what is there is compared, and not made anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from voile.app.budget import open_budget
+from voile.app.checkpoints import read_policy
+from voile.app.custody import DATABASE, WORKSPACE, Custody, Place, open_custody_at
+from voile.app.explain import ExplanationSpec, Protect, build_release, load_inputs
+from voile.app.explain.fitting import Affordability
+from voile.app.explain.inputs import find_artefact
+from voile.app.log_start import check_start, start_log
+from voile.app.public_example import EXAMPLE, write_example
+from voile.app.starting import as_called, one_start_at_a_time
+from voile.app.toml_file import TomlFile, check_form
+from voile.app.workspace.file import WorkspaceFile, place_of
+from voile.app.workspace.ledger_comparison import difference_from
+from voile.app.workspace.tables import AccountTable, KeyFiles
+from voile.app.workspace.text import workspace_text
+from voile.audit_log import Policy, SigningKey
+from voile.core.atomic_file import check_output_folder, replace_file
+from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.schema import Schema
+from voile.core.storage import open_storage
+from voile.ledger import PART as LEDGER_PART
+from voile.ledger import Account, Children, Ledger, Opening
+from voile.models import names_object
+
+if TYPE_CHECKING:
+    from voile.app.artefact import Artefact
+
+_ROWS_TO_TRY: Final = 1_000
+"""Nobody knows yet how many rows there will be; only whether it can be done is asked."""
+
+
+@dataclass(frozen=True)
+class StartedWorkspace:
+    """What was written.
+
+    Args:
+        file: `voile.toml`.
+        release: the one name in it.
+        example: a row of the schema's defaults, to try it with.
+        costs: whether an explanation is charged to an account.
+    """
+
+    file: Path
+    release: str
+    example: Path
+    costs: bool
+
+
+def start_workspace(
+    spec: ExplanationSpec,
+    account: AccountTable | Mapping[str, Any] | None = None,
+    *,
+    name: str | None = None,
+    folder: str | Path = Path(),
+    origin: str | None = None,
+    storage: str = DATABASE,
+) -> StartedWorkspace:
+    """Write a workspace with one release, its log and its account; never over existing files.
+
+    Args:
+        spec: what is to be explained, and what is to be protected; who pays may be left out.
+        account: what the account promises (dataset, epsilon, delta, ...), unless it is free.
+        name: of the release; the model's if not stated.
+        folder: where to.
+        origin: name of the log, best a URL without its scheme; made from `name` if not stated.
+        storage: the database, see `WorkspaceTables`.
+    """
+    home = Path(folder)
+    path = home / WORKSPACE
+    _check_new(path)
+    check_output_folder(home)
+    artefact = find_artefact(spec.model)
+    promised = _promised(spec, account)
+    if promised is not None and spec.account is None:
+        spec = spec.model_copy(update={"account": promised.dataset})
+    opening = None if promised is None else _opening(spec, promised)
+    schema = _tried(spec, artefact, opening, home)
+    chosen = name or _name_of(spec, artefact)
+    found = _origin(place_of(storage, KeyFiles(), home), origin, chosen)
+    text = workspace_text(spec, promised, name=chosen, folder=home, origin=found, storage=storage)
+    file = WorkspaceFile.of(TomlFile.parse(path, text))
+    example = home / EXAMPLE
+    with one_start_at_a_time(home):
+        _check_new(path)  # another process may have made it by now, or a part of it
+        _origin(file.place, found, chosen)
+        _make_books(file.place, found, opening)
+        if not example.exists():
+            write_example(schema, schema.null_row[None], example, id_column=spec.id_column)
+        replace_file(path, text.encode())
+    return StartedWorkspace(path, chosen, example, costs=promised is not None)
+
+
+# --- before anything is made ----------------------------------------------------------------------
+
+
+def _check_new(path: Path) -> None:
+    if os.path.lexists(path):  # a link into nothing is somebody's, too
+        raise InvalidInput(f"{path}: exists already; move it away or choose another folder")
+
+
+def _promised(
+    spec: ExplanationSpec, account: AccountTable | Mapping[str, Any] | None
+) -> AccountTable | None:
+    if (spec.protect is Protect.TRAINING) != (account is None):
+        raise InvalidInput(
+            f"protecting {spec.protect} rows costs nothing: leave the account out"
+            if account is not None
+            else f"protecting {spec.protect} rows costs privacy budget: say what the account "
+            "promises (dataset, epsilon, delta)"
+        )
+    if account is None or isinstance(account, AccountTable):
+        return account
+    return check_form(AccountTable, _of_unit(spec.protect) | dict(account))
+
+
+def _of_unit(protect: Protect) -> dict[str, Any]:
+    """What one record is, and how neighbours differ, unless somebody says otherwise."""
+    if protect is not Protect.EXPLAINED_ROW:
+        return {}
+    return {"unit": ProtectedUnit.EXPLAINED_ROW, "relation": Relation.REPLACE_ONE}
+
+
+def _opening(spec: ExplanationSpec, promised: AccountTable) -> Opening:
+    """Explained records pay each for itself, so that one person's budget is not another's."""
+    of_people = promised.unit is ProtectedUnit.EXPLAINED_ROW
+    assert spec.account is not None
+    return Opening(
+        name=spec.account,
+        protected=promised.protected,
+        epsilon=promised.epsilon,
+        delta=promised.delta,
+        children=Children.PARALLEL if of_people else Children.SEQUENTIAL,
+    )
+
+
+def _tried(
+    spec: ExplanationSpec, artefact: Artefact | None, opening: Opening | None, home: Path
+) -> Schema:
+    """Read everything and build the release, for an account in a ledger that nobody keeps.
+
+    Modules are looked for where the workspace will look for them.
+    """
+    inputs = load_inputs(spec, artefact, modules=home)
+    account: Account | None = None
+    if opening is not None:
+        with open_storage("memory:", [LEDGER_PART]) as storage:
+            account = storage.submit(lambda t: Ledger().open(t, opening, caller="trial")).account
+    release = build_release(inputs, account, _ROWS_TO_TRY)
+    # What a population costs depends on its size, which is not known yet.
+    if account is not None and spec.protect is not Protect.POPULATION:
+        one = Affordability(inputs, account, release, rows=1)
+        if one.never:
+            raise Refused(
+                f"one answer takes more than the whole budget of {account.name!r} (ε = "
+                f"{account.epsilon:g}, δ = {account.delta:g}), so nothing was written: "
+                f"{one.advice} (`voile init --noise`), or with a larger epsilon of the account"
+            )
+    return inputs.schema
+
+
+def _name_of(spec: ExplanationSpec, artefact: Artefact | None) -> str:
+    """Of an artefact what it predicts, of an object its own name, else that of the file."""
+    if artefact is not None:
+        return release_name(artefact)
+    if names_object(spec.model):
+        return re.split(r"[:.]", spec.model)[-1]
+    return as_called(Path(spec.model)).stem
+
+
+def release_name(artefact: Artefact) -> str:
+    """Explanations of an artefact are called by what it predicts."""
+    label = artefact.schema.label
+    return as_called(artefact.folder).name if label is None else label.name
+
+
+def _origin(place: Place, stated: str | None, name: str) -> str:
+    """The name of the log: that of one that is here, else as stated or made up."""
+    if place.policy.exists():
+        found = read_policy(place.policy).origin
+    elif place.signing_key.exists():
+        found = SigningKey.load(place.signing_key).name
+    else:
+        return stated or f"voile.invalid/{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}"
+    if stated not in (None, found):
+        raise InvalidInput(f"{place.policy.parent}: the log here is {found!r}, not {stated!r}")
+    return found
+
+
+# --- making it ------------------------------------------------------------------------------------
+
+
+def _make_books(place: Place, origin: str, opening: Opening | None) -> None:
+    """Log, keys, policy and account, or what is missing of them."""
+    if not place.policy.exists():
+        check_start(place)
+        there = place.signing_key.exists()
+        signer = SigningKey.load(place.signing_key) if there else SigningKey.generate(origin)
+        start_log(place, signer, Policy(origin, (signer.verifier,)))
+    with open_custody_at(place, signing=None) as custody:
+        _ = custody.key  # made with the rest
+        if opening is not None:
+            _open_account(custody, opening)
+        kept = custody.keep()
+    if kept.error is not None:
+        raise kept.error
+
+
+def _open_account(custody: Custody, opening: Opening) -> None:
+    found = custody.find_account(opening.name)
+    if found is None:
+        open_budget(custody.storage, custody.ledger, custody.log, opening, caller="custodian")
+    elif difference := difference_from(found, opening):
+        raise InvalidInput(f"the account {opening.name!r} is open already: {difference}")
