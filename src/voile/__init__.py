@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from voile.app.explain import ExplanationSpec
-    from voile.app.workspace import open_workspace, start_workspace
+    from voile.app.notebook import open_workspace
+    from voile.app.workspace import start_workspace
     from voile.core.errors import VoileError
     from voile.core.explanation import Explanation
     from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
@@ -55,7 +56,7 @@ _HOME = {
     "Relation": "voile.core.guarantee",
     "Schema": "voile.core.schema",
     "VoileError": "voile.core.errors",
-    "open_workspace": "voile.app.workspace",
+    "open_workspace": "voile.app.notebook",
     "start_workspace": "voile.app.workspace",
 }
 

@@ -19,7 +19,8 @@ from tests.unit.app.workspace.examples import (
 )
 from voile.app.custody import LOG_KEY, open_custody
 from voile.app.federate.starting import start
-from voile.app.workspace import open_workspace, start_workspace
+from voile.app.notebook import open_workspace
+from voile.app.workspace import start_workspace
 from voile.audit_log import SigningKey
 from voile.core.errors import InvalidInput
 

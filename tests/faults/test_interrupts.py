@@ -21,13 +21,13 @@ from tests.unit.cli.test_explain import BACKGROUND, FREE, asked
 from tests.unit.cli.test_explain import prepared as loans
 from tests.unit.recommenders.examples import catalogue, table
 from voile import cli
-from voile import recommenders as recommending
 from voile.app import assess as assessing
 from voile.app.explain import files, inputs, outputs
 from voile.app.federate import run as federation
 from voile.app.recommend import artefact as recommenders
+from voile.app.recommend import handler as asking
 from voile.attacks import assessment
-from voile.cli import explain_answer
+from voile.cli import commands, explain_output
 from voile.models import WrappedModel
 from voile.pipelines.network_task import NetworkTask
 from voile.recommenders import PrivateGram
@@ -214,7 +214,7 @@ def test_who_interrupts_before_anything_is_charged_is_told_so(loans: Path, tmp_p
     before = state(folder)
     for point in (
         Point(inputs.ExplanationInputs, "read_rows"),
-        Point(explain_answer, "ask_before_overwriting"),
+        Point(commands, "handle"),
     ):
         ended = command(typed, folder, point)
         assert ended.code == INTERRUPTED
@@ -229,7 +229,7 @@ def test_who_interrupts_what_is_printed_last_is_told_that_it_is_kept(
     folder = tmp_path / "loans"
     shutil.copytree(loans, folder)
     typed = explaining(folder, *BACKGROUND)
-    hint = interrupted([*typed, "--fresh"], folder, Point(explain_answer, "print_explained"))
+    hint = interrupted([*typed, "--fresh"], folder, Point(explain_output, "print_explained"))
     assert hint == [*typed, "--yes"]
     charged = state(folder)
     done(hint, folder)
@@ -293,7 +293,7 @@ def test_a_recommender_whose_users_are_being_read_was_not_charged(
     shutil.copytree(shop, folder)
     price = ("--account", "users", "--epsilon", "3", "--delta", "1e-6", "--output", "made")
     typed = ["recommend", "train", "items.csv", "lines.csv", *price]
-    ended = command(typed, folder, Point(recommending, "read_interactions"))
+    ended = command(typed, folder, Point(asking, "read_interactions"))
     assert "interrupted: nothing was charged" in ended.errors
     assert ended.hint == ["voile", *typed]
 

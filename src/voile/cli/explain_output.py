@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,12 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from voile.app.checkpoints import Kept
     from voile.app.explain import Explained
     from voile.app.explain.outputs import Written
+    from voile.app.explain_rows import ExplainResult, PreviewResult
     from voile.attribution import Speed
     from voile.core.description import Description, FeatureContribution
     from voile.core.explanation import Explanation
-    from voile.release import Preview
 
 _MOST_COLUMNS = 4
 
@@ -33,12 +33,20 @@ def speed() -> Speed:
     return Speed(progress=progress_line()) if sys.stderr.isatty() else Speed()
 
 
-def print_preview(preview: Preview, count: int, *, as_json: bool, of: str = "rows") -> None:
-    """What it would cost and be like.
+def show_explained(result: ExplainResult | PreviewResult, *, as_json: bool) -> None:
+    """An answer, or what one would cost and be like; the exit code says what went wrong."""
+    from voile.app.explain_rows import PreviewResult
 
-    Args:
-        count, of: how many of what are explained, or learnt from.
-    """
+    if isinstance(result, PreviewResult):
+        print_preview(result, as_json=as_json)
+        return
+    print_explained(result, as_json=as_json)
+    leave(result, as_json=as_json)
+
+
+def print_preview(result: PreviewResult, *, as_json: bool) -> None:
+    """What it would cost and be like."""
+    preview, count, of = result.preview, result.count, result.of
     if not as_json:
         counted = f"{count:,} {of if count != 1 else of.removesuffix('s')}"
         console().print(f"{counted}; nothing was charged\n{preview}", soft_wrap=True)
@@ -56,16 +64,7 @@ def print_preview(preview: Preview, count: int, *, as_json: bool, of: str = "row
     )
 
 
-def print_explained(
-    explained: Explained,
-    top: int | None,
-    written: Written,
-    kept: Kept,
-    policy: Path,
-    *,
-    as_json: bool,
-    table: Table | None = None,
-) -> None:
+def print_explained(result: ExplainResult, *, as_json: bool, table: Table | None = None) -> None:
     """What could not be written is printed instead, to the last digit.
 
     Args:
@@ -73,12 +72,15 @@ def print_explained(
     """
     from voile.app.explain.files import as_plain
 
+    explained, written, kept, top = result.explained, result.written, result.kept, result.top
+    assert kept is not None, "a command signs what it leaves on record"
     if as_json or written.failed:
         said = {
             "charges": list(explained.charges),
             "records": list(explained.records),
             "replayed": explained.replayed,
             "alarms": list(explained.alarms),
+            "assessed": None if explained.assessed is None else asdict(explained.assessed),
             "checkpoint": str(kept),
             "missing_cosignatures": kept.missing,
             "written": written.files,
@@ -95,6 +97,8 @@ def print_explained(
         out.print(f"guarantee: {promise}", soft_wrap=True)
     for note in described.notes:
         out.print(f"note: {note}", soft_wrap=True)
+    if explained.assessed is not None:
+        out.print(f"assessed: {explained.assessed}", soft_wrap=True)
     out.print(explained.payment, soft_wrap=True)
     out.print(f"checkpoint: {kept}", soft_wrap=True)
     for what, paths in written.files.items():
@@ -103,7 +107,16 @@ def print_explained(
     if written.unproved:
         out.print(f"receipts: {written.unproved}", soft_wrap=True)
     for receipt, answer in _proofs(written):
-        words = ["voile", "audit", "verify", receipt, "--answer", answer, "--policy", str(policy)]
+        words = [
+            "voile",
+            "audit",
+            "verify",
+            receipt,
+            "--answer",
+            answer,
+            "--policy",
+            str(result.policy),
+        ]
         out.print(f"check it with: {shlex.join(words)}", soft_wrap=True)
 
 
@@ -126,8 +139,10 @@ def _proofs(written: Written) -> list[tuple[str, str]]:
     return found
 
 
-def leave(written: Written, kept: Kept, *, as_json: bool) -> None:
+def leave(result: ExplainResult, *, as_json: bool) -> None:
     """The answer has left; what went wrong after it was paid for is the exit code."""
+    written, kept = result.written, result.kept
+    assert kept is not None
     if not written.failed and kept.error is None:
         return
     for line in () if as_json else written.failed:

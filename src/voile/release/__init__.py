@@ -30,6 +30,7 @@ What every release offers: `Release` (`cost`, `guarantees`, `preview`, `draw`); 
 Where artefacts come from: `Origin`, `PUBLIC`, `trained_on`, `trained_privately`.
 """
 
+from voile.core.transparency import Level, Role
 from voile.release.background import PrivateBackgroundShapley
 from voile.release.clipped import ClippedRelease
 from voile.release.contract import Codec, Preview, Release, ReleaseIdentity, RowsAre
@@ -42,7 +43,7 @@ from voile.release.feature_clusters import (
 from voile.release.federated import FederatedAggregate, Silo
 from voile.release.granular import PrivateInteractions
 from voile.release.importance import PrivateGlobalImportance
-from voile.release.levels import Level, PrivateBackground, Role, at_level, derived
+from voile.release.levels import PrivateBackground, at_level, derived
 from voile.release.noisy_values import NoisyValues
 from voile.release.origin import PUBLIC, Origin, trained_on, trained_privately
 from voile.release.population import ByExplainer, OverItself

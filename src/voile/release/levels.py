@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from enum import StrEnum
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +27,7 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Protected
 from voile.core.row_note import KnownNote
 from voile.core.schema import Schema
+from voile.core.transparency import NEEDED, Level, Role, check_role
 from voile.models import WrappedModel, wrap
 from voile.privacy.accounting.conversion import gaussian_epsilon
 from voile.privacy.sensitivity import Sensitivity
@@ -42,44 +42,6 @@ from voile.release.post_processed import PostProcessed
 NOISE_SHARE: Final = 0.02
 """The default noise: its standard deviation on one value, as a share of the output's width."""
 _LEAST_EPSILON: Final = 1e-3
-
-
-class Level(StrEnum):
-    """How much detail."""
-
-    SUMMARY = "summary"
-    AGGREGATE = "aggregate"
-    DETAILED = "detailed"
-    GRANULAR = "granular"
-
-
-class Role(StrEnum):
-    """Who asks, from the one who may see least to the one who may see everything."""
-
-    READER = "reader"
-    """Anybody: summaries."""
-    USER = "user"
-    """Somebody the decision concerns, or who works with it: clusters of features."""
-    ANALYST = "analyst"
-    """Somebody who answers for the model: every feature."""
-    AUDITOR = "auditor"
-    """Somebody who examines it: interactions as well."""
-
-
-NEEDED: Final = dict(zip(Level, Role, strict=True))
-"""The lowest role that a level is for."""
-
-
-def check_role(level: Level, role: Role) -> None:
-    """Refuse a level to a role that is too low for it."""
-    level, role = member(Level, level), member(Role, role)
-    ladder = list(Role)
-    if ladder.index(role) < ladder.index(NEEDED[level]):
-        allowed = [str(one) for one in Level if ladder.index(NEEDED[one]) <= ladder.index(role)]
-        raise Refused(
-            f"level {level!s} needs the role {NEEDED[level]!s}, found {role!s}; "
-            f"this role may ask for: {', '.join(allowed)}"
-        )
 
 
 @dataclass(frozen=True)
@@ -147,7 +109,7 @@ def at_level(
         speed: changes no value.
     """
     level = member(Level, level)
-    check_role(level, role)
+    check_role(level, member(Role, role))
     groups = groups_at(level, schema, clusters)
     used = clusters if level is Level.AGGREGATE else None
     everything = [*origins, *([] if used is None else [used.origin])]
@@ -201,7 +163,7 @@ def derived(
     labelled "sum of attributions": it is not what the groups would get as players.
     """
     level = member(Level, level)
-    check_role(level, role)
+    check_role(level, member(Role, role))
     if level not in (Level.SUMMARY, Level.AGGREGATE):
         raise Refused(
             f"only summary and aggregate can be derived, not {level!s}: ask for a release"

@@ -20,8 +20,9 @@ import pytest
 from tests.unit.app.explain.examples import SCHEMA, TRAINED, model
 
 from voile import Explanation, cli
+from voile.app import explain_rows
 from voile.app.custody import PARTS
-from voile.app.explain import Explained, inputs, outputs
+from voile.app.explain import Explained, outputs
 from voile.app.explain.files import draw
 from voile.app.explain.released import NOT_ESTIMATED
 from voile.audit_log import AuditLog
@@ -935,7 +936,7 @@ def test_a_useless_model_is_named_before_anything_it_says(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(*asked("applicants.csv", *FREE))["alarms"] == []
-    monkeypatch.setattr(inputs, "find_artefact", lambda _: useless_artefact())
+    monkeypatch.setattr(explain_rows, "find_artefact", lambda _: useless_artefact())
     typed = ("explain", "artefact", one_applicant(), "--database", "log.db")
     said = run(*typed, "--page", "why.html")
     alarm = "The black box: it cannot be told from always saying <no>."

@@ -16,6 +16,7 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.row_note import KnownNote
 from voile.core.schema import Feature, Numbers, Schema
+from voile.core.transparency import NEEDED
 from voile.models import Box, wrap
 from voile.release import (
     PUBLIC,
@@ -31,7 +32,7 @@ from voile.release import (
     declared_clusters,
     derived,
 )
-from voile.release.levels import NEEDED, stated
+from voile.release.levels import stated
 
 PRIVATE = PrivateBackground(
     PEOPLE,

@@ -15,13 +15,13 @@ from voile.app.assess.charged_records import (
     rehearse_terms,
     same_price,
 )
+from voile.app.commands.explain import Protect
 from voile.app.custody import WORKSPACE, Place
-from voile.app.explain.specification import Protect
 from voile.app.federate import FederationAgreement, read_agreement
 from voile.app.federate.files import FEDERATION_FILE
+from voile.app.notebook import Workspace, open_workspace
 from voile.app.recommend.artefact import MANIFEST as RECOMMENDER
 from voile.app.recommend.artefact import load_recommender
-from voile.app.workspace import Workspace, open_workspace
 from voile.app.workspace.file import books_beside
 from voile.attacks.attribute_canaries import rehearse_attributes
 from voile.attacks.claims import UNCHARGED, charge_beside

@@ -12,6 +12,7 @@ A tour, in the order of the walk:
   `ReleaseService.answer_request`
 """
 
+from voile.app.commands.explain import ExplanationSpec, Protect
 from voile.app.explain.building import build_release
 from voile.app.explain.charging import Answer, Drawn, Request
 from voile.app.explain.inputs import ExplanationInputs, load_inputs
@@ -20,7 +21,6 @@ from voile.app.explain.questions import RowsToExplain
 from voile.app.explain.released import Explained, OnRecord
 from voile.app.explain.requests import ExplanationRequest
 from voile.app.explain.service import ReleaseService
-from voile.app.explain.specification import ExplanationSpec, Protect
 
 __all__ = [
     "Answer",

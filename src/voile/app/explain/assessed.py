@@ -31,6 +31,9 @@ class AssessedClaims:
     software: str
     record: int
 
+    def __str__(self) -> str:
+        return f"{self.verdict} by voile {self.software} (record {self.record} of the log)"
+
 
 def charged_events(artefact: Artefact) -> set[str]:
     """What its training charged, as texts."""

@@ -16,12 +16,13 @@ import json
 import math
 from typing import Any, Final
 
+from voile.app.commands.explain import Protect
 from voile.app.explain.inputs import ExplanationInputs
 from voile.app.explain.questions import rows_digest
-from voile.app.explain.specification import Protect
 from voile.attribution import shapley_explainer
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
+from voile.core.transparency import Level
 from voile.ledger import Account
 from voile.models import digest_of
 from voile.privacy.accounting.conversion import gaussian_epsilon
@@ -37,7 +38,7 @@ from voile.release import (
     TopFeaturesOfRow,
 )
 from voile.release.contract import ExplainerName
-from voile.release.levels import NOISE_SHARE, Level, PrivateBackground, at_level
+from voile.release.levels import NOISE_SHARE, PrivateBackground, at_level
 from voile.release.population import Importance
 from voile.training import arrays_of
 

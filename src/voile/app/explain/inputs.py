@@ -14,23 +14,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from voile.app.alarms import alarms
+from voile.app.commands.explain import ExplanationSpec, Protect
 from voile.app.explain.files import origin_from
 from voile.app.explain.public_rows import public_rows
 from voile.app.explain.questions import RowsToExplain
 from voile.app.explain.released import Explained
-from voile.app.explain.specification import ExplanationSpec, Protect
 from voile.attribution import FastShap, Groups, Speed
 from voile.attribution.fastshap import load_explainer
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.explanation_checks import or_numbered
 from voile.core.input_file import read_json
 from voile.core.schema import Categories, Schema, is_table
+from voile.core.transparency import Level
 from voile.datasets.tables import read_protected_table, read_table
 from voile.models import Box, Simplex, WrappedModel, load_model, wrap
 from voile.pipelines.objectives import SURROGATE
 from voile.release import PUBLIC, Origin
 from voile.release.feature_clusters import CLUSTERS, Clusters, declared_clusters, public_clusters
-from voile.release.levels import Level, groups_at
+from voile.release.levels import groups_at
 
 if TYPE_CHECKING:
     from voile.app.artefact import Artefact

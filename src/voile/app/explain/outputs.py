@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from voile.app.checkpoints import Keeper
+from voile.app.commands.explain import Protect
 from voile.app.explain import files
 from voile.app.explain.person_page import PAGE, Checked, write_page
 from voile.app.explain.released import Explained
 from voile.app.explain.service import ReleaseService
-from voile.app.explain.specification import Protect
 from voile.app.output_check import check_outputs
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional

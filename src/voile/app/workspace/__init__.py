@@ -5,13 +5,12 @@ models with what they were made from, schemas, backgrounds, accounts, and named 
 
 - begin one: `start_workspace` (`voile init`), with the promise of an account (`AccountTable`)
 - write its text alone, as a federation does: `workspace_text`, `release_name`
-- use it: `open_workspace`, `Workspace` (`voile explain NAME rows.csv`)
+- use it: `voile.app.notebook.open_workspace`, or `voile explain NAME rows.csv`
 - read it without opening anything: `WorkspaceFile`
 """
 
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger, declared_beside
-from voile.app.workspace.opened import Workspace, open_workspace
 from voile.app.workspace.starting import StartedWorkspace, release_name, start_workspace
 from voile.app.workspace.tables import AccountTable
 from voile.app.workspace.text import workspace_text
@@ -19,11 +18,9 @@ from voile.app.workspace.text import workspace_text
 __all__ = [
     "AccountTable",
     "StartedWorkspace",
-    "Workspace",
     "WorkspaceFile",
     "check_ledger",
     "declared_beside",
-    "open_workspace",
     "release_name",
     "start_workspace",
     "workspace_text",

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
+from voile.app.commands.explain import ExplanationSpec, Protect
 from voile.app.custody import WORKSPACE, Place
 from voile.app.explain.files import names_origin_file
-from voile.app.explain.specification import ExplanationSpec, Protect
 from voile.app.toml_file import TomlFile, did_you_mean
 from voile.app.workspace.database import address
 from voile.app.workspace.tables import KeyFiles, WorkspaceTables

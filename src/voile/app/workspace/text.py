@@ -6,8 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from voile.app.commands.explain import ExplanationSpec
 from voile.app.explain.files import names_origin_file
-from voile.app.explain.specification import ExplanationSpec
 from voile.app.starting import relative_name
 from voile.app.workspace.tables import AccountTable
 from voile.core.schema.locate import dotted, quoted

@@ -107,7 +107,7 @@ def test_explanations_on_other_terms_than_the_file_states_are_named(tmp_path: Pa
 
 
 def workspaces_open(folder: Path) -> Any:
-    from voile.app.workspace import open_workspace
+    from voile.app.notebook import open_workspace
 
     return open_workspace(folder)
 

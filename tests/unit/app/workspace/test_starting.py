@@ -18,7 +18,8 @@ from tests.unit.app.workspace.examples import (
 )
 
 from voile import cli
-from voile.app.workspace import AccountTable, open_workspace, start_workspace
+from voile.app.notebook import open_workspace
+from voile.app.workspace import AccountTable, start_workspace
 from voile.app.workspace import starting as starting_module
 from voile.core.errors import InvalidInput, Refused, VoileError
 from voile.core.guarantee import Relation

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from voile.app.explain import ExplanationSpec, Protect
 from voile.core.errors import InvalidInput, Refused
-from voile.release.levels import Level
+from voile.core.transparency import Level
 
 TABLE = """
 model = "risk.onnx"

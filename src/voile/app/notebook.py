@@ -8,23 +8,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
+from voile.app.calls import Context
+from voile.app.commands.explain import Explain
 from voile.app.custody import WORKSPACE, open_custody_at
-from voile.app.explain import (
-    Explained,
-    ExplanationInputs,
-    ReleaseService,
-    RowsToExplain,
-    build_release,
-    load_inputs,
-)
-from voile.app.explain.fitting import Affordability
-from voile.app.explain.inputs import find_artefact
-from voile.app.explain.specification import Protect
+from voile.app.explain import Explained, ReleaseService
+from voile.app.explain_rows import ExplainResult, ExplanationJob, explain
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger
 from voile.audit_log import Receipt
 from voile.core.explanation import Explanation
-from voile.ledger import Account
 from voile.release import Preview, Release
 
 
@@ -53,8 +45,7 @@ class Workspace:
     file: WorkspaceFile
     service: ReleaseService
     _open: ExitStack
-    _inputs: dict[str, ExplanationInputs] = field(init=False, default_factory=dict)
-    _built: dict[tuple[str, int], Release[Explanation]] = field(init=False, default_factory=dict)
+    _known: dict[str, ExplanationJob] = field(init=False, default_factory=dict)
 
     @property
     def releases(self) -> tuple[str, ...]:
@@ -79,15 +70,11 @@ class Workspace:
             purpose: what for.
             fresh: pay again for new noise, even if the question was answered before.
         """
-        inputs = self._inputs_of(name)
-        given = inputs.read_rows(rows)
-        release = self.release(name, given.count)
-        payer = inputs.spec.account
-        with self._affordability(name, given.count).named():
-            explained = self.service.answer(
-                release, given, payer=payer, caller=by, purpose=purpose, fresh=fresh
-            )
-        return inputs.told(explained)
+        result = explain(
+            self._asked(name, rows, caller=by, purpose=purpose, fresh=fresh), self._context
+        )
+        assert isinstance(result, ExplainResult)
+        return result.explained
 
     def preview(
         self, name: str, rows: Any = 1, *, by: str = "analyst", fresh: bool = False
@@ -99,12 +86,9 @@ class Workspace:
         Args:
             rows, by, fresh: see `explain`.
         """
-        inputs = self._inputs_of(name)
-        given = rows if isinstance(rows, int) else inputs.read_rows(rows)
-        count = given.count if isinstance(given, RowsToExplain) else given
-        release, payer = self.release(name, count), inputs.spec.account
-        found = self.service.preview(release, given, payer=payer, caller=by, fresh=fresh)
-        return self._affordability(name, count).told(found)
+        job = ExplanationJob.of(self._asked(name), self._context)
+        given = rows if isinstance(rows, int) else job.inputs(None).read_rows(rows)
+        return job.preview(self.service, given, caller=by, fresh=fresh)
 
     def receipt(self, charge: str) -> Receipt:
         """A proof for one charge (`Explained.charges`), at any later time."""
@@ -128,28 +112,13 @@ class Workspace:
         )
         return "\n  ".join([f"Workspace {self.file.path}", *lines])
 
-    def _inputs_of(self, name: str) -> ExplanationInputs:
-        if name not in self._inputs:
-            spec = self.file.spec(name)
-            artefact = find_artefact(spec.model)
-            self._inputs[name] = load_inputs(spec, artefact, modules=self.file.folder)
-        return self._inputs[name]
-
     def release(self, name: str, rows: int) -> Release[Explanation]:
-        """What answers for this many rows.
+        """What answers for this many rows; built once."""
+        return ExplanationJob.of(self._asked(name), self._context).release(self.service, rows)
 
-        Built once; of a population it depends on the number of rows, which is public.
-        """
-        inputs = self._inputs_of(name)
-        key = (name, rows if inputs.spec.protect is Protect.POPULATION else 0)
-        if key not in self._built:
-            self._built[key] = build_release(inputs, self._account(inputs), rows)
-        return self._built[key]
+    def _asked(self, name: str, rows: Any = None, **stated: Any) -> Explain:
+        return Explain(model=name, data=rows, workspace=self.file.path, **stated)
 
-    def _affordability(self, name: str, rows: int) -> Affordability:
-        inputs = self._inputs_of(name)
-        return Affordability(inputs, self._account(inputs), self.release(name, rows), rows)
-
-    def _account(self, inputs: ExplanationInputs) -> Account | None:
-        payer = inputs.spec.account
-        return None if payer is None else self.service.custody.account(payer)
+    @property
+    def _context(self) -> Context:
+        return Context(service=self.service, known=self._known)

@@ -13,7 +13,8 @@ from tests.unit.app.workspace.examples import free_spec, started, write_files
 
 import voile
 from voile.app.explain import Explained, RowsToExplain
-from voile.app.workspace import Workspace, open_workspace, start_workspace
+from voile.app.notebook import Workspace, open_workspace
+from voile.app.workspace import start_workspace
 from voile.audit_log import verify_receipt
 from voile.core.errors import BudgetExceeded, InvalidInput, VoileError
 
@@ -123,10 +124,12 @@ def test_the_budget_ends(workspace: Workspace) -> None:
 
 def test_a_model_and_its_release_are_built_once(workspace: Workspace) -> None:
     workspace.explain("approval", ROWS)
-    inputs, built = dict(workspace._inputs), dict(workspace._built)
+    (job,) = workspace._known.values()
+    loaded, built = job.inputs(None), dict(job._built)
     workspace.explain("approval", {name: column[:1] for name, column in ROWS.items()})
-    assert workspace._inputs == inputs
-    assert {key: id(made) for key, made in workspace._built.items()} == {
+    assert list(workspace._known.values()) == [job]
+    assert job.inputs(None) is loaded
+    assert {key: id(made) for key, made in job._built.items()} == {
         key: id(made) for key, made in built.items()
     }
 

@@ -1,0 +1,135 @@
+"""Around every use case: what must hold for any call, whichever way it came in.
+
+A door (command line, notebook, server) fills a command and calls `handle`. The handler checks that
+its outputs overwrite nothing, opens the records, and charges inside of `charging`: what is on
+record is signed, refusals too, and an interrupt says what was paid for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from voile.app.commands.explain import Explain
+from voile.app.commands.fields import Command
+from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
+from voile.core.errors import InvalidInput, VoileError
+
+if TYPE_CHECKING:
+    from voile.app.checkpoints import Kept
+    from voile.app.custody import Custody, Place
+    from voile.app.explain import ReleaseService
+    from voile.attribution import Speed
+
+Files: TypeAlias = Callable[[], Sequence[Path]]
+HANDLERS: Final[dict[type[Command], str]] = {
+    Explain: "voile.app.explain_rows:explain",
+    TrainRecommender: "voile.app.recommend.handler:train_recommender",
+    Recommend: "voile.app.recommend.handler:recommend",
+    ExplainRecommendation: "voile.app.recommend.handler:explain_recommendation",
+}
+"""By command, where its handler is. Handlers load what they need, commands nothing."""
+
+
+def handle(command: Command, context: Context | None = None) -> Any:
+    """Do what a command says; the result is plain data.
+
+    Args:
+        context: what the door brings along; nothing is asked or said without one.
+    """
+    module, _, name = HANDLERS[type(command)].partition(":")
+    return getattr(import_module(module), name)(command, context or Context())
+
+
+def refuse_to_overwrite(existing: Sequence[Path]) -> None:
+    """Where nobody can be asked."""
+    names = ", ".join(map(str, existing))
+    raise InvalidInput(
+        f"{names}: exists already; choose another name, or add --yes to overwrite it"
+    )
+
+
+def _uninterrupted(_files: Files) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def _unheard(_text: str) -> None:
+    """Nobody listens."""
+
+
+def _plain_speed() -> Speed | None:
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What a door brings along.
+
+    Args:
+        say: is told what is being done, and what could not be.
+        confirm: is asked about files that are there already; raises to refuse.
+        interruptible: wraps what charges, and is told which files the call writes.
+        steps: is told how many steps of a long computation are done, and of how many.
+        speed: how to explain, with a line of progress where somebody watches.
+        service: answers from records that stay open between calls, and are signed by a schedule;
+            None to open them for each call.
+        known: what was loaded for earlier calls, by the name of a release; None to load anew.
+    """
+
+    say: Callable[[str], None] = _unheard
+    confirm: Callable[[Sequence[Path]], None] = refuse_to_overwrite
+    interruptible: Callable[[Files], AbstractContextManager[None]] = _uninterrupted
+    steps: Callable[[int, int], None] | None = None
+    speed: Callable[[], Speed | None] = _plain_speed
+    service: ReleaseService | None = None
+    known: dict[str, Any] | None = field(default=None, repr=False)
+
+    def check_overwriting(self, outputs: Sequence[Path], *, allowed: bool) -> None:
+        """Before anything is computed or charged."""
+        existing = [path for path in outputs if os.path.lexists(path)]
+        if existing and not allowed:
+            self.confirm(existing)
+
+    @contextmanager
+    def records(self, place: Place) -> Iterator[ReleaseService]:
+        """Ledger, log and keys: those that are open, or opened for this call.
+
+        The log is compared with the pinned checkpoint when they are opened.
+        """
+        from voile.app.custody import open_custody_at
+        from voile.app.explain import ReleaseService
+
+        if self.service is not None:
+            yield self.service
+            return
+        with open_custody_at(place, signing=None) as custody:
+            if custody.keeper is None:
+                self.say(f"no {place.policy}: nothing is signed, and there will be no receipt")
+            yield ReleaseService(custody)
+
+    @contextmanager
+    def charging(self, custody: Custody, outputs: Files) -> Iterator[None]:
+        """Around the charge: a refusal is on record as well, so it is signed before it leaves."""
+        with self.interruptible(outputs):
+            try:
+                yield
+            except BaseException:
+                with suppress(VoileError):  # of a database that is gone; told already
+                    self._sign_refusal(custody)
+                raise
+
+    def sign(self, custody: Custody) -> Kept | None:
+        """Sign what is on record; None where a schedule does it."""
+        return custody.keep() if self.service is None else None
+
+    def _sign_refusal(self, custody: Custody) -> None:
+        if not custody.unsigned:
+            return
+        kept = custody.keep()
+        if kept.published is None or kept.missing:
+            self.say(f"checkpoint: {kept}")

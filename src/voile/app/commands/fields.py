@@ -1,0 +1,190 @@
+"""`Command` and its fields: described once, for every way in.
+
+A *caller* field may be sent by whoever asks: rows, epsilon, a purpose. A *custodian* field decides
+what is read, written, trusted or charged, and who is asking: paths, keys, origins, accounts, the
+caller's name and role. The command line and a workspace set both; a request from elsewhere holds
+caller fields only (`Command.from_request`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from voile.core.errors import InvalidInput, Refused
+
+NO_DEFAULT: Final[Any] = ...
+
+
+class SetBy(StrEnum):
+    """Who may set a field."""
+
+    CALLER = "caller"
+    CUSTODIAN = "custodian"
+
+
+def caller_field(
+    description: str,
+    *,
+    default: Any = NO_DEFAULT,
+    example: Any = None,
+    option: str | None = None,
+    metavar: str | None = None,
+    **checks: Any,
+) -> Any:
+    """A field that whoever asks may set.
+
+    Args:
+        option: how it is typed on the command line; an empty text for a positional argument, and
+            by default `--` and its name.
+        checks: as of `pydantic.Field`.
+    """
+    return _field(SetBy.CALLER, description, default, example, option, metavar, checks)
+
+
+def custodian_field(
+    description: str,
+    *,
+    default: Any = NO_DEFAULT,
+    example: Any = None,
+    option: str | None = None,
+    metavar: str | None = None,
+    **checks: Any,
+) -> Any:
+    """A field that only the custodian of the data may set; see `caller_field`."""
+    return _field(SetBy.CUSTODIAN, description, default, example, option, metavar, checks)
+
+
+def _field(
+    set_by: SetBy,
+    description: str,
+    default: Any,
+    example: Any,
+    option: str | None,
+    metavar: str | None,
+    checks: Mapping[str, Any],
+) -> Any:
+    extra = {"set_by": set_by.value, "option": option, "metavar": metavar}
+    return Field(
+        default,
+        description=description,
+        examples=None if example is None else [example],
+        json_schema_extra={name: value for name, value in extra.items() if value is not None},
+        **checks,
+    )
+
+
+class Command(BaseModel):
+    """One thing to be done, in plain values.
+
+    In Python a field for rows or a model also takes the object itself.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, arbitrary_types_allowed=True
+    )
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any], source: str = "") -> Self:
+        """From plain values; `InvalidInput` names `source`, the field and what is wrong with it."""
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            place = f"{source}: " if source else ""
+            raise InvalidInput(place + "; ".join(map(_problem, error.errors()))) from None
+
+    @classmethod
+    def from_request(cls, body: Mapping[str, Any], decided: Mapping[str, Any]) -> Self:
+        """From what a caller sent, and what the custodian decided.
+
+        Args:
+            body: caller fields; `Refused` if there is any other.
+            decided: custodian fields, and caller fields that are fixed.
+        """
+        allowed = set(cls.fields_set_by(SetBy.CALLER)) - set(decided)
+        if foreign := sorted(set(body) - allowed):
+            raise Refused(f"a request cannot set {', '.join(foreign)}")
+        return cls.read({**body, **decided})
+
+    @classmethod
+    def fields_set_by(cls, who: SetBy) -> tuple[str, ...]:
+        """Names of these fields, in order."""
+        return tuple(
+            name for name, field in cls.model_fields.items() if field_extra(field)["set_by"] == who
+        )
+
+    def stated_options(self) -> dict[str, str]:
+        """The fields that somebody stated, and how each is typed on the command line."""
+        return {
+            name: option_of(name, type(self).model_fields[name]) for name in self.model_fields_set
+        }
+
+
+def field_extra(field: FieldInfo) -> dict[str, Any]:
+    """Who sets a field, and how it is typed."""
+    extra = field.json_schema_extra
+    assert isinstance(extra, dict), (
+        "every field of a command is made by caller_field or custodian_field"
+    )
+    return extra
+
+
+def option_of(name: str, field: FieldInfo) -> str:
+    """How a field is typed on the command line; an argument has no option, and gives its name."""
+    typed = field_extra(field).get("option")
+    return name if typed == "" else typed or f"--{name.replace('_', '-')}"
+
+
+class RecordFiles(Command):
+    """Where ledger, log and keys lie, unless a workspace says it."""
+
+    database: str | None = custodian_field(
+        "Database with ledger and log: a file or a URL. Default: log.db of the run beside an "
+        "artefact, else of this folder. The next three lie beside it (replay.key, audit.key, "
+        "audit-policy.toml), or for a URL in this folder.",
+        default=None,
+        example="log.db",
+        metavar="DATABASE",
+    )
+    replay_key: Path | None = custodian_field(
+        "Key of questions; made for a new ledger.", default=None, metavar="FILE"
+    )
+    signing_key: Path | None = custodian_field(
+        "The log's signing key; the copy of the checkpoint lies beside it.",
+        default=None,
+        option="--key",
+        metavar="FILE",
+    )
+    policy: Path | None = custodian_field(
+        "Origin, keys and witnesses to trust.", default=None, metavar="FILE"
+    )
+
+
+class SavedFiles(Command):
+    """Files that an answer is written to."""
+
+    save_as: Path | None = custodian_field(
+        "Save as .voile, .parquet or .json; the receipt goes beside it.",
+        default=None,
+        option="--output",
+        metavar="FILE",
+    )
+    receipt: Path | None = custodian_field(
+        "Where the receipt goes instead.", default=None, metavar="FILE"
+    )
+    overwrite: bool = custodian_field(
+        "Overwrite files of these names without asking.", default=False, option="--yes"
+    )
+
+
+def _problem(error: Any) -> str:
+    field = ".".join(map(str, error["loc"]))
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "enum":
+        message = f"expected one of {error['ctx']['expected']}, found {error['input']!r:.80}"
+    return f"{field}: {message}" if field else message

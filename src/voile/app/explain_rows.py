@@ -1,0 +1,252 @@
+"""Explaining rows, from the command to what leaves: the same for every door."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from voile.app.artefact import Artefact
+from voile.app.assessment_file import ASSESSMENT
+from voile.app.calls import Context
+from voile.app.checkpoints import Kept
+from voile.app.commands.explain import BESIDE_A_NAME, Explain, ExplanationSpec, Protect
+from voile.app.custody import WORKSPACE, Custody, Place, check_named, usual_place
+from voile.app.explain.assessed import AssessedClaims, claims_behind
+from voile.app.explain.building import build_release
+from voile.app.explain.fitting import Affordability
+from voile.app.explain.inputs import ExplanationInputs, find_artefact, load_inputs
+from voile.app.explain.outputs import Outputs, Written, page_place
+from voile.app.explain.questions import RowsToExplain
+from voile.app.explain.released import Explained
+from voile.app.explain.service import ReleaseService
+from voile.app.output_check import files_of
+from voile.app.workspace.file import WorkspaceFile
+from voile.app.workspace.ledger_comparison import check_ledger
+from voile.attribution import Speed
+from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
+from voile.ledger import Account
+from voile.release import Preview, Release
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ExplainResult:
+    """An explanation that was paid for, and what became of its files.
+
+    Args:
+        written: what was written, and what could not be.
+        kept: the checkpoint over its record; None where a schedule signs it.
+        policy: whom to trust when checking its receipt.
+        top: how many features of each row are shown; None for all.
+    """
+
+    explained: Explained
+    written: Written
+    kept: Kept | None
+    policy: Path
+    top: int | None = None
+
+
+@dataclass(frozen=True)
+class PreviewResult:
+    """What an answer would cost and be like; nothing was charged.
+
+    Args:
+        count, of: how many of what it would be about.
+    """
+
+    preview: Preview
+    count: int
+    of: str = "rows"
+
+
+@dataclass(frozen=True, eq=False)
+class ExplanationJob:
+    """What a command asks for, resolved: a release of a workspace, or what the command states.
+
+    Args:
+        spec: what is explained, and what is protected.
+        place: where ledger, log and keys lie.
+        artefact: what `spec.model` names, if it is one.
+        workspace: the file that names the release, if one does.
+    """
+
+    spec: ExplanationSpec
+    place: Place
+    artefact: Artefact | None
+    workspace: WorkspaceFile | None = None
+    _built: dict[int, Release[Explanation]] = field(init=False, repr=False, default_factory=dict)
+    _loaded: list[ExplanationInputs] = field(init=False, repr=False, default_factory=list)
+    _assessed: dict[object, AssessedClaims | None] = field(
+        init=False, repr=False, default_factory=dict
+    )
+
+    @classmethod
+    def of(cls, command: Explain, context: Context) -> ExplanationJob:
+        """Of a release that was asked for before, what is known of it."""
+        if context.known is not None and command.model in context.known:
+            known: ExplanationJob = context.known[command.model]
+            return known
+        workspace = find_workspace(command)
+        if workspace is None:
+            job = cls._without_workspace(command)
+        else:
+            spec = workspace.spec(command.model)
+            job = cls(spec, workspace.place, find_artefact(spec.model), workspace)
+        if context.known is not None:
+            context.known[command.model] = job
+        return job
+
+    @classmethod
+    def _without_workspace(cls, command: Explain) -> ExplanationJob:
+        spec, artefact = command.spec, find_artefact(command.model)
+        place = usual_place(
+            None if artefact is None else artefact.folder,
+            database=command.database,
+            signing_key=command.signing_key,
+            policy=command.policy,
+            replay_key=command.replay_key,
+        )
+        check_named(command.signing_key, command.policy)
+        return cls(spec, place, artefact)
+
+    @property
+    def modules(self) -> Path | None:
+        """Where modules with a model are looked for first."""
+        return None if self.workspace is None else self.workspace.folder
+
+    def files(self, data: Any) -> list[Path]:
+        """What it reads and keeps, which no output may overwrite."""
+        kept = [] if self.workspace is None else [self.workspace.path]
+        rows = [Path(data)] if isinstance(data, str | PathLike) else []
+        return [*self.spec.files, *rows, *files_of(self.place), *kept]
+
+    def inputs(self, speed: Speed | None) -> ExplanationInputs:
+        """Model, schema and background; read once."""
+        if not self._loaded:
+            loaded = load_inputs(self.spec, self.artefact, speed, modules=self.modules)
+            self._loaded.append(loaded)
+        return self._loaded[0]
+
+    def release(self, service: ReleaseService, rows: int) -> Release[Explanation]:
+        """What answers for this many rows.
+
+        Built once; of a population it depends on the number of rows, which is public.
+        """
+        key = rows if self.spec.protect is Protect.POPULATION else 0
+        if key not in self._built:
+            self._built[key] = build_release(self.inputs(None), self._account(service), rows)
+        return self._built[key]
+
+    def preview(
+        self, service: ReleaseService, rows: RowsToExplain | int, *, caller: str, fresh: bool
+    ) -> Preview:
+        """What an answer for these rows, or this many, would cost and be like."""
+        count = rows if isinstance(rows, int) else rows.count
+        release, payer = self.release(service, count), self.spec.account
+        found = service.preview(release, rows, payer=payer, caller=caller, fresh=fresh)
+        return self.affordability(service, count).told(found)
+
+    def affordability(self, service: ReleaseService, rows: int) -> Affordability:
+        """Whether the account could ever pay for this many rows."""
+        release = self.release(service, rows)
+        return Affordability(self.inputs(None), self._account(service), release, rows)
+
+    def _account(self, service: ReleaseService) -> Account | None:
+        payer = self.spec.account
+        return None if payer is None else service.custody.account(payer)
+
+    def assessed(self, custody: Custody, release: Release[Any]) -> AssessedClaims | None:
+        """What the last assessment found about the claims behind it; looked up once for a file."""
+        folders = (self.modules, None if self.artefact is None else self.artefact.folder)
+        found = [_version(folder / ASSESSMENT) for folder in folders if folder is not None]
+        if not any(found):
+            return None
+        key = (id(release), *found)
+        if key not in self._assessed:
+            self._assessed[key] = claims_behind(custody, release, self.artefact, self.modules)
+        return self._assessed[key]
+
+
+def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult:
+    """Check, compute, charge and record; then write."""
+    job = ExplanationJob.of(command, context)
+    outputs = Outputs(
+        command.save_as,
+        command.receipt,
+        command.row_receipts,
+        command.plot,
+        *page_place(command.page),
+    )
+    outputs.check(job.files(command.data))
+    if not command.preview:
+        context.check_overwriting(outputs.files, allowed=command.overwrite)
+    inputs = job.inputs(context.speed())
+    rows = inputs.read_rows(command.data)
+    outputs.check_rows(rows.count, job.spec.protect)
+    _log.info("%d rows were read", rows.count)
+    with context.records(job.place) as service:
+        custody, payer = service.custody, job.spec.account
+        if job.workspace is not None and context.service is None:
+            check_ledger(job.workspace, custody)
+        outputs.check_signing(custody.keeper)
+        release = job.release(service, rows.count)
+        if command.preview:
+            found = job.preview(service, rows, caller=command.caller, fresh=command.fresh)
+            return PreviewResult(found, rows.count)
+        assessed = job.assessed(custody, release)
+        with context.charging(custody, lambda: outputs.files):
+            with job.affordability(service, rows.count).named():
+                explained = service.answer(
+                    release,
+                    rows,
+                    payer=payer,
+                    caller=command.caller,
+                    purpose=command.purpose,
+                    fresh=command.fresh,
+                )
+            _log.info("answered, with %d charge(s)", len(explained.charges))
+            explained = replace(inputs.told(explained), assessed=assessed)
+            kept = context.sign(custody)
+            signed = custody.covers(max(explained.records))
+            written = outputs.write(service, explained, signed=signed)
+    return ExplainResult(explained, written, kept, custody.place.policy, job.spec.top)
+
+
+def find_workspace(command: Explain) -> WorkspaceFile | None:
+    """The workspace with a release of this name; None if the name is that of a model.
+
+    A name in a workspace precedes a path. What a release states is refused beside it: two truths
+    about one promise are one too many.
+    """
+    name = command.model
+    if command.workspace is None and not os.path.lexists(WORKSPACE):
+        return None
+    found = WorkspaceFile.read(command.workspace or Path(WORKSPACE))
+    is_model = ":" in name or Path(name).exists()
+    if command.workspace is None and is_model and name not in found.releases:
+        return None
+    found.spec(name)  # refuses a name that is not there
+    for stated, typed in command.stated_options().items():
+        if stated not in BESIDE_A_NAME:
+            raise InvalidInput(
+                f"{typed}: for {name!r} this is decided by {found.path}; change it there, or write "
+                "a release of another name"
+            )
+    found.check_files()
+    return found
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """Tells a file from one that took its place; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns

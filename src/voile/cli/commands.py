@@ -1,0 +1,101 @@
+"""Commands of the command line, made from commands of the application.
+
+The options of `voile explain` are the fields of `Explain`, with their descriptions and defaults. A
+door adds nothing but how to show the result.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from enum import StrEnum
+from inspect import Parameter
+from typing import Annotated, Any, Final, Union, get_args, get_origin
+
+import typer
+from pydantic.fields import FieldInfo
+
+from voile.app.calls import Context, handle
+from voile.app.commands.fields import Command, field_extra, option_of
+from voile.cli.interrupts import PAID, interruptible
+from voile.cli.output import JsonOption, ask_before_overwriting, given_options
+from voile.cli.rounds import say, steps_line
+
+AS_JSON: Final = "as_json"
+KEYWORD: Final = Parameter.KEYWORD_ONLY
+
+
+def command_line(
+    kind: type[Command], show: Callable[..., None], **fixed: Any
+) -> Callable[..., None]:
+    """A function for typer, with a parameter for each field of a command.
+
+    Args:
+        show: prints the result; takes `as_json`.
+        fixed: fields with a value that is not asked for.
+    """
+
+    def run(**values: Any) -> None:
+        context, as_json = values["context"], values[AS_JSON]
+        stated = {name: values[name] for name in given_options(context) if name in fields}
+        command = kind.read({**{spelled(name): value for name, value in stated.items()}, **fixed})
+        show(handle(command, terminal()), as_json=as_json)
+
+    def spelled(name: str) -> str:
+        return fields[name].alias or name
+
+    fields = {name: field for name, field in kind.model_fields.items() if name not in fixed}
+    parameters = {
+        "context": inspect.Parameter("context", KEYWORD, annotation=typer.Context),
+        **{name: _parameter(name, field) for name, field in fields.items()},
+        AS_JSON: inspect.Parameter(AS_JSON, KEYWORD, default=False, annotation=JsonOption),
+    }
+    run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+    run.__annotations__ = {name: each.annotation for name, each in parameters.items()}
+    run.__doc__, run.__name__ = (
+        inspect.cleandoc(kind.__doc__ or "").partition("\n\n>>>")[0],
+        kind.__name__,
+    )
+    return run
+
+
+def terminal() -> Context:
+    """What the command line brings along: somebody who reads, answers and interrupts."""
+    return Context(
+        say=say,
+        confirm=lambda existing: ask_before_overwriting(existing, yes=False),
+        interruptible=lambda outputs: interruptible(PAID, outputs),
+        steps=steps_line(),
+        speed=_speed,
+    )
+
+
+def _speed() -> Any:
+    from voile.cli.explain_output import speed
+
+    return speed()
+
+
+def _parameter(name: str, field: FieldInfo) -> Parameter:
+    extra, kind = field_extra(field), _plain(field.annotation)
+    metavar, help_text = extra.get("metavar"), field.description
+    default = Parameter.empty if field.is_required() else field.default
+    if isinstance(default, StrEnum):
+        default = default.value
+    said: Any
+    if extra.get("option") == "":
+        said, default = typer.Argument(metavar=metavar, help=help_text), Parameter.empty
+    else:
+        said = typer.Option(option_of(name, field), metavar=metavar, help=help_text)
+    return Parameter(name, KEYWORD, default=default, annotation=Annotated[kind, said])
+
+
+def _plain(kind: Any) -> Any:
+    """What typer reads it as: a member of an enumeration is checked by the command itself."""
+    if kind is Any or (isinstance(kind, type) and issubclass(kind, StrEnum)):
+        return str
+    if get_origin(kind) in (Union, types.UnionType):
+        members = [_plain(each) for each in get_args(kind) if each is not types.NoneType]
+        return members[0] | None
+    return kind

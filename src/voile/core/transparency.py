@@ -1,0 +1,49 @@
+"""Transparency levels and roles: how much detail, and who may ask for it.
+
+The published table names degrees of user control and no roles; `Role` is a ladder of four, one for
+each level. `voile.release.levels` says what each level releases, and at which price.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from voile.core.errors import Refused
+
+
+class Level(StrEnum):
+    """How much detail."""
+
+    SUMMARY = "summary"
+    AGGREGATE = "aggregate"
+    DETAILED = "detailed"
+    GRANULAR = "granular"
+
+
+class Role(StrEnum):
+    """Who asks, from the one who may see least to the one who may see everything."""
+
+    READER = "reader"
+    """Anybody: summaries."""
+    USER = "user"
+    """Somebody the decision concerns, or who works with it: clusters of features."""
+    ANALYST = "analyst"
+    """Somebody who answers for the model: every feature."""
+    AUDITOR = "auditor"
+    """Somebody who examines it: interactions as well."""
+
+
+NEEDED: Final = dict(zip(Level, Role, strict=True))
+"""The lowest role that a level is for."""
+
+
+def check_role(level: Level, role: Role) -> None:
+    """Refuse a level to a role that is too low for it."""
+    ladder = list(Role)
+    if ladder.index(role) < ladder.index(NEEDED[level]):
+        allowed = [str(one) for one in Level if ladder.index(NEEDED[one]) <= ladder.index(role)]
+        raise Refused(
+            f"level {level!s} needs the role {NEEDED[level]!s}, found {role!s}; "
+            f"this role may ask for: {', '.join(allowed)}"
+        )
