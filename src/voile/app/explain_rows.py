@@ -214,8 +214,7 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
             _log.info("answered, with %d charge(s)", len(explained.charges))
             explained = replace(inputs.told(explained), assessed=assessed)
             kept = context.sign(custody)
-            signed = custody.covers(max(explained.records))
-            written = outputs.write(service, explained, signed=signed)
+            written = outputs.write(service, explained)
     return ExplainResult(explained, written, kept, custody.place.policy, job.spec.top)
 
 

@@ -139,12 +139,15 @@ class Outputs:
                 "pages"
             )
 
-    def write(self, service: ReleaseService, explained: Explained, *, signed: bool) -> Written:
+    def write(self, service: ReleaseService, explained: Explained) -> Written:
         """Write what can be written; a file that fails stops no other one.
 
-        Args:
-            signed: whether a checkpoint covers the record, without which there are no receipts.
+        Receipts need a checkpoint over the record. Where no file was asked for, nothing is read:
+        the answer is paid for, and leaves even if the records are closed by now.
         """
+        if not self._named and not self._folders:
+            return Written({})
+        signed = service.custody.covers(max(explained.records))
         done: dict[str, list[str]] = {}
         failed: list[str] = []
         for what, write in self._writers(service, explained, signed).items():

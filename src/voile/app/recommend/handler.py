@@ -159,8 +159,7 @@ def _answer(
         with context.charging(custody, lambda: files):
             explained = answer(service, trained, found, spec)
             kept = context.sign(custody)
-            signed = custody.covers(max(explained.records))
-            written = outputs.write(service, explained, signed=signed)
+            written = outputs.write(service, explained)
             if page is not None:
                 shown = str(write_page(explained.explanation, page))
                 written = replace(written, files={**written.files, "page": [shown]})
