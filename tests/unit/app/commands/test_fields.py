@@ -1,0 +1,56 @@
+"""What belongs to the caller and what to the custodian, and that every field says it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from voile.app.calls import HANDLERS
+from voile.app.commands.explain import Explain
+from voile.app.commands.fields import Command, SetBy, field_extra
+from voile.core.errors import InvalidInput, Refused
+
+COMMANDS = list(HANDLERS)
+CUSTODIANS = {"caller", "role", "account", "database", "signing_key", "replay_key", "policy"}
+"""Who asks, who pays, and what signs: never for a caller to say."""
+
+
+def is_path(annotation: Any) -> bool:
+    return annotation is Path or Path in getattr(annotation, "__args__", ())
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_every_field_is_described_and_marked(kind: type[Command]) -> None:
+    for name, field in kind.model_fields.items():
+        assert field.description, name
+        assert SetBy(field_extra(field)["set_by"])
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_a_caller_can_send_no_path_origin_key_account_or_name(kind: type[Command]) -> None:
+    for name in kind.fields_set_by(SetBy.CALLER):
+        assert name not in CUSTODIANS
+        assert "origin" not in name
+        assert "key" not in name
+        assert not is_path(kind.model_fields[name].annotation), name
+
+
+@pytest.mark.parametrize("name", Explain.fields_set_by(SetBy.CUSTODIAN))
+def test_a_request_with_a_custodian_field_is_refused(name: str) -> None:
+    with pytest.raises(Refused, match=f"a request cannot set {name}"):
+        Explain.from_request({"data": [], name: "x"}, {"model": "release"})
+
+
+def test_a_request_is_completed_by_the_custodian() -> None:
+    decided = {"model": "release", "caller": "key 7", "role": "reader", "level": "summary"}
+    command = Explain.from_request({"data": [[1.0]], "purpose": "appeal"}, decided)
+    assert (command.caller, command.purpose, command.level) == ("key 7", "appeal", "summary")
+    with pytest.raises(Refused, match="cannot set level"):
+        Explain.from_request({"level": "granular"}, decided)
+
+
+def test_a_field_that_is_not_there_is_named() -> None:
+    with pytest.raises(InvalidInput, match=r"workspace\.toml: epsilom: "):
+        Explain.read({"model": "m", "epsilom": 1}, "workspace.toml")

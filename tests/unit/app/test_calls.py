@@ -1,0 +1,78 @@
+"""What stands around every call: both ways in give one answer, and leave nothing unsigned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.unit.app.test_notebook import ROWS
+from tests.unit.app.workspace.examples import started
+from tests.unit.cli.test_explain import BACKGROUND, asked, prepared, run
+
+from voile.app.calls import Context, handle
+from voile.app.commands.explain import Explain
+from voile.app.explain_rows import ExplainResult, PreviewResult
+from voile.app.notebook import open_workspace
+from voile.core.errors import BudgetExceeded, InvalidInput
+
+__all__ = ["prepared", "run"]
+TYPED = {
+    "model": "tests.unit.cli.test_explain:SCORE",
+    "data": "applicants.csv",
+    "schema": "loans.toml",
+    "model_origin": "public",
+    "protect": "background",
+    "background": "customers.csv",
+    "epsilon": 0.5,
+    "account": "customers",
+}
+
+
+def test_a_question_is_the_same_question_by_command_line_and_python(run: Any) -> None:
+    typed = run(*asked("applicants.csv", *BACKGROUND))
+    result = handle(Explain.read(TYPED))
+    assert isinstance(result, ExplainResult)
+    assert result.explained.replayed
+    assert list(result.explained.charges) == typed["charges"]
+    assert np.array_equal(result.explained.explanation.values, typed["values"])
+    assert result.kept is not None
+    assert str(result.kept.published) != ""
+
+
+def test_a_preview_is_the_same_by_command_line_and_python(run: Any) -> None:
+    typed = run(*asked("applicants.csv", *BACKGROUND), "--preview")
+    result = handle(Explain.read({**TYPED, "preview": True}))
+    assert isinstance(result, PreviewResult)
+    assert [each.to_dict() for each in result.preview.guarantees] == typed["guarantees"]
+    assert list(result.preview.remarks) == typed["remarks"]
+    assert result.count == typed["rows"]
+
+
+@pytest.mark.usefixtures("run")
+def test_files_are_overwritten_only_if_somebody_says_so() -> None:
+    Path("why.json").write_text("mine")
+    command = Explain.read({**TYPED, "save_as": "why.json"})
+    with pytest.raises(InvalidInput, match="exists already"):
+        handle(command)
+    assert Path("why.json").read_text() == "mine"
+    asked_about: list[Path] = []
+    handle(command, Context(confirm=asked_about.extend))
+    assert asked_about == [Path("why.json")]
+    assert json.loads(Path("why.json").read_text())["guarantees"]
+
+
+def test_a_refused_notebook_call_leaves_nothing_unsigned(tmp_path: Path) -> None:
+    started(tmp_path)
+    with open_workspace(tmp_path) as workspace:
+        custody = workspace.service.custody
+
+        def ask() -> None:
+            for _ in range(1_000):
+                workspace.explain("approval", ROWS, fresh=True)
+
+        with pytest.raises(BudgetExceeded):
+            ask()
+        assert custody.unsigned == 0
