@@ -15,6 +15,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from voile.app.commands.budget import (
+    BudgetHistory,
+    ForecastBudget,
+    OpenBudget,
+    RenewBudget,
+    ReportBudget,
+    ShowBudgets,
+    VerifyBudgets,
+)
 from voile.app.commands.explain import Explain
 from voile.app.commands.fields import Command
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
@@ -31,6 +40,13 @@ HANDLERS: Final[dict[type[Command], str]] = {
     Explain: "voile.app.explain_rows:explain",
     TrainRecommender: "voile.app.recommend.handler:train_recommender",
     Recommend: "voile.app.recommend.handler:recommend",
+    OpenBudget: "voile.app.budgets:open_account",
+    ShowBudgets: "voile.app.budgets:show_accounts",
+    ReportBudget: "voile.app.budgets:report_account",
+    BudgetHistory: "voile.app.budgets:show_history",
+    ForecastBudget: "voile.app.budgets:forecast_account",
+    RenewBudget: "voile.app.budgets:renew_account",
+    VerifyBudgets: "voile.app.budgets:verify_accounts",
     ExplainRecommendation: "voile.app.recommend.handler:explain_recommendation",
 }
 """By command, where its handler is. Handlers load what they need, commands nothing."""

@@ -85,7 +85,9 @@ def _parameter(name: str, field: FieldInfo) -> Parameter:
         default = default.value
     said: Any
     if extra.get("option") == "":
-        said, default = typer.Argument(metavar=metavar, help=help_text), Parameter.empty
+        said = typer.Argument(metavar=metavar, help=help_text)
+        # Rows may be handed in as an object elsewhere; here they are a file, which is named.
+        default = Parameter.empty if field.annotation is Any else default
     else:
         said = typer.Option(option_of(name, field), metavar=metavar, help=help_text)
     return Parameter(name, KEYWORD, default=default, annotation=Annotated[kind, said])
@@ -95,6 +97,8 @@ def _plain(kind: Any) -> Any:
     """What typer reads it as: a member of an enumeration is checked by the command itself."""
     if kind is Any or (isinstance(kind, type) and issubclass(kind, StrEnum)):
         return str
+    if get_origin(kind) is tuple and get_args(kind)[-1] is ...:
+        return list[get_args(kind)[0]] | None  # type: ignore[misc]  # repeatable
     if get_origin(kind) in (Union, types.UnionType):
         members = [_plain(each) for each in get_args(kind) if each is not types.NoneType]
         return members[0] | None

@@ -1,0 +1,305 @@
+"""Budgets, from the command to the result: accounts are opened, shown, renewed and verified."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from voile.app.budget import open_budget, renew_budget
+from voile.app.budget.history import BudgetAct, budget_history
+from voile.app.budget.page import budget_html, declaring
+from voile.app.budget.verification import Evidence, verify
+from voile.app.calls import Context
+from voile.app.checkpoints import Kept, kept_checkpoint, read_policy
+from voile.app.commands.budget import (
+    BudgetHistory,
+    ForecastBudget,
+    OpenBudget,
+    RenewBudget,
+    ReportBudget,
+    ShowBudgets,
+    VerifyBudgets,
+)
+from voile.app.custody import PARTS, Custody, Place, check_named, open_custody_at, usual_place
+from voile.app.output_check import check_outputs, files_of
+from voile.app.workspace import declared_beside
+from voile.audit_log import AuditLog, RemoteWitness, Report, SigningKey
+from voile.audit_log.notes import LARGEST_NOTE
+from voile.core.atomic_file import replace_file
+from voile.core.errors import InvalidInput
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.core.input_file import read_file, read_json
+from voile.core.storage import Reader, Storage
+from voile.core.storage.opening import open_existing
+from voile.ledger import (
+    AccountNode,
+    Adaptive,
+    BudgetReport,
+    Children,
+    Forecast,
+    Ledger,
+    Opening,
+    Planned,
+    ReplayKey,
+    Risk,
+    budget_report,
+    forecast,
+    share_of,
+)
+from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
+from voile.privacy.weakness import weaknesses
+
+Member = TypeVar("Member", bound=StrEnum)
+
+
+@dataclass(frozen=True)
+class BudgetDone:
+    """What was done to an account, and the checkpoint after it.
+
+    Args:
+        facts: by name; plain values.
+    """
+
+    facts: dict[str, Any]
+    kept: Kept
+
+
+@dataclass(frozen=True)
+class AccountUse:
+    """An account: what it promises, and how much of that is used."""
+
+    account: str
+    parent: str | None
+    protected: Protected
+    epsilon: float
+    delta: float
+    composition: str
+    children: str
+    period: int
+    consumed: float
+    risk: Risk
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        facts = {name: value for name, value in vars(self).items() if name != "protected"}
+        names = list(facts)
+        at = names.index("parent") + 1
+        before = {name: facts[name] for name in names[:at]}
+        after = {name: facts[name] for name in names[at:]}
+        return {**before, **self.protected.texts, **after}
+
+
+@dataclass(frozen=True)
+class HistoryResult:
+    """What happened, oldest first.
+
+    Args:
+        left_out: how many earlier acts are not shown.
+    """
+
+    acts: tuple[BudgetAct, ...]
+    left_out: int
+
+
+@dataclass(frozen=True)
+class ForecastResult:
+    """How long a budget lasts.
+
+    Args:
+        hours: how far back the rate was taken from.
+    """
+
+    forecast: Forecast
+    hours: float
+
+
+def open_account(command: OpenBudget, context: Context) -> BudgetDone:
+    """Open it, on record."""
+    protected = Protected(
+        _member(ProtectedUnit, command.unit),
+        _member(Relation, command.relation),
+        command.dataset,
+        command.columns,
+    )
+    plan = command.plan
+    asked = Opening(
+        name=command.account,
+        protected=protected,
+        epsilon=command.epsilon,
+        delta=command.delta,
+        spending=Adaptive(command.orders) if plan is None else Planned(_events(plan)),
+        parent=command.parent,
+        children=Children.PARALLEL if command.parallel else Children.SEQUENTIAL,
+        shares_rows_with=command.shares_rows_with,
+    )
+    for weakness in weaknesses(command.epsilon, command.delta):
+        context.say(f"voile: warning: {weakness}")
+    with _records(command) as custody:
+        done = open_budget(
+            custody.storage,
+            custody.ledger,
+            custody.log,
+            asked,
+            caller=command.caller,
+            again=command.again,
+        )
+        kept = custody.keep()
+    facts = {"opened": command.account, "composition": done.account.composition}
+    return BudgetDone({**facts, "entry": done.entry}, kept)
+
+
+def renew_account(command: RenewBudget, _context: Context) -> BudgetDone:
+    """Start a new period, on record."""
+    name = command.account
+    with _records(command) as custody:
+        done = renew_budget(
+            custody.storage,
+            custody.ledger,
+            custody.log,
+            name,
+            reason=command.reason,
+            caller=command.caller,
+        )
+        found = custody.storage.read_snapshot(lambda t: budget_report(custody.ledger, t, name))
+        kept = custody.keep()
+    facts = {"renewed": name, "period": done.period, "entry": done.entry}
+    lifetime = found.lifetime
+    facts |= {"lifetime_epsilon": lifetime.epsilon, "lifetime_promised": lifetime.promised_epsilon}
+    return BudgetDone(facts, kept)
+
+
+def show_accounts(command: ShowBudgets, _context: Context) -> tuple[AccountUse, ...]:
+    """All accounts of a database, or one and those below; parents first."""
+    ledger, name = Ledger(), command.account
+
+    def find(t: Reader) -> list[AccountUse]:
+        nodes = ledger.nodes(t) if name is None else [ledger.node(t, name), *ledger.below(t, name)]
+        return [_use(node, share_of(t, node)) for node in nodes]
+
+    with _reading(command.database) as storage:
+        return tuple(storage.read_snapshot(find))
+
+
+def report_account(command: ReportBudget, context: Context) -> BudgetReport:
+    """What is used and left; with `html`, written as a page too."""
+    database, page = command.database, command.html
+    if page is not None:
+        check_outputs([page], files_of(_place(database)))
+        context.check_overwriting([page], allowed=command.overwrite)
+    with _reading(database) as storage:
+        found = storage.read_snapshot(
+            lambda t: budget_report(Ledger(), t, command.account, custodian=command.custodian)
+        )
+    declared = command.records_per_person
+    if declared is None:
+        declared = declared_beside(database, found)
+    if declared is not None:
+        found = declaring(found, declared)
+    if page is not None:
+        replace_file(page, budget_html(found, declared).encode())
+    return found
+
+
+def forecast_account(command: ForecastBudget, _context: Context) -> ForecastResult:
+    """How many more answers fit, and until when."""
+    event = None if command.noise is None else Gaussian(command.noise)
+    window = 3600 * command.hours
+    with _reading(command.database) as storage:
+        found = storage.read_snapshot(
+            lambda t: forecast(Ledger(), t, command.account, event, window=window)
+        )
+    return ForecastResult(found, command.hours)
+
+
+def show_history(command: BudgetHistory, _context: Context) -> HistoryResult:
+    """What happened to accounts, and what was refused."""
+    with _reading(command.database) as storage:
+        found = storage.read_snapshot(
+            lambda t: budget_history(Ledger(), AuditLog.open(t), t, command.account)
+        )
+    shown = found[-command.last :] if command.last else found
+    return HistoryResult(tuple(shown), len(found) - len(shown))
+
+
+def verify_accounts(command: VerifyBudgets, context: Context) -> Report:
+    """Compare every account with the log, and the log with what is kept elsewhere."""
+    place = _place(command.database, command.signing_key, command.policy)
+    beside = kept_checkpoint(place.signing_key)
+    copies = [*command.checkpoints, *([beside] if beside.exists() else [])]
+    witnesses, key = command.witnesses, command.replay_key
+    evidence = Evidence(
+        policy=read_policy(place.policy) if place.policy.exists() else None,
+        checkpoints=tuple((str(path), read_file(path, LARGEST_NOTE)) for path in copies),
+        key=SigningKey.load(place.signing_key) if witnesses else None,
+        witnesses=tuple(RemoteWitness(url) for url in witnesses),
+        replay_key=None if key is None else ReplayKey.load(key),
+    )
+    with open_existing(command.database, PARTS) as storage:
+        log = storage.submit(AuditLog.open)
+        return verify(storage, Ledger(), log, evidence, progress=context.steps)
+
+
+# --- what they share ------------------------------------------------------------------------------
+
+
+def _place(database: str, key: Path | None = None, policy: Path | None = None) -> Place:
+    """As usual; what is named has to be there."""
+    check_named(key, policy)
+    return usual_place(database=database, signing_key=key, policy=policy)
+
+
+@contextmanager
+def _records(command: OpenBudget | RenewBudget) -> Iterator[Custody]:
+    place = _place(command.database, command.signing_key, command.policy)
+    with open_custody_at(place, signing=None) as custody:
+        yield custody
+
+
+@contextmanager
+def _reading(database: str) -> Iterator[Storage]:
+    """To look into; refused if it was set back behind the copy of the last checkpoint.
+
+    What is beside the database decides: without its policy nobody knows whose signature counts.
+    """
+    place = _place(database)
+    if not place.policy.exists():
+        with open_existing(database, PARTS) as storage:
+            yield storage
+        return
+    with open_custody_at(place, signing=None) as custody:
+        yield custody.storage
+
+
+def _use(node: AccountNode, share: float) -> AccountUse:
+    account = node.account
+    return AccountUse(
+        account.name,
+        account.parent,
+        account.protected,
+        account.epsilon,
+        account.delta,
+        account.composition,
+        account.children.value,
+        node.balance.period,
+        share,
+        Risk.of(share, account.epsilon, account.delta),
+    )
+
+
+def _events(path: Path) -> tuple[PrivacyEvent, ...]:
+    stored = read_json(path)
+    if not isinstance(stored, list):
+        raise InvalidInput(f"{path}: expected a JSON list of events")
+    return tuple(from_dict(each) for each in stored)
+
+
+def _member(kind: type[Member], value: str) -> Member:
+    try:
+        return kind(value)
+    except ValueError:
+        choices = ", ".join(repr(str(member)) for member in kind)
+        raise InvalidInput(f"expected one of {choices}, found {value!r}") from None

@@ -1,0 +1,146 @@
+"""Commands about privacy budgets: open accounts, look at them, renew and verify them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from voile.app.commands.fields import Command, caller_field, custodian_field
+
+
+class _Database(Command):
+    database: str = custodian_field(
+        "A file, or postgresql://... of a server.", example="log.db", option="", metavar="DATABASE"
+    )
+
+
+class _Account(_Database):
+    account: str = custodian_field(
+        "Name of the account.", example="customers", option="", metavar="ACCOUNT"
+    )
+
+
+class _AnyAccount(_Database):
+    account: str | None = custodian_field(
+        "Only this one and those below.", default=None, option="", metavar="ACCOUNT"
+    )
+
+
+class _Signing(Command):
+    signing_key: Path | None = custodian_field(
+        "The log's signing key, the copy lies beside it; audit.key beside DATABASE if not given.",
+        default=None,
+        option="--key",
+        metavar="FILE",
+    )
+    policy: Path | None = custodian_field(
+        "Origin, keys and witnesses to trust; audit-policy.toml beside DATABASE if not given.",
+        default=None,
+        metavar="FILE",
+    )
+
+
+class _Act(_Signing):
+    caller: str = custodian_field(
+        "Who does this; written down.", default="custodian", option="--by"
+    )
+
+
+class OpenBudget(_Act, _Account):
+    """Open an account: the root of a data set, or one below another account."""
+
+    dataset: str = custodian_field("Label of the data set's version.", example="clinic-v1")
+    epsilon: float = custodian_field("The promise.", example=3.0)
+    delta: float = custodian_field("The promise.", example=1e-6)
+    unit: str = custodian_field(
+        "row, 'explained row', user, client, or 'declared columns of a row'.", default="row"
+    )
+    columns: tuple[str, ...] = custodian_field(
+        "A declared column, for that unit; repeatable.", default=(), option="--column"
+    )
+    relation: str = custodian_field(
+        "'blank one', 'replace one' or 'add or remove one'.", default="blank one"
+    )
+    parent: str | None = custodian_field("The account above; none for a root.", default=None)
+    parallel: bool = custodian_field("Accounts below it concern disjoint records.", default=False)
+    orders: tuple[float, ...] = custodian_field(
+        "Rényi order, for DP-SGD; repeatable.", default=(), option="--order"
+    )
+    plan: Path | None = custodian_field(
+        "JSON list of events: a plan, no filter.", default=None, metavar="FILE"
+    )
+    shares_rows_with: tuple[str, ...] = custodian_field(
+        "Another version with common rows; repeatable.", default=()
+    )
+    again: bool = custodian_field(
+        "It is open and was never charged: give it other terms.", default=False
+    )
+
+
+class ShowBudgets(_AnyAccount):
+    """List accounts as a tree: what they promise, what is used, how risky that is."""
+
+
+class RenewBudget(_Act, _Account):
+    """Start a new period for an account and all below it. What was released stays released."""
+
+    reason: str = custodian_field("Why; written into the audit log.", example="new cohort")
+
+
+class ReportBudget(_Account):
+    """Say what is used, what is left, how risky that is, and what would lower the risk."""
+
+    html: Path | None = custodian_field(
+        "Write a page with the curve as well.", default=None, metavar="FILE"
+    )
+    custodian: bool = custodian_field(
+        "Add the reconstruction watch; not for analysts.", default=False
+    )
+    records_per_person: int | None = custodian_field(
+        "You declare that at most K records belong to one person; as voile.toml beside DATABASE "
+        "declares, if not given.",
+        default=None,
+        metavar="K",
+    )
+    overwrite: bool = custodian_field(
+        "Overwrite files of these names without asking.", default=False, option="--yes"
+    )
+
+
+class ForecastBudget(_Account):
+    """Say how many more answers fit, and when the account is used up at the recent rate."""
+
+    noise: float | None = caller_field(
+        "Noise multiplier of the Gaussian answers to come.", default=None
+    )
+    hours: float = caller_field("How far to look back.", default=24.0)
+
+
+class BudgetHistory(_AnyAccount):
+    """List openings, charges, renewals and refusals, with caller and purpose, by date.
+
+    Who was refused is not on record: refusals are in the audit log, which names nobody.
+    """
+
+    last: int = caller_field("How many of the last lines to show; 0 for all.", default=50, ge=0)
+
+
+class VerifyBudgets(_Signing, _Database):
+    """Recompute every account from the audit log and compare; exit code 4 if a step fails.
+
+    A database restored from an old backup is refused against the copy of the last checkpoint beside
+    the signing key, other copies (--checkpoint) and witnesses. What is newer than the newest of
+    them cannot be noticed; the last step says how much that is.
+    """
+
+    checkpoints: tuple[Path, ...] = custodian_field(
+        "Another copy of a checkpoint; repeatable.",
+        default=(),
+        option="--checkpoint",
+        metavar="FILE",
+    )
+    witnesses: tuple[str, ...] = custodian_field(
+        "A witness to ask; repeatable.", default=(), option="--witness", metavar="URL"
+    )
+    replay_key: Path | None = custodian_field(
+        "Compare stored answers with what the log commits to.", default=None, metavar="FILE"
+    )

@@ -1,0 +1,153 @@
+"""`voile budget`: open accounts, look at them, renew them, check them against the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import typer
+
+from voile.app.commands.budget import (
+    BudgetHistory,
+    ForecastBudget,
+    OpenBudget,
+    RenewBudget,
+    ReportBudget,
+    ShowBudgets,
+    VerifyBudgets,
+)
+from voile.app.commands.fields import Command
+from voile.cli.commands import command_line
+from voile.cli.output import (
+    ExitCode,
+    as_date,
+    console,
+    exit_code,
+    print_facts,
+    print_json,
+    print_steps,
+)
+
+if TYPE_CHECKING:
+    from voile.app.budgets import AccountUse, BudgetDone, ForecastResult, HistoryResult
+    from voile.audit_log import Report
+    from voile.ledger import BudgetReport
+
+app = typer.Typer(
+    help="Open privacy budgets, look at them, renew them, check them against the audit log.",
+    no_args_is_help=True,
+)
+
+
+def _show_done(done: BudgetDone, *, as_json: bool) -> None:
+    """What was done is done, whatever became of the checkpoint after it."""
+    kept = done.kept
+    more = {"checkpoint": str(kept), "missing_cosignatures": kept.missing}
+    print_facts(done.facts | more, as_json=as_json)
+    if kept.error is not None:
+        raise typer.Exit(exit_code(kept.error))
+
+
+def _show_accounts(accounts: Sequence[AccountUse], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"accounts": [each.to_dict() for each in accounts]})
+        return
+    from rich.table import Table
+
+    depth: dict[str, int] = {}
+    table = Table("account", "promise", "composition", "used", "risk", "period", title="Budgets")
+    for each in accounts:
+        depth[each.account] = depth.get(each.parent or "", -1) + 1
+        table.add_row(
+            "  " * depth[each.account] + each.account,
+            f"ε = {each.epsilon:g}, δ = {each.delta:g}",
+            each.composition,
+            f"{each.consumed:.1%}",
+            each.risk,
+            str(each.period),
+        )
+    console().print(table)
+
+
+def _show_report(found: BudgetReport, *, as_json: bool) -> None:
+    from voile.app.budget.page import summary, two_readings
+
+    if as_json:
+        print_json(found.to_dict())
+        return
+    from rich.table import Table
+
+    table = Table("", "", title=f"Privacy budget of {found.account}", show_header=False)
+    rows = [("risk", f"{found.risk.value}, {found.consumed:.1%} used"), *summary(found)]
+    for row in rows:
+        table.add_row(*row)
+    out, both = console(), two_readings(found)
+    out.print(table)
+    for line in (*([both] if both else []), *found.advice, *found.assumptions):
+        out.print(f"- {line}", soft_wrap=True)
+    for each in found.findings or ():
+        out.print(f"! {each.rule} ({', '.join(each.callers)}): {each.detail}", soft_wrap=True)
+
+
+def _show_forecast(result: ForecastResult, *, as_json: bool) -> None:
+    found = result.forecast
+    if as_json:
+        print_json(asdict(found))
+        return
+    if found.exhausted_at is None:
+        ends = f"never at this rate: nothing was charged in the last {result.hours:g} hours"
+    else:
+        ends = as_date(found.exhausted_at)
+    known = found.more > 0 or found.exhausted_at is not None
+    facts = {
+        "account": found.account,
+        "answers left": f"{found.more:,}" if known else "unknown: say with --noise what will come",
+        "answers a day": f"{24 * found.hourly_rate:,.1f}",
+        "used a day": f"{24 * found.hourly_share:.2%} of the budget",
+        "used up": ends,
+    }
+    print_facts(facts, as_json=False)
+
+
+def _show_history(found: HistoryResult, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"acts": [asdict(act) for act in found.acts], "left_out": found.left_out})
+        return
+    from rich.table import Table
+
+    table = Table()
+    for head in ("when (UTC)", "what", "account", "by", "for", "share of budget"):
+        table.add_column(head, overflow="fold")  # to the last letter, however narrow
+    for act in found.acts:
+        when = f"{datetime.fromtimestamp(act.time, UTC):%Y-%m-%d %H:%M}"
+        share = "" if act.share is None else f"{act.share:.2%}"
+        table.add_row(when, act.act, act.account, act.caller, act.purpose, share)
+    out = console()
+    out.print(table)
+    if found.left_out:
+        out.print(f"and {found.left_out} earlier (--last 0 shows all)")
+
+
+def _show_verified(found: Report, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"verified": found.verified, "steps": [asdict(step) for step in found.steps]})
+    else:
+        print_steps(found)
+    if not found.verified:
+        raise typer.Exit(ExitCode.VERIFICATION_FAILED)
+
+
+def _add(name: str, kind: type[Command], show: Callable[..., None], example: str) -> None:
+    epilog = f"Example: voile budget {name} {example}"
+    app.command(name, epilog=epilog)(command_line(kind, show))
+
+
+_add("open", OpenBudget, _show_done, "log.db clinic --dataset clinic-v1 --epsilon 3 --delta 1e-6")
+_add("show", ShowBudgets, _show_accounts, "log.db")
+_add("report", ReportBudget, _show_report, "log.db clinic --html budget.html")
+_add("history", BudgetHistory, _show_history, "log.db clinic")
+_add("forecast", ForecastBudget, _show_forecast, "log.db clinic --noise 20")
+_add("renew", RenewBudget, _show_done, "log.db clinic --reason 'new cohort, approved'")
+_add("verify", VerifyBudgets, _show_verified, "log.db --key audit.key")
