@@ -37,6 +37,7 @@ from voile.core.guarantee import Guarantee, RowPart
 from voile.core.storage import Reader, Transaction
 from voile.ledger import (
     Account,
+    Alert,
     Asked,
     Charge,
     Grant,
@@ -115,6 +116,7 @@ class Answer:
 
     Args:
         question: what it answers, in the spelling that the record commits to.
+        alerts: thresholds that its charge has reached.
         record: number of the record in the audit log.
         nonces: open the record's commitments in a receipt; for the person who asked.
     """
@@ -125,6 +127,7 @@ class Answer:
     record: int
     replayed: bool
     nonces: dict[str, bytes] = field(repr=False)
+    alerts: tuple[Alert, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -288,7 +291,10 @@ def leaving(custody: Custody, prepared: Prepared, settled: Settled) -> Answer:
     stored = StoredAnswer(custody.log.origin, settled.terms, settled.kept)
     nonces = stored.nonces(custody.key)
     asked = prepared.request.question.spelled(settled.kept.query, prepared.asked)
-    return Answer(asked, settled.answer, settled.charge, settled.record, settled.replayed, nonces)
+    alerts = settled.grant.alerts if settled.grant else ()
+    return Answer(
+        asked, settled.answer, settled.charge, settled.record, settled.replayed, nonces, alerts
+    )
 
 
 def record_refusal(

@@ -39,7 +39,8 @@ from voile.app.explain.free import FreeCall, free_call, nonces_of_call
 from voile.app.explain.questions import RowsToExplain, about_public, chosen, question, stacked
 from voile.app.explain.released import Explained, OnRecord, joined, settled_notes
 from voile.app.explain.requests import ExplanationRequest, PublicFacts
-from voile.app.explain.walk import Draws, Missing, answer_callers
+from voile.app.explain.walk import Draws, Looked, Missing, look, settle_all, unanswered
+from voile.app.explain.walk import Outcome as WalkOutcome
 from voile.app.nonces import opened_by_nonces
 from voile.app.stored_answers import StoredAnswer
 from voile.audit_log import (
@@ -183,10 +184,12 @@ class ReleaseService:
             account = custody.ledger.account(t, request.question.account)
             return AccountQuestions(account, (prepare(custody, request, account),), fresh)
 
-        (outcome,) = answer_callers(custody, [asking], lambda _: {0: {0: draw()}}, self._tell)
+        looked = look(custody, [asking])
+        drawn = {0: {0: draw()}} if unanswered(looked) else {}
+        (outcome,) = self._settled(looked, drawn)
         if isinstance(outcome, Exception):
             raise outcome
-        (answer,) = outcome[1]
+        (answer,) = outcome
         return answer
 
     def obtain(
@@ -291,23 +294,25 @@ class ReleaseService:
     def _answer_paid(
         self, facts: PublicFacts, requests: Sequence[ExplanationRequest]
     ) -> list[Outcome]:
-        made: dict[tuple[int, int], Explanation] = {}
-
-        def draw(missing: Missing) -> Draws:
-            drawn = _drawn(facts.release, requests, missing)
-            for caller, found in drawn.items():
-                if not isinstance(found, Exception):
-                    made.update({(caller, number): each for number, each in found.items()})
-            return {caller: _contents(facts.release, found) for caller, found in drawn.items()}
-
-        asking = [_caught(facts.asking, self.custody, r) for r in requests]
-        outcomes = answer_callers(self.custody, asking, draw, self._tell)
+        """The four steps: check, draw, settle in one transaction, release."""
+        asking = [_caught(facts.asking, self.custody, each) for each in requests]
+        looked = look(self.custody, asking)
+        drawn = _drawn(facts.release, requests, unanswered(looked))
+        contents = {caller: _contents(facts.release, each) for caller, each in drawn.items()}
         return [
             each
             if isinstance(each, Exception)
-            else _explained(facts.release, caller, each[1], made)
-            for caller, each in enumerate(outcomes)
+            else _explained(facts.release, each, drawn.get(caller, {}))
+            for caller, each in enumerate(self._settled(looked, contents))
         ]
+
+    def _settled(self, looked: Sequence[Looked | Exception], drawn: Draws) -> list[WalkOutcome]:
+        """Step 3; people are told about thresholds after the commit."""
+        outcomes = settle_all(self.custody, looked, drawn)
+        for each in outcomes:
+            if not isinstance(each, Exception):
+                self._tell([alert for answer in each for alert in answer.alerts])
+        return outcomes
 
     def _answer_freely(
         self, facts: PublicFacts, requests: Sequence[ExplanationRequest]
@@ -427,14 +432,15 @@ def _kept(release: Release[Made], made: Made) -> Drawn:
 
 def _explained(
     release: Release[Explanation],
-    caller: int,
     answers: Sequence[Answer],
-    made: Mapping[tuple[int, int], Explanation],
+    drawn: Mapping[int, Explanation] | Exception,
 ) -> Explained:
+    """Step 4: what was drawn here, unless somebody else's answer was there first."""
+    assert not isinstance(drawn, Exception)
     entries = []
     for number, answer in enumerate(answers):
-        stored = answer.replayed or (caller, number) not in made
-        explanation = release.codec.unpack(answer.content) if stored else made[caller, number]
+        stored = answer.replayed or number not in drawn
+        explanation = release.codec.unpack(answer.content) if stored else drawn[number]
         asked = answer.question.canonical_bytes
         entries.append(
             OnRecord(

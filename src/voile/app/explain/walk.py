@@ -1,4 +1,4 @@
-"""The walk of DESIGN for callers who share it: one look, one draw, one transaction.
+"""Steps 1 and 3 of the walk, for callers who share them: one look, one transaction.
 
 Each caller gets an outcome of its own. What is raised here is everybody's: a log that is not the
 one we know, a fault of the database; then nothing of the transaction is kept.
@@ -24,7 +24,7 @@ from voile.app.explain.charging import (
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.storage import Reader, Transaction
 from voile.core.storage.grouped import grouped_writes
-from voile.ledger import Alert, Settled
+from voile.ledger import Settled
 
 Asking: TypeAlias = Callable[[Reader], AccountQuestions]
 """Makes the questions of one caller, where the account that pays can be read."""
@@ -35,43 +35,20 @@ Draws: TypeAlias = Mapping[int, Mapping[int, Drawn] | Exception]
 Refusals: TypeAlias = Callable[[AccountQuestions, BudgetExceeded], object]
 """Is told that somebody was refused, and what for."""
 Looked: TypeAlias = tuple[AccountQuestions, Sequence[Settled | None]]
+"""The questions of one caller, and of each what was answered before."""
+Outcome: TypeAlias = tuple[Answer, ...] | Exception
+"""Of each caller, the answers, or why there are none."""
 
 
-def answer_callers(
-    custody: Custody,
-    asking: Sequence[Asking | Exception],
-    draw: Callable[[Missing], Draws],
-    tell: Callable[[Sequence[Alert]], None],
-) -> list[tuple[AccountQuestions, tuple[Answer, ...]] | Exception]:
-    """All four steps.
+def look(custody: Custody, asking: Sequence[Asking | Exception]) -> list[Looked | Exception]:
+    """Step 1: what was answered before, and whether the rest would fit.
 
-    Args:
-        asking: for each caller its questions, or why it cannot ask any.
-        draw: step 2.
-        tell: is called with thresholds that were reached, after the commit.
-    """
-    looked = _looked(custody, asking)
-    missing = {
-        caller: [number for number, stored in enumerate(each[1]) if stored is None]
-        for caller, each in enumerate(looked)
-        if not isinstance(each, Exception) and None in each[1]
-    }
-    settled = dict[int, Sequence[Settled] | Exception]()
-    if missing:
-        drawn = draw(missing)
-        settled = custody.storage.submit(lambda t: _settle(custody, t, looked, drawn))
-    tell(_alerts(settled))
-    return [_leaving(custody, each, settled.get(n)) for n, each in enumerate(looked)]
-
-
-def _looked(custody: Custody, asking: Sequence[Asking | Exception]) -> list[Looked | Exception]:
-    """Step 1, which holds up no writer: what it finds is looked at again in step 3.
-
+    It holds up no writer, because what it finds is looked at again in step 3.
     In the writer's turn only what is to be written down, a refusal, and what a snapshot cannot
     tell: one may be older than a checkpoint that was kept since.
     """
     with suppress(VerificationFailed):
-        looked = custody.storage.read_snapshot(lambda t: _look(custody, t, asking))
+        looked = custody.storage.read_snapshot(lambda t: _look_all(custody, t, asking))
         if not any(isinstance(each, BudgetExceeded) for each in looked):
             return looked
     return custody.storage.submit(lambda t: _look_and_record(custody, t, asking))
@@ -86,7 +63,7 @@ def _untold(_questions: AccountQuestions, _refused: BudgetExceeded) -> None:
     """What was only read is not written down."""
 
 
-def _look(
+def _look_all(
     custody: Custody, t: Reader, asking: Sequence[Asking | Exception], refused: Refusals = _untold
 ) -> list[Looked | Exception]:
     custody.log.check(t)
@@ -100,7 +77,7 @@ def _look_and_record(
     custody: Custody, t: Transaction, asking: Sequence[Asking | Exception]
 ) -> list[Looked | Exception]:
     with _shared(t, len(asking)) as t:
-        return _look(custody, t, asking, partial(record_refusal, custody, t))
+        return _look_all(custody, t, asking, partial(record_refusal, custody, t))
 
 
 def _look_one(custody: Custody, t: Reader, asking: Asking, refused: Refusals) -> Looked | Exception:
@@ -114,10 +91,33 @@ def _look_one(custody: Custody, t: Reader, asking: Asking, refused: Refusals) ->
     return found if isinstance(found, Exception) else (questions, found)
 
 
+def settle_all(
+    custody: Custody, looked: Sequence[Looked | Exception], drawn: Draws
+) -> list[Outcome]:
+    """Step 3: one transaction checks again, charges, keeps and records; for each caller, what may
+    leave now that it is committed.
+
+    Args:
+        drawn: answers to what was missing; nothing is written if there are none.
+    """
+    settled = dict[int, Sequence[Settled] | Exception]()
+    if drawn:
+        settled = custody.storage.submit(lambda t: _settle(custody, t, looked, drawn))
+    return [_leaving(custody, each, settled.get(n)) for n, each in enumerate(looked)]
+
+
+def unanswered(looked: Sequence[Looked | Exception]) -> Missing:
+    """What has to be drawn."""
+    return {
+        caller: [number for number, stored in enumerate(each[1]) if stored is None]
+        for caller, each in enumerate(looked)
+        if not isinstance(each, Exception) and None in each[1]
+    }
+
+
 def _settle(
     custody: Custody, t: Transaction, looked: Sequence[Looked | Exception], drawn: Draws
 ) -> dict[int, Sequence[Settled] | Exception]:
-    """Step 3."""
     outcomes: dict[int, Sequence[Settled] | Exception] = {}
     with _shared(t, len(drawn)) as t:
         for caller, answers in drawn.items():
@@ -135,21 +135,15 @@ def _shared(t: Transaction, callers: int) -> AbstractContextManager[Transaction]
     return grouped_writes(t) if callers > 1 else nullcontext(t)
 
 
-def _alerts(settled: Mapping[int, Sequence[Settled] | Exception]) -> list[Alert]:
-    answered = [each for each in settled.values() if not isinstance(each, Exception)]
-    return [alert for each in answered for one in each if one.grant for alert in one.grant.alerts]
-
-
 def _leaving(
     custody: Custody, looked: Looked | Exception, settled: Sequence[Settled] | Exception | None
-) -> tuple[AccountQuestions, tuple[Answer, ...]] | Exception:
-    """Step 4."""
+) -> Outcome:
     if isinstance(looked, Exception):
         return looked
     if isinstance(settled, Exception):
         return settled
     questions, found = looked
     given = settled or [stored for stored in found if stored is not None]
-    return questions, tuple(
+    return tuple(
         leaving(custody, asked, each) for asked, each in zip(questions.prepared, given, strict=True)
     )
