@@ -20,7 +20,8 @@ import pytest
 from tests.faults.forking import child, kill
 from tests.unit.app.workspace.examples import private_spec, write_files
 from voile import cli
-from voile.app.workspace import open_workspace, start_workspace
+from voile.app.notebook import open_workspace
+from voile.app.workspace import start_workspace
 from voile.audit_log import ReleaseRecord, decode_record
 from voile.core.explanation import Explanation
 from voile.ledger import share_of
