@@ -215,7 +215,7 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
             explained = replace(inputs.told(explained), assessed=assessed)
             kept = context.sign(custody)
             written = outputs.write(service, explained)
-    return ExplainResult(explained, written, kept, custody.place.policy, job.spec.top)
+    return ExplainResult(explained, written, kept, job.place.policy, job.spec.top)
 
 
 def find_workspace(command: Explain) -> WorkspaceFile | None:

@@ -163,9 +163,7 @@ def _answer(
             if page is not None:
                 shown = str(write_page(explained.explanation, page))
                 written = replace(written, files={**written.files, "page": [shown]})
-    return RecommendationResult(
-        explained, written, kept, custody.place.policy, spec.top, to_herself
-    )
+    return RecommendationResult(explained, written, kept, place.policy, spec.top, to_herself)
 
 
 def _check_files(
