@@ -15,6 +15,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from voile.app.commands.audit import (
+    AcceptCheckpoint,
+    AnchorLog,
+    CompleteReceipts,
+    ExportLog,
+    IssueReceipt,
+    NewAnchorAccount,
+    ProveRecord,
+    ShowLog,
+    SignCheckpoint,
+    StartLog,
+    VerifyProof,
+)
 from voile.app.commands.budget import (
     BudgetHistory,
     ForecastBudget,
@@ -35,11 +48,23 @@ if TYPE_CHECKING:
     from voile.app.explain import ReleaseService
     from voile.attribution import Speed
 
+PASSPHRASE: Final = "VOILE_KEYSTORE_PASSPHRASE"
 Files: TypeAlias = Callable[[], Sequence[Path]]
 HANDLERS: Final[dict[type[Command], str]] = {
     Explain: "voile.app.explain_rows:explain",
     TrainRecommender: "voile.app.recommend.handler:train_recommender",
     Recommend: "voile.app.recommend.handler:recommend",
+    StartLog: "voile.app.audits:start",
+    ShowLog: "voile.app.audits:show",
+    ExportLog: "voile.app.audits:export",
+    SignCheckpoint: "voile.app.audits:sign",
+    AcceptCheckpoint: "voile.app.audits:accept",
+    CompleteReceipts: "voile.app.audits:complete",
+    IssueReceipt: "voile.app.audits:issue",
+    ProveRecord: "voile.app.audits:prove",
+    VerifyProof: "voile.app.audits:verify",
+    AnchorLog: "voile.app.audits:anchor",
+    NewAnchorAccount: "voile.app.audits:new_anchor_account",
     OpenBudget: "voile.app.budgets:open_account",
     ShowBudgets: "voile.app.budgets:show_accounts",
     ReportBudget: "voile.app.budgets:report_account",
@@ -70,6 +95,19 @@ def refuse_to_overwrite(existing: Sequence[Path]) -> None:
     )
 
 
+def refuse_without_yes(question: str) -> None:
+    """Where nobody can be asked."""
+    raise InvalidInput(f"{question} If so, add --yes")
+
+
+def passphrase_from_environment(_new: bool) -> str:
+    """Where nobody can be asked."""
+    found = os.environ.get(PASSPHRASE)
+    if found is None:
+        raise InvalidInput(f"no passphrase of the keystore: set {PASSPHRASE}")
+    return found
+
+
 def _uninterrupted(_files: Files) -> AbstractContextManager[None]:
     return nullcontext()
 
@@ -89,6 +127,8 @@ class Context:
     Args:
         say: is told what is being done, and what could not be.
         confirm: is asked about files that are there already; raises to refuse.
+        ask: is asked any other question; raises unless the answer is yes.
+        passphrase: of a keystore; told whether it is a new one.
         interruptible: wraps what charges, and is told which files the call writes.
         steps: is told how many steps of a long computation are done, and of how many.
         speed: how to explain, with a line of progress where somebody watches.
@@ -99,6 +139,8 @@ class Context:
 
     say: Callable[[str], None] = _unheard
     confirm: Callable[[Sequence[Path]], None] = refuse_to_overwrite
+    ask: Callable[[str], None] = refuse_without_yes
+    passphrase: Callable[[bool], str] = passphrase_from_environment
     interruptible: Callable[[Files], AbstractContextManager[None]] = _uninterrupted
     steps: Callable[[int, int], None] | None = None
     speed: Callable[[], Speed | None] = _plain_speed

@@ -7,6 +7,8 @@ door adds nothing but how to show the result.
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 import types
 from collections.abc import Callable
 from enum import StrEnum
@@ -16,7 +18,13 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
-from voile.app.calls import Context, handle
+from voile.app.calls import (
+    PASSPHRASE,
+    Context,
+    handle,
+    passphrase_from_environment,
+    refuse_without_yes,
+)
 from voile.app.commands.fields import Command, field_extra, option_of
 from voile.cli.interrupts import PAID, interruptible
 from voile.cli.output import JsonOption, ask_before_overwriting, given_options
@@ -65,10 +73,26 @@ def terminal() -> Context:
     return Context(
         say=say,
         confirm=lambda existing: ask_before_overwriting(existing, yes=False),
+        ask=_ask,
+        passphrase=_passphrase,
         interruptible=lambda outputs: interruptible(PAID, outputs),
         steps=steps_line(),
         speed=_speed,
     )
+
+
+def _ask(question: str) -> None:
+    """On a terminal; elsewhere it is refused."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        refuse_without_yes(question)
+    typer.confirm(question, abort=True, err=True)
+
+
+def _passphrase(new: bool) -> str:
+    if PASSPHRASE in os.environ:
+        return passphrase_from_environment(new)
+    text = "Passphrase of the keystore"
+    return str(typer.prompt(text, hide_input=True, confirmation_prompt=new, err=True))
 
 
 def _speed() -> Any:
@@ -89,7 +113,10 @@ def _parameter(name: str, field: FieldInfo) -> Parameter:
         # Rows may be handed in as an object elsewhere; here they are a file, which is named.
         default = Parameter.empty if field.annotation is Any else default
     else:
-        said = typer.Option(option_of(name, field), metavar=metavar, help=help_text)
+        variable = extra.get("environment")
+        said = typer.Option(
+            option_of(name, field), metavar=metavar, help=help_text, envvar=variable
+        )
     return Parameter(name, KEYWORD, default=default, annotation=Annotated[kind, said])
 
 

@@ -44,7 +44,8 @@ def caller_field(
             by default `--` and its name.
         checks: as of `pydantic.Field`.
     """
-    return _field(SetBy.CALLER, description, default, example, option, metavar, checks)
+    extra = {"option": option, "metavar": metavar}
+    return _field(SetBy.CALLER, description, default, example, extra, checks)
 
 
 def custodian_field(
@@ -54,10 +55,16 @@ def custodian_field(
     example: Any = None,
     option: str | None = None,
     metavar: str | None = None,
+    environment: str | None = None,
     **checks: Any,
 ) -> Any:
-    """A field that only the custodian of the data may set; see `caller_field`."""
-    return _field(SetBy.CUSTODIAN, description, default, example, option, metavar, checks)
+    """A field that only the custodian of the data may set; see `caller_field`.
+
+    Args:
+        environment: a variable that the command line takes it from, if it is not typed.
+    """
+    extra = {"option": option, "metavar": metavar, "environment": environment}
+    return _field(SetBy.CUSTODIAN, description, default, example, extra, checks)
 
 
 def _field(
@@ -65,16 +72,15 @@ def _field(
     description: str,
     default: Any,
     example: Any,
-    option: str | None,
-    metavar: str | None,
+    extra: Mapping[str, str | None],
     checks: Mapping[str, Any],
 ) -> Any:
-    extra = {"set_by": set_by.value, "option": option, "metavar": metavar}
+    stated = {name: value for name, value in extra.items() if value is not None}
     return Field(
         default,
         description=description,
         examples=None if example is None else [example],
-        json_schema_extra={name: value for name, value in extra.items() if value is not None},
+        json_schema_extra={"set_by": set_by.value, **stated},
         **checks,
     )
 

@@ -1,0 +1,237 @@
+"""Commands about the audit log: start it, sign it, prove what is in it, check proofs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from voile.app.commands.fields import Command, custodian_field
+
+
+class _Database(Command):
+    database: str = custodian_field(
+        "A file, or postgresql://... of a server.", example="log.db", option="", metavar="DATABASE"
+    )
+
+
+class _Signing(Command):
+    signing_key: Path | None = custodian_field(
+        "The log's signing key, the copy lies beside it; audit.key beside DATABASE if not given.",
+        default=None,
+        option="--key",
+        metavar="FILE",
+    )
+    policy: Path | None = custodian_field(
+        "Origin, keys and witnesses to trust; audit-policy.toml beside DATABASE if not given.",
+        default=None,
+        metavar="FILE",
+    )
+
+
+class _Witnesses(Command):
+    witnesses: tuple[str, ...] = custodian_field(
+        "A witness to ask instead of the policy's; repeatable.",
+        default=(),
+        option="--witness",
+        metavar="URL",
+    )
+
+
+class _Receipt(Command):
+    out: Path = custodian_field(
+        "Where to write it.", default=Path("receipt.tlog-proof"), metavar="FILE"
+    )
+    overwrite: bool = custodian_field(
+        "Overwrite files of these names without asking.", default=False, option="--yes"
+    )
+
+
+class StartLog(_Signing, _Database):
+    """Start a log: its key (made unless the file exists), its tables, its policy file.
+
+    A start that was broken off is finished by the same command.
+    """
+
+    origin: str = custodian_field(
+        "The log's name, best a URL without https://.", example="example.org/clinic"
+    )
+    witness_keys: tuple[str, ...] = custodian_field(
+        "A witness to trust; repeatable.", default=(), option="--witness-key", metavar="VKEY"
+    )
+    threshold: int = custodian_field("How many witnesses must cosign.", default=0)
+    witnesses: tuple[str, ...] = custodian_field(
+        "Where a witness answers; repeatable.", default=(), option="--witness", metavar="URL"
+    )
+
+
+class ShowLog(_Database):
+    """Show size, root, latest checkpoint and last records of a log."""
+
+    last: int = custodian_field("How many of the last records to show.", default=10, ge=0)
+    check: bool = custodian_field("Recompute the whole tree from the records.", default=False)
+
+
+class ExportLog(_Database):
+    """Write all records that the latest checkpoint covers, and the checkpoint, for others to check.
+
+    Records are public facts and commitments: the folder holds nothing protected.
+    """
+
+    folder: Path = custodian_field("A new folder.", example="export", option="")
+
+
+class SignCheckpoint(_Witnesses, _Signing, _Database):
+    """Sign what the log holds, collect cosignatures as the policy asks, and publish it.
+
+    With --rotate-to, the new key is recorded in the log and added to the policy file, and this
+    checkpoint is signed with both keys; sign with the new one alone from then on.
+
+    The log must extend the copy beside the key, and the checkpoint in --out if there is one: keep
+    that file away from the database. A database that was set back is noticed here. Exit code 4 if
+    cosignatures are missing: the checkpoint is signed and kept, run it again to collect them.
+    """
+
+    out: Path = custodian_field(
+        "Where to write it.", default=Path("checkpoint.txt"), metavar="FILE"
+    )
+    rotate_to: Path | None = custodian_field(
+        "Go over to this key (made if missing), sign with both.", default=None, metavar="FILE"
+    )
+    reason: str = custodian_field("Why the key is rotated.", default="rotation")
+    patience: float = custodian_field("Seconds for all witnesses.", default=10.0, ge=0.1)
+
+
+class AcceptCheckpoint(_Signing, _Database):
+    """Go on with this database although its pinned checkpoint (audit.checkpoint) is lost.
+
+    You say that the database is the current one: if it was restored from an older copy, charges
+    are missing from it and the budget is spent twice. It shows how many records there are and of
+    when the last one is, and asks. A pinned checkpoint that is here is never replaced.
+    """
+
+    reason: str = custodian_field(
+        "Why you accept it; written into the log.", example="disk replaced"
+    )
+    sure: bool = custodian_field("Accept without asking.", default=False, option="--yes")
+
+
+class CompleteReceipts(_Witnesses, _Signing, _Database):
+    """Ask the witnesses again, and write the receipts anew under the checkpoint they cosigned.
+
+    Exit code 4 if cosignatures are still missing.
+    """
+
+    receipts: tuple[Path, ...] = custodian_field(
+        "Receipts (of a record or a row) that lack cosignatures.", option="", metavar="RECEIPTS"
+    )
+
+
+class IssueReceipt(_Receipt, _Signing, _Database):
+    """Write the receipt of an answer again, with what opens it, at any later time.
+
+    A checkpoint is signed first if none covers the record yet; where the key is not here, run
+    `voile audit checkpoint` where it is.
+    """
+
+    charge: str = custodian_field(
+        "Name of a charge, or the number of the record of a call that cost nothing.",
+        example="clinic#3",
+        option="",
+        metavar="CHARGE",
+    )
+    replay_key: Path | None = custodian_field(
+        "Key of questions; replay.key beside DATABASE if not given.", default=None, metavar="FILE"
+    )
+
+
+class ProveRecord(_Receipt, _Database):
+    """Write a receipt for a record, or a proof that one tree extends another (--from, --to)."""
+
+    index: int | None = custodian_field(
+        "Number of a record, for a receipt.", default=None, option=""
+    )
+    nonces: Path | None = custodian_field(
+        "JSON with the nonces of the record.", default=None, metavar="FILE"
+    )
+    smaller: int | None = custodian_field("Size of an earlier tree.", default=None, option="--from")
+    larger: int | None = custodian_field("Size of a later tree.", default=None, option="--to")
+
+
+class VerifyProof(Command):
+    """Check a receipt or an export, offline; exit code 4 if a step fails.
+
+    Prints each step: checked, failed, or not checkable with what was handed in. With --rpc, the
+    checkpoint on the chain is read, and --consistency leads to it unless --checkpoint is given.
+    """
+
+    proof: Path = custodian_field(
+        "A receipt (of a record or a row), or the folder of an export.",
+        example="17.tlog-proof",
+        option="",
+    )
+    policy: Path = custodian_field(
+        "Origin, keys and witnesses to trust.", default=Path("audit-policy.toml"), metavar="FILE"
+    )
+    query: Path | None = custodian_field(
+        "Canonical bytes of what was asked.", default=None, metavar="FILE"
+    )
+    answer: Path | None = custodian_field(
+        "The explanation, as it was saved.", default=None, metavar="FILE"
+    )
+    checkpoint: Path | None = custodian_field(
+        "A checkpoint you have from elsewhere.", default=None, metavar="FILE"
+    )
+    consistency: Path | None = custodian_field(
+        "Proof between both, from `voile audit prove --from`.", default=None, metavar="FILE"
+    )
+    rpc: str | None = custodian_field(
+        "Compare with the policy's anchor, through this node of its chain.",
+        default=None,
+        metavar="URL",
+    )
+    confirmations: int = custodian_field(
+        "Blocks, its own included, until a transaction counts.", default=12, ge=1
+    )
+
+
+class AnchorLog(_Signing, _Database):
+    """Put the latest checkpoint of a log on a chain: its name's digest, size and root, no more.
+
+    The contract is the one that the policy file names; --deploy makes one and writes its address
+    there. The passphrase of the keystore is asked for, or taken from VOILE_KEYSTORE_PASSPHRASE.
+    What the chain holds already is not sent again: after an error, run the command again.
+    """
+
+    rpc: str = custodian_field(
+        "A node of the chain, best your own.", metavar="URL", environment="VOILE_RPC"
+    )
+    keystore: Path = custodian_field(
+        "Encrypted key of the account that pays.", example="payer.json", metavar="FILE"
+    )
+    deploy: int | None = custodian_field(
+        "Deploy the contract first, on the chain with this id.",
+        default=None,
+        metavar="CHAIN",
+        ge=1,
+    )
+    confirmations: int = custodian_field(
+        "Blocks, its own included, until a transaction counts.", default=12, ge=1
+    )
+    patience: float = custodian_field("Seconds for everything.", default=900.0, ge=0.1)
+    max_fee: float | None = custodian_field(
+        "Most to pay per unit of gas.", default=None, metavar="GWEI", ge=0
+    )
+    replace: bool = custodian_field(
+        "Take the place of this account's stuck transaction.", default=False
+    )
+
+
+class NewAnchorAccount(Command):
+    """Make an account that pays for anchors: a new key, encrypted with a passphrase.
+
+    The passphrase is asked for, or taken from VOILE_KEYSTORE_PASSPHRASE. Keystores of other
+    programs (Web3 Secret Storage, version 3) serve as well.
+    """
+
+    keystore: Path = custodian_field(
+        "A new file: the encrypted key.", example="payer.json", option=""
+    )
