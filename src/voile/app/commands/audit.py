@@ -4,27 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from voile.app.commands.fields import Command, custodian_field
-
-
-class _Database(Command):
-    database: str = custodian_field(
-        "A file, or postgresql://... of a server.", example="log.db", option="", metavar="DATABASE"
-    )
-
-
-class _Signing(Command):
-    signing_key: Path | None = custodian_field(
-        "The log's signing key, the copy lies beside it; audit.key beside DATABASE if not given.",
-        default=None,
-        option="--key",
-        metavar="FILE",
-    )
-    policy: Path | None = custodian_field(
-        "Origin, keys and witnesses to trust; audit-policy.toml beside DATABASE if not given.",
-        default=None,
-        metavar="FILE",
-    )
+from voile.app.commands.fields import Command, LedgerDatabase, SigningFiles, custodian_field
 
 
 class _Witnesses(Command):
@@ -45,7 +25,7 @@ class _Receipt(Command):
     )
 
 
-class StartLog(_Signing, _Database):
+class StartLog(SigningFiles, LedgerDatabase):
     """Start a log: its key (made unless the file exists), its tables, its policy file.
 
     A start that was broken off is finished by the same command.
@@ -63,14 +43,14 @@ class StartLog(_Signing, _Database):
     )
 
 
-class ShowLog(_Database):
+class ShowLog(LedgerDatabase):
     """Show size, root, latest checkpoint and last records of a log."""
 
     last: int = custodian_field("How many of the last records to show.", default=10, ge=0)
     check: bool = custodian_field("Recompute the whole tree from the records.", default=False)
 
 
-class ExportLog(_Database):
+class ExportLog(LedgerDatabase):
     """Write all records that the latest checkpoint covers, and the checkpoint, for others to check.
 
     Records are public facts and commitments: the folder holds nothing protected.
@@ -79,7 +59,7 @@ class ExportLog(_Database):
     folder: Path = custodian_field("A new folder.", example="export", option="")
 
 
-class SignCheckpoint(_Witnesses, _Signing, _Database):
+class SignCheckpoint(_Witnesses, SigningFiles, LedgerDatabase):
     """Sign what the log holds, collect cosignatures as the policy asks, and publish it.
 
     With --rotate-to, the new key is recorded in the log and added to the policy file, and this
@@ -100,7 +80,7 @@ class SignCheckpoint(_Witnesses, _Signing, _Database):
     patience: float = custodian_field("Seconds for all witnesses.", default=10.0, ge=0.1)
 
 
-class AcceptCheckpoint(_Signing, _Database):
+class AcceptCheckpoint(SigningFiles, LedgerDatabase):
     """Go on with this database although its pinned checkpoint (audit.checkpoint) is lost.
 
     You say that the database is the current one: if it was restored from an older copy, charges
@@ -114,7 +94,7 @@ class AcceptCheckpoint(_Signing, _Database):
     sure: bool = custodian_field("Accept without asking.", default=False, option="--yes")
 
 
-class CompleteReceipts(_Witnesses, _Signing, _Database):
+class CompleteReceipts(_Witnesses, SigningFiles, LedgerDatabase):
     """Ask the witnesses again, and write the receipts anew under the checkpoint they cosigned.
 
     Exit code 4 if cosignatures are still missing.
@@ -125,7 +105,7 @@ class CompleteReceipts(_Witnesses, _Signing, _Database):
     )
 
 
-class IssueReceipt(_Receipt, _Signing, _Database):
+class IssueReceipt(_Receipt, SigningFiles, LedgerDatabase):
     """Write the receipt of an answer again, with what opens it, at any later time.
 
     A checkpoint is signed first if none covers the record yet; where the key is not here, run
@@ -143,7 +123,7 @@ class IssueReceipt(_Receipt, _Signing, _Database):
     )
 
 
-class ProveRecord(_Receipt, _Database):
+class ProveRecord(_Receipt, LedgerDatabase):
     """Write a receipt for a record, or a proof that one tree extends another (--from, --to)."""
 
     index: int | None = custodian_field(
@@ -193,7 +173,7 @@ class VerifyProof(Command):
     )
 
 
-class AnchorLog(_Signing, _Database):
+class AnchorLog(SigningFiles, LedgerDatabase):
     """Put the latest checkpoint of a log on a chain: its name's digest, size and root, no more.
 
     The contract is the one that the policy file names; --deploy makes one and writes its address

@@ -4,42 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from voile.app.commands.fields import Command, caller_field, custodian_field
+from voile.app.commands.fields import LedgerDatabase, SigningFiles, caller_field, custodian_field
 
 
-class _Database(Command):
-    database: str = custodian_field(
-        "A file, or postgresql://... of a server.", example="log.db", option="", metavar="DATABASE"
-    )
-
-
-class _Account(_Database):
+class _Account(LedgerDatabase):
     account: str = custodian_field(
         "Name of the account.", example="customers", option="", metavar="ACCOUNT"
     )
 
 
-class _AnyAccount(_Database):
+class _AnyAccount(LedgerDatabase):
     account: str | None = custodian_field(
         "Only this one and those below.", default=None, option="", metavar="ACCOUNT"
     )
 
 
-class _Signing(Command):
-    signing_key: Path | None = custodian_field(
-        "The log's signing key, the copy lies beside it; audit.key beside DATABASE if not given.",
-        default=None,
-        option="--key",
-        metavar="FILE",
-    )
-    policy: Path | None = custodian_field(
-        "Origin, keys and witnesses to trust; audit-policy.toml beside DATABASE if not given.",
-        default=None,
-        metavar="FILE",
-    )
-
-
-class _Act(_Signing):
+class _Act(SigningFiles):
     caller: str = custodian_field(
         "Who does this; written down.", default="custodian", option="--by"
     )
@@ -124,7 +104,7 @@ class BudgetHistory(_AnyAccount):
     last: int = caller_field("How many of the last lines to show; 0 for all.", default=50, ge=0)
 
 
-class VerifyBudgets(_Signing, _Database):
+class VerifyBudgets(SigningFiles, LedgerDatabase):
     """Recompute every account from the audit log and compare; exit code 4 if a step fails.
 
     A database restored from an old backup is refused against the copy of the last checkpoint beside

@@ -188,6 +188,30 @@ class SavedFiles(Command):
     )
 
 
+class LedgerDatabase(Command):
+    """Where ledger and log are, named first."""
+
+    database: str = custodian_field(
+        "A file, or postgresql://... of a server.", example="log.db", option="", metavar="DATABASE"
+    )
+
+
+class SigningFiles(Command):
+    """Key and policy of a log, unless they lie beside its database."""
+
+    signing_key: Path | None = custodian_field(
+        "The log's signing key, the copy lies beside it; audit.key beside DATABASE if not given.",
+        default=None,
+        option="--key",
+        metavar="FILE",
+    )
+    policy: Path | None = custodian_field(
+        "Origin, keys and witnesses to trust; audit-policy.toml beside DATABASE if not given.",
+        default=None,
+        metavar="FILE",
+    )
+
+
 def _problem(error: Any) -> str:
     field = ".".join(map(str, error["loc"]))
     message = error["msg"].removeprefix("Value error, ")
