@@ -40,6 +40,7 @@ from voile.app.commands.budget import (
 from voile.app.commands.explain import Explain
 from voile.app.commands.fields import Command
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
+from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
 from voile.core.errors import InvalidInput, VoileError
 
 if TYPE_CHECKING:
@@ -65,6 +66,9 @@ HANDLERS: Final[dict[type[Command], str]] = {
     VerifyProof: "voile.app.audits:verify",
     AnchorLog: "voile.app.audits:anchor",
     NewAnchorAccount: "voile.app.audits:new_anchor_account",
+    ShowSchema: "voile.app.schemas:show",
+    CheckSchema: "voile.app.schemas:check",
+    ProposeSchema: "voile.app.schemas:propose_schema",
     OpenBudget: "voile.app.budgets:open_account",
     ShowBudgets: "voile.app.budgets:show_accounts",
     ReportBudget: "voile.app.budgets:report_account",

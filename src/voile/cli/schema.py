@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from voile.cli.options import YesOption
-from voile.cli.output import (
-    ExitCode,
-    JsonOption,
-    ask_before_overwriting,
-    console,
-    print_json,
-)
+from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
+from voile.cli.commands import command_line
+from voile.cli.output import ExitCode, console, print_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from voile.app.schemas import SchemaChecked, SchemaProposed
     from voile.core.schema import ColumnFinding, ColumnReport, Schema, SchemaReport
 
 app = typer.Typer(
@@ -29,24 +24,9 @@ app = typer.Typer(
     suggest_commands=False,
 )
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE")]
-DataArgument = Annotated[str, typer.Argument(metavar="DATA")]
 
-
-@app.command(epilog="Example: voile schema check clinic.toml patients.csv")
-def check(file: FileArgument, data: DataArgument, as_json: JsonOption = False) -> None:
-    """Say what in DATA falls outside the schema FILE; exit code 4 if something does.
-
-    FILE is TOML; DATA is CSV with a header, Parquet, or - for CSV from standard input. Empty cells
-    are counted, and fit: the schema's defaults stand for them.
-
-    The output shows raw values and exact counts: for the custodian only, never for release.
-    """
-    from voile.core.schema import Schema
-    from voile.datasets.tables import read_table
-
-    schema = Schema.load(file)
-    report = schema.check(read_table(data))
+def _show_checked(found: SchemaChecked, *, as_json: bool) -> None:
+    schema, report = found.schema, found.report
     if as_json:
         print_json({"schema": schema.name, **_verdict(report), **asdict(report)})
     else:
@@ -55,57 +35,17 @@ def check(file: FileArgument, data: DataArgument, as_json: JsonOption = False) -
         raise typer.Exit(ExitCode.VERIFICATION_FAILED)
 
 
-@app.command(epilog="Example: voile schema show clinic.toml --json")
-def show(file: FileArgument, as_json: JsonOption = False) -> None:
-    """Show what the schema FILE (TOML) declares, defaults filled in."""
-    from voile.core.schema import Schema
-
-    schema = Schema.load(file)
+def _show_schema(schema: Schema, *, as_json: bool) -> None:
     if as_json:
         print_json({"digest": schema.digest, **schema.declaration()})
     else:
         _print_schema(schema)
 
 
-@app.command("from", epilog="Example: voile schema from example-rows.csv --public --label ill")
-def from_(
-    data: DataArgument,
-    public: Annotated[
-        bool,
-        typer.Option("--public", help="I say that DATA are public: nobody in it is protected."),
-    ] = False,
-    label: Annotated[
-        str | None, typer.Option(help="The column to predict; the last one if not given.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write it there instead of printing it.")
-    ] = None,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Propose a schema from the rows of DATA, which have to be public.
+def _show_proposed(result: SchemaProposed, *, as_json: bool) -> None:
+    from voile.app.proposing import proposal_text
 
-    Bounds and categories that are read off rows tell about these rows: never do this with protected
-    ones. `voile init` proposes nothing and reads the header alone.
-    """
-    from voile.app.proposing import proposal_text, propose
-    from voile.core.atomic_file import check_output, replace_file
-    from voile.core.errors import InvalidInput
-    from voile.datasets.tables import read_table
-
-    if not public:
-        raise InvalidInput(
-            f"{data}: what is read off rows tells about them. Only if nobody in it is protected, "
-            "say so: --public. For anything else, voile init reads the header and leaves the rest "
-            "to you"
-        )
-    if output is not None:
-        check_output(output)
-        ask_before_overwriting([output], yes=yes)
-    name = "proposed" if data == "-" else Path(data).stem
-    proposal = propose(name, read_table(data), label)
-    if output is not None:
-        replace_file(output, proposal_text(proposal).encode())
+    proposal = result.proposal
     if as_json:
         told = {
             "left_out": list(proposal.left_out),
@@ -113,10 +53,10 @@ def from_(
             "taken_as_missing": {name: list(words) for name, words in proposal.missing.items()},
         }
         print_json(told | proposal.schema.declaration())
-    elif output is None:
+    elif result.written is None:
         typer.echo(proposal_text(proposal))
     else:
-        console().print(f"{output}: look at every line before you use it", soft_wrap=True)
+        console().print(f"{result.written}: look at every line before you use it", soft_wrap=True)
 
 
 def _print_report(schema: Schema, report: SchemaReport) -> None:
@@ -199,3 +139,14 @@ def _table(*headings: str) -> Table:
     for heading in headings:
         table.add_column(heading, overflow="fold")
     return table
+
+
+app.command("check", epilog="Example: voile schema check clinic.toml patients.csv")(
+    command_line(CheckSchema, _show_checked)
+)
+app.command("show", epilog="Example: voile schema show clinic.toml --json")(
+    command_line(ShowSchema, _show_schema)
+)
+app.command("from", epilog="Example: voile schema from example-rows.csv --public --label ill")(
+    command_line(ProposeSchema, _show_proposed)
+)

@@ -210,3 +210,13 @@ def test_what_one_user_is_told_does_not_go_into_the_recommender(
     before = {path: path.read_bytes() for path in Path("made").iterdir()}
     run(*EXPLAIN, "--user", "7", *place, code=2, as_json=False)
     assert {path: path.read_bytes() for path in Path("made").iterdir()} == before
+
+
+def test_a_refused_answer_leaves_nothing_unsigned(run: Any) -> None:
+    run(*TRAIN, *PRICE)
+    paid = ("--to", "others", "--by-what", "genre", "--account", "users", "--epsilon", "5.9")
+    refused = run(*EXPLAIN, "--user", "7", "--top", "1", *paid, code=3)
+    assert refused["error"]["kind"] == "BudgetExceeded"
+    shown = run("audit", "show", "log.db", "--last", "1")
+    assert shown["records"][0]["kind"] == "refusal"
+    assert shown["unsigned"] == 0
