@@ -159,11 +159,12 @@ class Parts:
         # Another name than the whole call took: a question that is as new.
         name = f"{self.name(number)}{'' if self.known else ' alone'}"
         facts = self.service._facts_of(self.release)
-        asking = facts.asking(custody, asked(row, name, fresh=self.known))
+        request = asked(row, name, fresh=self.known)
         found: list[Any] = []
 
         def look(t: Transaction) -> None:
-            found.append(asking(t))
+            account = custody.ledger.account(t, "people")
+            found.append(facts.questions(custody, account, request))
             look_up(custody, t, found[0])
 
         times["look"] = clocked(lambda: custody.storage.submit(look))

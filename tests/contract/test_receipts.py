@@ -22,9 +22,8 @@ from voile.app.explain import (
 )
 from voile.audit_log import CheckOutcome, Receipt, verify_receipt
 from voile.core.errors import InvalidInput
-from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
 from voile.ledger import Children, Opening
-from voile.release import RowsAre
 
 ROWS = Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "people 1")
 
@@ -71,7 +70,7 @@ def test_an_answer_is_proved_after_a_restart(place: str, tmp_path: Path, name: s
     if release.cost(case.count) is not None:
         payer = "payer"
         open_payer(house, release.guarantees(case.count)[0].protected)
-        if release.rows_are is RowsAre.RECORD:  # one has a name, the others have none
+        if release.part is RowPart.EXPLAINED:  # one has a name, the others have none
             rows = RowsToExplain(case.rows, identifiers=["ada", *[None] * (case.count - 1)])
     explained = house.service.answer(release, rows, payer=payer, caller="analyst")
     house.storage.close()

@@ -14,11 +14,11 @@ from tests.contract.releases import ABOUT_USERS, ARTEFACTS, CASES, COUNTS, ITEM_
 from tests.paying import as_if_paid
 from voile.core.errors import Refused, UnreadableFile, VoileError
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
 from voile.core.row_note import KnownNote
 from voile.privacy import events
 from voile.privacy.accounting import Accountant, Basic, PrivacyLoss, ZeroConcentrated
-from voile.release import Release, RowsAre
+from voile.release import Release
 from voile.release.contract import parameters
 from voile.release.made_once import MadeOnce
 
@@ -34,7 +34,7 @@ each_with_an_origin = pytest.mark.parametrize("case", ARTEFACTS.values(), ids=AR
 def test_it_is_a_release(case: Case) -> None:
     release = case.build()
     assert isinstance(release, Release)
-    assert isinstance(release.rows_are, RowsAre)
+    assert isinstance(release.part, RowPart)
 
 
 @each
@@ -177,7 +177,7 @@ def test_an_artefact_states_what_it_costs_and_promises_and_is_not_taken_unpaid(c
     release = case.build()
     made = release.draw(case.rows)
     assert isinstance(made, MadeOnce)
-    assert release.rows_are is RowsAre.NOTHING
+    assert case.rows is None
     assert made.event == release.cost(1)
     assert made.charge is None
     with pytest.raises(Refused, match="nobody was charged"):

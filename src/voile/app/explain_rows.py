@@ -13,7 +13,7 @@ from voile.app.artefact import Artefact
 from voile.app.assessment_file import ASSESSMENT
 from voile.app.calls import Context
 from voile.app.checkpoints import Kept
-from voile.app.commands.explain import BESIDE_A_NAME, Explain, ExplanationSpec, Protect
+from voile.app.commands.explain import BESIDE_A_NAME, Explain, ExplanationSpec
 from voile.app.custody import WORKSPACE, Custody, Place, check_named, usual_place
 from voile.app.explain.assessed import AssessedClaims, claims_behind
 from voile.app.explain.building import build_release
@@ -29,6 +29,7 @@ from voile.app.workspace.ledger_comparison import check_ledger
 from voile.attribution import Speed
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
+from voile.core.guarantee import RowPart
 from voile.ledger import Account
 from voile.release import Preview, Release
 
@@ -139,7 +140,7 @@ class ExplanationJob:
 
         Built once; of a population it depends on the number of rows, which is public.
         """
-        key = rows if self.spec.protect is Protect.POPULATION else 0
+        key = rows if self.spec.protect is RowPart.POPULATION else 0
         if key not in self._built:
             self._built[key] = build_release(self.inputs(None), self._account(service), rows)
         return self._built[key]

@@ -29,7 +29,7 @@ from voile.privacy.mechanisms import DiscreteLaplace
 from voile.privacy.sensitivity import count
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.charged import Accuracy, ModelRelease
-from voile.release.contract import Codec, ReleaseIdentity, RowsAre
+from voile.release.contract import Codec, ReleaseIdentity
 from voile.release.identities import origins_v1
 from voile.release.made_once import STORED, MadeOnce
 from voile.release.silence import silenced
@@ -172,10 +172,6 @@ class PrivateMembersCount(ModelRelease):
         object.__setattr__(self, "_noise", count_noise(self.epsilon, self.protected.relation))
         check_bounds(self._noise.sensitivity, self.protected)
         positive("members", len(self.members))
-
-    @property
-    def rows_are(self) -> RowsAre:
-        return RowsAre.NOTHING
 
     @property
     def asked(self) -> tuple[str, str, str]:

@@ -48,13 +48,32 @@ class ProtectedUnit(StrEnum):
 
 
 class RowPart(StrEnum):
-    """Which part a row plays in a release. Recorded; never a reason for a second account."""
+    """Whose rows are protected: the part they play in a release.
+
+    It is recorded, and never a reason for a second account. It also says what the rows are that a
+    release explains: public where others are protected, else the protected ones themselves.
+
+    >>> RowPart.BACKGROUND.is_explained, RowPart.POPULATION.is_explained
+    (False, True)
+    """
 
     TRAINING = "training"
     BACKGROUND = "background"
     POPULATION = "population"
+    """A named population, explained as a whole."""
     EXPLAINED = "explained"
+    """Records that are explained one by one."""
     OTHER = "other"
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether the rows that are handed in to be explained are what is protected."""
+        return self in (RowPart.POPULATION, RowPart.EXPLAINED)
+
+    @property
+    def word(self) -> str:
+        """How people write it in options and files."""
+        return "explained-row" if self is RowPart.EXPLAINED else self.value
 
 
 class Relation(StrEnum):

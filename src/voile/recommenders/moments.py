@@ -31,7 +31,7 @@ from voile.recommenders.denoising import Matrix, denoised
 from voile.recommenders.interactions import Interactions
 from voile.recommenders.rows import gram, grid_bits, popularity, unfolded, unit_rows
 from voile.release.charged import Accuracy, ChargedRelease
-from voile.release.contract import Codec, RowsAre
+from voile.release.contract import Codec
 from voile.release.made_once import STORED, MadeOnce
 from voile.release.origin import Origin, trained_privately
 
@@ -110,10 +110,6 @@ class _MomentsRelease(ChargedRelease):
             )
         check_bounds(self.noise.sensitivity, self.protected)
         object.__setattr__(self, "epsilon", stated_epsilon([self.noise], self.delta))
-
-    @property
-    def rows_are(self) -> RowsAre:
-        return RowsAre.NOTHING
 
     @property
     def asked(self) -> tuple[str, str, str]:

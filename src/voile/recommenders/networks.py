@@ -29,7 +29,7 @@ from voile.recommenders.interactions import Interactions
 from voile.recommenders.moments import PAID_WITH, ItemPopularity, packed, unpacked
 from voile.recommenders.rows import grid_bits, unit_rows
 from voile.release.charged import Accuracy, ChargedRelease
-from voile.release.contract import Codec, RowsAre
+from voile.release.contract import Codec
 from voile.release.made_once import MadeOnce
 from voile.training import Batch, Loss, Perceptron, Sigmoid, Softmax, TargetLoss, perceptron
 from voile.training.private import (
@@ -233,10 +233,6 @@ class PrivateNetwork(ChargedRelease):
             )
         epsilon = PrivacyLoss().compose(self.privacy.event()).epsilon(self.delta)
         object.__setattr__(self, "epsilon", epsilon)
-
-    @property
-    def rows_are(self) -> RowsAre:
-        return RowsAre.NOTHING
 
     @property
     def asked(self) -> tuple[str, str, str]:

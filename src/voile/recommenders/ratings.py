@@ -22,7 +22,7 @@ from voile.recommenders.interactions import Interactions
 from voile.recommenders.moments import PAID_WITH, packed, unpacked
 from voile.recommenders.rows import grid_bits
 from voile.release.charged import Accuracy, ChargedRelease
-from voile.release.contract import Codec, RowsAre
+from voile.release.contract import Codec
 from voile.release.made_once import MadeOnce
 
 
@@ -71,10 +71,6 @@ class PrivateLiking(ChargedRelease):
             shape=(len(self.interactions.catalogue),),
         )
         object.__setattr__(self, "_noise", noise)
-
-    @property
-    def rows_are(self) -> RowsAre:
-        return RowsAre.NOTHING
 
     @property
     def asked(self) -> tuple[str, str, str]:

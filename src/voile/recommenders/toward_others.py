@@ -30,7 +30,6 @@ from voile.recommenders.explaining import ByLabels
 from voile.recommenders.interactions import History, Interactions
 from voile.release.artefact_guarantees import with_earlier
 from voile.release.charged import Accuracy, ModelRelease
-from voile.release.contract import RowsAre
 from voile.release.identities import origins_v1
 from voile.release.top_features_of_row import likely_wrong
 
@@ -66,10 +65,6 @@ class _OfUser(ModelRelease):
     model: str
     part: ClassVar = RowPart.EXPLAINED
     way: ClassVar[str]
-
-    @property
-    def rows_are(self) -> RowsAre:
-        return RowsAre.RECORD
 
     @property
     def asked(self) -> tuple[str, str, str]:

@@ -25,7 +25,7 @@ Explanations of several silos, noised at the source: `FederatedAggregate` of `Si
 sees a single silo's values, by a `SecretMean` over their statements (`statement_of`).
 
 What every release offers: `Release` (`cost`, `guarantees`, `preview`, `draw`); `ReleaseIdentity`,
-`Preview`, `RowsAre`, `Codec`. What those that cost something share: `voile.release.charged`.
+`Preview`, `Codec`. What those that cost something share: `voile.release.charged`.
 
 Where artefacts come from: `Origin`, `PUBLIC`, `trained_on`, `trained_privately`.
 """
@@ -33,7 +33,7 @@ Where artefacts come from: `Origin`, `PUBLIC`, `trained_on`, `trained_privately`
 from voile.core.transparency import Level, Role
 from voile.release.background import PrivateBackgroundShapley
 from voile.release.clipped import ClippedRelease
-from voile.release.contract import Codec, Preview, Release, ReleaseIdentity, RowsAre
+from voile.release.contract import Codec, Preview, Release, ReleaseIdentity
 from voile.release.feature_clusters import (
     Clusters,
     PrivateClusters,
@@ -86,7 +86,6 @@ __all__ = [
     "ReleaseIdentity",
     "ReleasedTotal",
     "Role",
-    "RowsAre",
     "SecretMean",
     "Silo",
     "SyntheticBackground",

@@ -31,7 +31,6 @@ from voile.release.contract import (
     ExplainerName,
     Preview,
     ReleaseIdentity,
-    RowsAre,
     parameters,
 )
 from voile.release.identities import origins_identity
@@ -46,11 +45,6 @@ ROLES: Final = {
 }
 IDENTITY_VERSION: Final = 2
 """Version 1 put class names and sentences into identities."""
-ROWS_ARE: Final = {
-    RowPart.BACKGROUND: RowsAre.PUBLIC,  # what is explained over it
-    RowPart.POPULATION: RowsAre.POPULATION,
-    RowPart.EXPLAINED: RowsAre.RECORD,
-}
 
 
 @dataclass(frozen=True)
@@ -129,10 +123,6 @@ class ChargedRelease(ABC):
     @property
     def codec(self) -> Codec[Any]:
         return EXPLANATIONS
-
-    @property
-    def rows_are(self) -> RowsAre:
-        return ROWS_ARE[self.part]
 
     @property
     def title(self) -> str:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from voile.core.explanation import Explanation
@@ -26,19 +25,6 @@ from voile.privacy.event_words import event_in_words
 from voile.privacy.events import PrivacyEvent
 
 Made = TypeVar("Made")
-
-
-class RowsAre(StrEnum):
-    """What the rows are that `draw` is called with; it decides how a question is recognised."""
-
-    PUBLIC = "public input"
-    """Not protected by this release: a question is recognised by their values."""
-    POPULATION = "population"
-    """A named, protected population, explained as a whole."""
-    RECORD = "protected record"
-    """Protected one by one; a question names the record and never looks at its values."""
-    NOTHING = "nothing"
-    """There are none: an artefact is made, once, from the records that the release holds."""
 
 
 @dataclass(frozen=True)
@@ -146,11 +132,12 @@ class Release(Protocol[Made]):
     def identity(self) -> ReleaseIdentity: ...
 
     @property
-    def rows_are(self) -> RowsAre: ...
-
-    @property
     def part(self) -> RowPart:
-        """Which part the protected rows play."""
+        """Which part the protected rows play; so it says how a question is recognised.
+
+        Public rows (of the parts training and background) by their values; a population by its
+        name; a protected record by its identifier. What is made once takes no rows at all.
+        """
 
     @property
     def codec(self) -> Codec[Made]: ...

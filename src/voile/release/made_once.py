@@ -16,7 +16,7 @@ from voile.core.guarantee import Protected, Relation
 from voile.core.schema import Schema
 from voile.privacy.events import PrivacyEvent
 from voile.release.charged import ChargedRelease
-from voile.release.contract import Release, RowsAre
+from voile.release.contract import Release
 from voile.release.records import Records
 
 STORED: Final = Path("stored answer")
@@ -82,10 +82,6 @@ class ArtefactRelease(ChargedRelease):
     schema: Schema
     name: ClassVar[str]
     _read: Records = field(init=False, repr=False)
-
-    @property
-    def rows_are(self) -> RowsAre:
-        return RowsAre.NOTHING
 
     @property
     def asked(self) -> tuple[str, str, str]:

@@ -20,7 +20,6 @@ from voile.release.contract import (
     ExplainerName,
     Preview,
     ReleaseIdentity,
-    RowsAre,
     parameters,
 )
 from voile.release.identities import origins_identity
@@ -48,7 +47,6 @@ class PostProcessed:
     name: str | ExplainerName
     level: str = "detailed"
     _promised: tuple[Guarantee, ...] = field(init=False, repr=False)
-    rows_are: ClassVar = RowsAre.PUBLIC
     part: ClassVar = RowPart.TRAINING
     codec: ClassVar = EXPLANATIONS
 

@@ -28,7 +28,7 @@ from voile.app.explain.released import NOT_ESTIMATED
 from voile.audit_log import AuditLog
 from voile.cli import explain_output
 from voile.core.explanation_page import row_html
-from voile.core.guarantee import Guarantee
+from voile.core.guarantee import Guarantee, RowPart
 from voile.core.row_note import filled_note
 from voile.core.schema import Categories, Label
 from voile.core.storage import open_storage
@@ -664,13 +664,13 @@ def test_protected_rows_are_not_their_own_background(run: Any, protect: tuple[st
 
 
 def test_an_artefact_says_itself_what_it_was_made_from() -> None:
-    from voile.app.explain import ExplanationSpec, Protect
+    from voile.app.explain import ExplanationSpec
     from voile.app.explain.inputs import background_origin, model_origin
     from voile.core.errors import InvalidInput
     from voile.release import PUBLIC, trained_on
 
     made: Any = SimpleNamespace(origin=trained_on("patients"))
-    spec = ExplanationSpec(model="artefact", protect=Protect.POPULATION)
+    spec = ExplanationSpec(model="artefact", protect=RowPart.POPULATION)
     assert model_origin(spec, made) == made.origin
     with pytest.raises(InvalidInput, match="leave out --model-origin"):
         model_origin(spec.model_copy(update={"model_origin": "public"}), made)

@@ -17,13 +17,12 @@ from tests.protecting import row_of
 from tests.unit.release.own_rows import COMMON, SCHEMA, Array, itself, with_its_base
 from voile.attribution import Gradient, IntegratedGradients, Lime
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.guarantee import ProtectedUnit, Relation, RowPart
 from voile.models import wrap
 from voile.privacy.events import Gaussian
 from voile.release import (
     PUBLIC,
     ClippedRelease,
-    RowsAre,
     trained_on,
     trained_privately,
 )
@@ -84,7 +83,7 @@ def test_each_row_pays_one_event_however_many_there_are() -> None:
     one = release()
     assert one.cost(1) == one.cost(1000)
     assert isinstance(one.cost(1), Gaussian)
-    assert one.rows_are is RowsAre.RECORD
+    assert one.part is RowPart.EXPLAINED
     assert one.guarantees(5)[0].protected.unit is ProtectedUnit.EXPLAINED_ROW
     assert "different rows in parallel" in one.guarantees(5)[0].composition
 

@@ -10,10 +10,10 @@ from scipy.stats import binomtest
 
 from tests.unit.release.own_rows import SCHEMA, itself
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
 from voile.privacy import events
 from voile.privacy.sensitivity import Norm, Sensitivity
-from voile.release import NoisyValues, RowsAre
+from voile.release import NoisyValues
 from voile.release.noisy_values import DECLARED
 
 
@@ -83,8 +83,8 @@ def test_one_value_of_a_list_never_raises(cell: Any) -> None:
 def test_for_an_explained_row_the_declaration_is_about_one_row() -> None:
     one = noisy(unit=ProtectedUnit.EXPLAINED_ROW)
     assert one.cost(1) == one.cost(7)
-    assert one.rows_are is RowsAre.RECORD
-    assert noisy().rows_are is RowsAre.POPULATION
+    assert one.part is RowPart.EXPLAINED
+    assert noisy().part is RowPart.POPULATION
     assert one.draw(np.zeros((7, 3))).shape == (7, 3, 1)
     with pytest.raises(Refused):
         Sensitivity(

@@ -16,11 +16,11 @@ from tests.protecting import row_of
 from tests.unit.release.own_rows import COMMON, SCHEMA, Array, itself
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.guarantee import ProtectedUnit, Relation, RowPart
 from voile.core.row_note import KnownNote
 from voile.core.schema import Feature, Numbers, Schema
 from voile.privacy.accounting import Basic, ZeroConcentrated
-from voile.release import PrivateTopFeatures, RowsAre, TopFeaturesOfRow, trained_on
+from voile.release import PrivateTopFeatures, TopFeaturesOfRow, trained_on
 
 RELATIONS = [Relation.BLANK_ONE, Relation.REPLACE_ONE]
 PEOPLE = np.tile([[-9.0, 0.5, 0.0]], (400, 1))
@@ -143,7 +143,7 @@ def test_population_refusals() -> None:
             of_people(**changes)
     with pytest.raises(InvalidInput, match="one output"):
         of_people(_two_outputs)
-    assert of_people().rows_are is RowsAre.POPULATION
+    assert of_people().part is RowPart.POPULATION
     assert of_people().guarantees(4)[0].protected.unit is ProtectedUnit.ROW
 
 
@@ -191,7 +191,7 @@ def test_each_row_pays_one_pure_event() -> None:
     one = of_a_row()
     assert one.cost(1) == one.cost(50)
     assert one.guarantees(50)[0].delta == 0
-    assert one.rows_are is RowsAre.RECORD
+    assert one.part is RowPart.EXPLAINED
 
 
 def test_row_refusals() -> None:

@@ -15,7 +15,6 @@ from voile.app.assess.charged_records import (
     rehearse_terms,
     same_price,
 )
-from voile.app.commands.explain import Protect
 from voile.app.custody import WORKSPACE, Place
 from voile.app.federate import FederationAgreement, read_agreement
 from voile.app.federate.files import FEDERATION_FILE
@@ -32,7 +31,7 @@ from voile.attacks.rehearsal import Rehearsal
 from voile.attacks.release_rehearsals import rehearse_release
 from voile.attacks.training_canaries import CanaryObjective, rehearse_stage
 from voile.core.errors import InvalidInput, Refused, VerificationFailed
-from voile.core.guarantee import Relation
+from voile.core.guarantee import Relation, RowPart
 from voile.federation.history import event_as_text
 from voile.federation.task import Task
 from voile.pipelines.network_task import NetworkTask, Training
@@ -237,7 +236,7 @@ def _of_workspace(path: Path) -> Subject:
 
 def _charged(workspace: Workspace, name: str) -> ChargedRelease | None:
     """A release by name; None if it costs nothing."""
-    if workspace.file.spec(name).protect is Protect.TRAINING:
+    if workspace.file.spec(name).protect is RowPart.TRAINING:
         return None
     release = workspace.release(name, POPULATION)
     assert isinstance(release, ChargedRelease)

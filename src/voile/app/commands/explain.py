@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self, TypeAlias
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, PlainSerializer, model_validator
 
 from voile.app.commands.fields import (
     Command,
@@ -16,6 +15,7 @@ from voile.app.commands.fields import (
     custodian_field,
 )
 from voile.core.errors import Refused
+from voile.core.guarantee import RowPart
 from voile.core.transparency import Level, Role, check_role
 
 BESIDE_A_NAME: Final = frozenset(
@@ -26,25 +26,31 @@ BESIDE_A_NAME: Final = frozenset(
 it is kept."""
 
 
-class Protect(StrEnum):
-    """Whose rows are protected."""
+_WORDS: Final = {part.word: part for part in RowPart if part is not RowPart.OTHER}
 
-    TRAINING = "training"
-    BACKGROUND = "background"
-    POPULATION = "population"
-    EXPLAINED_ROW = "explained-row"
 
-    @property
-    def of_data(self) -> bool:
-        """Whether the rows that are handed in to be explained are what is protected."""
-        return self in (Protect.POPULATION, Protect.EXPLAINED_ROW)
+def _row_part(given: object) -> object:
+    """Whose rows, as people write it."""
+    if isinstance(given, RowPart) and given is not RowPart.OTHER:
+        return given
+    if given in _WORDS:
+        return _WORDS[str(given)]
+    *words, last = map(repr, _WORDS)
+    raise ValueError(f"expected one of {', '.join(words)} or {last}, found {given!r:.80}")
+
+
+ProtectedRows: TypeAlias = Annotated[
+    RowPart,
+    BeforeValidator(_row_part),
+    PlainSerializer(lambda part: part.word, return_type=str, when_used="json"),
+]
 
 
 class ExplanationSpec(Command):
     """What is to be explained, for whom, and what is to be protected.
 
     >>> spec = ExplanationSpec(model="model.onnx", model_origin="public", protect="population")
-    >>> spec.protect.of_data
+    >>> spec.protect.is_explained
     True
     """
 
@@ -75,8 +81,8 @@ class ExplanationSpec(Command):
         example="public",
         metavar="ORIGIN",
     )
-    protect: Protect = custodian_field(
-        "Whose rows: training, background, population or explained-row.", default=Protect.TRAINING
+    protect: ProtectedRows = custodian_field(
+        "Whose rows: training, background, population or explained-row.", default=RowPart.TRAINING
     )
     account: str | None = custodian_field(
         "Which account pays; not needed for training rows.", default=None, example="customers"
@@ -151,7 +157,7 @@ class ExplanationSpec(Command):
             raise ValueError("epsilon follows from a noise level: state one of them, not both")
         if self.clusters is not None and self.level is not Level.AGGREGATE:
             raise ValueError(f"clusters are for the level aggregate, not {self.level}")
-        of_public_rows = self.background is not None and self.protect is not Protect.BACKGROUND
+        of_public_rows = self.background is not None and self.protect is not RowPart.BACKGROUND
         if self.background_origin is not None and not of_public_rows:
             raise ValueError(
                 "--background-origin is about a file that is given with --background and is not "
@@ -168,7 +174,7 @@ class ExplanationSpec(Command):
         Only which file it is decides, before it is read: what stands in a protected file must not
         make anything fail.
         """
-        if self.background is None or not self.protect.of_data:
+        if self.background is None or not self.protect.is_explained:
             return
         here, there = Path(data), Path(self.background)
         both = here.exists() and there.exists()

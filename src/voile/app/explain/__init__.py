@@ -2,7 +2,7 @@
 
 A tour, in the order of the walk:
 
-- say what you want: `ExplanationSpec` (options, TOML or JSON), `Protect`
+- say what you want: `ExplanationSpec` (options, TOML or JSON)
 - read what it names: `load_inputs`, `ExplanationInputs`; or hand in loaded objects
 - get the release that keeps the promise: `build_release`
 - have it answered, charged, recorded and proved: `ReleaseService`, for rows with names and notes
@@ -12,7 +12,7 @@ A tour, in the order of the walk:
   `ReleaseService.answer_request`
 """
 
-from voile.app.commands.explain import ExplanationSpec, Protect
+from voile.app.commands.explain import ExplanationSpec
 from voile.app.explain.building import build_release
 from voile.app.explain.charging import Answer, Drawn, Request
 from voile.app.explain.inputs import ExplanationInputs, load_inputs
@@ -30,7 +30,6 @@ __all__ = [
     "ExplanationRequest",
     "ExplanationSpec",
     "OnRecord",
-    "Protect",
     "ReleaseService",
     "Request",
     "RowsToExplain",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from voile.app.custody import Custody
-from voile.app.explain.walk import Asking, look_now
+from voile.app.explain.charging import AccountQuestions
+from voile.app.explain.walk import look_now
 from voile.core.storage import Reader
 from voile.ledger import would_cost
 from voile.ledger.measures import consumed
@@ -11,10 +12,10 @@ from voile.privacy.events import PrivacyEvent
 
 
 def affordable(
-    custody: Custody, asking: Asking, payer: str, event: PrivacyEvent
+    custody: Custody, questions: AccountQuestions, payer: str, event: PrivacyEvent
 ) -> tuple[str, ...]:
     """What is to be said to somebody who asks beforehand."""
-    looked = look_now(custody, asking)
+    looked = look_now(custody, questions)
     if isinstance(looked, Exception):
         return (f"as things stand, refused: {looked}",)
     if all(stored is not None for stored in looked[1]):

@@ -16,12 +16,12 @@ import json
 import math
 from typing import Any, Final
 
-from voile.app.commands.explain import Protect
 from voile.app.explain.inputs import ExplanationInputs
 from voile.app.explain.questions import rows_digest
 from voile.attribution import shapley_explainer
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
+from voile.core.guarantee import RowPart
 from voile.core.transparency import Level
 from voile.ledger import Account
 from voile.models import digest_of
@@ -61,16 +61,16 @@ def build_release(
         rows: how many rows there are to explain; public.
     """
     spec = inputs.spec
-    if spec.protect is Protect.TRAINING:
+    if spec.protect is RowPart.TRAINING:
         return _training(inputs)
     if account is None:
         raise Refused(
             f"protecting {spec.protect!s} rows costs privacy budget: say which account pays "
             "(`voile budget open` opens one)"
         )
-    if spec.protect is Protect.BACKGROUND:
+    if spec.protect is RowPart.BACKGROUND:
         return _background(inputs, account)
-    if spec.protect is Protect.POPULATION:
+    if spec.protect is RowPart.POPULATION:
         return _population(inputs, account, rows)
     return _explained_row(inputs, account)
 

@@ -16,10 +16,11 @@ from voile.app.explain.building import build_release
 from voile.app.explain.inputs import ExplanationInputs
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.explanation import Explanation
+from voile.core.guarantee import RowPart
 from voile.ledger import Account
 from voile.ledger.measures import fits
 from voile.privacy.mechanisms.parameters import WeakPrivacyWarning
-from voile.release import Preview, Release, RowsAre
+from voile.release import Preview, Release
 
 _WHERE: Final = "(under [releases.NAME] in voile.toml, or --noise and --epsilon of `voile explain`)"
 _PROPOSED: Final = [float(f"{digit}e{power}") for power in range(-3, 1) for digit in (1, 2, 5)]
@@ -50,7 +51,9 @@ class Affordability:
     def advice(self) -> str:
         """What to ask for instead."""
         spec, found = self.inputs.spec, []
-        by_name = spec.top is not None and spec.protect.of_data  # names are drawn without noise
+        by_name = (
+            spec.top is not None and spec.protect.is_explained
+        )  # names are drawn without noise
         for key in ("epsilon",) if by_name else ("noise", "epsilon"):
             # Noise as wide as the outputs would tell nothing.
             figures = [f for f in _PROPOSED if f < 1] if key == "noise" else _PROPOSED[::-1]
@@ -94,7 +97,7 @@ class Affordability:
         account = self.account
         if account is None or account.measure is None:
             return True
-        event = release.cost(1 if release.rows_are is RowsAre.RECORD else self.rows)
+        event = release.cost(1 if release.part is RowPart.EXPLAINED else self.rows)
         if event is None:
             return True
         return fits(account.measure.cost(event), account.budgets)

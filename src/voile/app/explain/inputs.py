@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from voile.app.alarms import alarms
-from voile.app.commands.explain import ExplanationSpec, Protect
+from voile.app.commands.explain import ExplanationSpec
 from voile.app.explain.files import origin_from
 from voile.app.explain.public_rows import public_rows
 from voile.app.explain.questions import RowsToExplain
@@ -23,6 +23,7 @@ from voile.attribution import FastShap, Groups, Speed
 from voile.attribution.fastshap import load_explainer
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.explanation_checks import or_numbered
+from voile.core.guarantee import RowPart
 from voile.core.input_file import read_json
 from voile.core.schema import Categories, Schema, is_table
 from voile.core.transparency import Level
@@ -157,7 +158,7 @@ class ExplanationInputs:
         return replace(read, notes=(*self.notes, *read.notes), hints=hints)
 
     def _handed_in(self, given: Any, source: str) -> RowsToExplain:
-        protected, column = self.spec.protect.of_data, self.spec.id_column
+        protected, column = self.spec.protect.is_explained, self.spec.id_column
         if source:
             return _rows(source, self.schema, column, protected=protected)
         if is_table(given):
@@ -173,7 +174,7 @@ class ExplanationInputs:
     @property
     def _public_background(self) -> Any:
         """Background rows, unless they are what is protected."""
-        return None if self.spec.protect is Protect.BACKGROUND else self.background
+        return None if self.spec.protect is RowPart.BACKGROUND else self.background
 
 
 def load_inputs(
@@ -265,7 +266,7 @@ def model_origin(spec: ExplanationSpec, artefact: Artefact | None) -> Origin:
 
 def background_origin(spec: ExplanationSpec, artefact: Artefact | None) -> Origin | None:
     """As stated, for a file that is not protected; reference rows of an artefact are public."""
-    if spec.background is None or spec.protect is Protect.BACKGROUND:
+    if spec.background is None or spec.protect is RowPart.BACKGROUND:
         return None if artefact is None else PUBLIC
     return None if spec.background_origin is None else origin_from(spec.background_origin)
 
@@ -329,7 +330,7 @@ def _background(spec: ExplanationSpec, schema: Schema, artefact: Artefact | None
             return RowsToExplain(None)
         invented = artefact.settings.get("reference_invented", False)
         return RowsToExplain(artefact.reference, notes=(INVENTED,) if invented else ())
-    protected = spec.protect is Protect.BACKGROUND
+    protected = spec.protect is RowPart.BACKGROUND
     return _rows(spec.background, schema, None, protected=protected)
 
 

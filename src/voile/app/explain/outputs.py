@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from voile.app.checkpoints import Keeper
-from voile.app.commands.explain import Protect
 from voile.app.explain import files
 from voile.app.explain.person_page import PAGE, Checked, write_page
 from voile.app.explain.released import Explained
 from voile.app.explain.service import ReleaseService
 from voile.app.output_check import check_outputs
 from voile.core.errors import InvalidInput
+from voile.core.guarantee import RowPart
 from voile.core.optional import optional
 
 MOST_PAGES: Final = 1_000
@@ -104,18 +104,18 @@ class Outputs:
         folders = (of_entries, self.row_receipts, self.pages)
         return [folder for folder in folders if folder is not None]
 
-    def check_rows(self, rows: int, protect: Protect) -> None:
+    def check_rows(self, rows: int, protect: RowPart) -> None:
         """Refuse a page that would be about more than one person, or about none."""
         if self.page is None and self.pages is None:
             return
-        if protect is Protect.POPULATION:
+        if protect is RowPart.POPULATION:
             raise InvalidInput("a page is about one person, and importance is about many: --plot")
         if self.page is not None and rows != 1:
             raise InvalidInput(
                 f"a page is about one person, found {rows} rows: hand in one row for each page, or "
                 "name a folder for a page of each row: --page DIR/"
             )
-        if self.pages is not None and protect is not Protect.TRAINING:
+        if self.pages is not None and protect is not RowPart.TRAINING:
             raise InvalidInput(
                 "a folder of pages needs a proof for each row, which rows have where explaining "
                 "them costs nothing (--protect training); these are charged for: ask row by row, "

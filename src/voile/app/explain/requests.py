@@ -23,13 +23,10 @@ from voile.app.explain.questions import (
     question,
     question_of_artefact,
 )
-from voile.app.explain.walk import Asking
-from voile.core.errors import Refused
-from voile.core.guarantee import Guarantee
-from voile.core.storage import Reader
-from voile.ledger import Account, Question
+from voile.core.guarantee import Guarantee, RowPart
+from voile.ledger import About, Account, Question
 from voile.privacy.events import PrivacyEvent
-from voile.release import Release, ReleaseIdentity, RowsAre
+from voile.release import Release, ReleaseIdentity
 
 _MOST_KNOWN: Final = 64
 _SHOWN: Final = 12
@@ -75,46 +72,36 @@ class PublicFacts:
             self._costs[rows] = self.release.cost(rows), self.release.guarantees(rows)
         return self._costs[rows]
 
-    def subject(self, request: ExplanationRequest) -> str:
-        return request.subject or f"{self.release.title}, model {self.identity.model[:_SHOWN]}"
+    def subject(self, stated: str = "") -> str:
+        return stated or f"{self.release.title}, model {self.identity.model[:_SHOWN]}"
 
-    def paying(self, custody: Custody, t: Reader, payer: str) -> Account:
-        """The account, if it protects what the release speaks about; else `Refused`."""
-        account, speaks = custody.ledger.account(t, payer), self.cost(1)[1][0]
-        account.check_protects(speaks.protected)
-        if self.release.rows_are is RowsAre.RECORD:
+    def check_account(self, account: Account) -> None:
+        """Refuse an account that does not protect what the release speaks about."""
+        account.check_protects(self.cost(1)[1][0].protected)
+        if self.release.part is RowPart.EXPLAINED:
             check_account_of_records(account)
-        return account
 
-    def artefact(self, request: ExplanationRequest) -> Request:
+    def artefact(self, payer: str, *, caller: str, purpose: str, subject: str = "") -> Request:
         """The question for what the release makes once: asked again, it is answered again."""
         dataset = self.cost(1)[1][0].protected.dataset
-        assert request.payer is not None
-        asked = question_of_artefact(self.identity, request.payer, dataset)
-        return self._request(request, 1, asked)
+        asked = question_of_artefact(self.identity, payer, dataset)
+        return self._request(asked, 1, caller, purpose, subject)
 
-    def asking(self, custody: Custody, request: ExplanationRequest) -> Asking:
-        """The questions of a request, as far as they can be made without the account."""
-        rows, kind = request.rows, self.release.rows_are
-        rows.check()
-        if request.payer is None:
-            raise Refused(
-                "this release costs privacy budget: say which account pays "
-                "(`voile budget open` opens one)"
-            )
-        if kind is RowsAre.RECORD:
-            common = self._request(request, 1, question(self.identity, request.payer, None))
-            return lambda t: self._records(custody, t, request, common)
-        about = about_public(rows.rows, rows.notes) if kind is RowsAre.PUBLIC else None
-        asked = question(self.identity, request.payer, about)
-        common = self._request(request, rows.count, asked)
-        return lambda t: self._one_question(custody, t, request, common)
+    def questions(
+        self, custody: Custody, account: Account, request: ExplanationRequest
+    ) -> AccountQuestions:
+        """What a request asks an account for: of protected records one question for each row."""
+        self.check_account(account)
+        if self.release.part is RowPart.EXPLAINED:
+            return self._records(custody, account, request)
+        return self._one_question(custody, account, request)
 
     def _records(
-        self, custody: Custody, t: Reader, request: ExplanationRequest, common: Request
+        self, custody: Custody, account: Account, request: ExplanationRequest
     ) -> AccountQuestions:
         """One question for each row, to the account of its record."""
-        account, rows = self.paying(custody, t, common.question.account), request.rows
+        rows = request.rows
+        common = self._asked(request, 1, question(self.identity, account.name, None))
         named = named_records(rows.identifiers, rows.count, account.protected.dataset)
         # One record in two spellings is one question: the spelling that an earlier version may
         # have stored counts for both.
@@ -137,27 +124,35 @@ class PublicFacts:
         return replace(asked, earlier=spellings)
 
     def _one_question(
-        self, custody: Custody, t: Reader, request: ExplanationRequest, common: Request
+        self, custody: Custody, account: Account, request: ExplanationRequest
     ) -> AccountQuestions:
         """One question for all rows."""
-        account, rows = self.paying(custody, t, common.question.account), request.rows
-        if self.release.rows_are is RowsAre.POPULATION:
-            size = public_size(rows.rows, account.protected.relation)
-            about = about_population(rows.population or account.protected.dataset, size)
-            common = replace(common, question=question(self.identity, account.name, about))
-        watched = watched_records(custody.key, rows.identifiers or (), account.protected.dataset)
-        asked = replace(common, population=watched)
+        rows, protected = request.rows, account.protected
+        about: About
+        if self.release.part is RowPart.POPULATION:
+            size = public_size(rows.rows, protected.relation)
+            about = about_population(rows.population or protected.dataset, size)
+        else:
+            about = about_public(rows.rows, rows.notes)
+        watched = watched_records(custody.key, rows.identifiers or (), protected.dataset)
+        asked = self._asked(request, rows.count, question(self.identity, account.name, about))
+        asked = replace(asked, population=watched)
         return AccountQuestions(account, (prepare(custody, asked, account),), request.fresh)
 
-    def _request(self, request: ExplanationRequest, rows: int, asked: Question) -> Request:
+    def _asked(self, request: ExplanationRequest, rows: int, asked: Question) -> Request:
+        return self._request(asked, rows, request.caller, request.purpose, request.subject)
+
+    def _request(
+        self, asked: Question, rows: int, caller: str, purpose: str, subject: str
+    ) -> Request:
         event, guarantees = self.cost(rows)
         assert event is not None
         return Request(
             question=asked,
             event=event,
             guarantees=guarantees,
-            subject=self.subject(request),
-            purpose=request.purpose,
-            caller=request.caller,
+            subject=self.subject(subject),
+            purpose=purpose,
+            caller=caller,
             part=self.release.part,
         )

@@ -1,21 +1,12 @@
 """`ReleaseService`: an explanation with a guarantee, paid for, on record, and with a receipt.
 
-The walk of one explanation:
-
-1. Check, from public facts alone: is the log the one we know, does the account protect what the
-   release speaks about, was this asked before, would it fit? A refusal is recorded, and nothing is
-   computed.
-2. Compute: values and noise, in memory.
-3. One transaction: check again, charge the account and all above it, keep the noisy answer under
-   its keyed digest, append the record.
-4. Only now does the explanation leave. `ReleaseService.receipts` hands out the proof.
-
-Strangers may share steps 1 to 3 (`answer_many`), never an outcome. Which of three ways a release
-goes:
+Which of three ways a release goes:
 
 - it costs nothing: one record for the call, the ledger is not touched (`free`);
 - its rows are protected records: each row is charged by itself (`per_record`);
 - anything else is one question with one charge.
+
+The last two are the walk (`walk`). Strangers may share its steps (`answer_many`), never an outcome.
 """
 
 from __future__ import annotations
@@ -23,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Final
 
 from voile.app.budget.verification import Evidence, verify
 from voile.app.custody import Custody
@@ -36,11 +27,10 @@ from voile.app.explain.charging import (
     prepare,
 )
 from voile.app.explain.free import FreeCall, free_call, nonces_of_call
-from voile.app.explain.questions import RowsToExplain, about_public, chosen, question, stacked
-from voile.app.explain.released import Explained, OnRecord, joined, settled_notes
+from voile.app.explain.questions import RowsToExplain, about_public, question
+from voile.app.explain.released import Explained, OnRecord, settled_notes
 from voile.app.explain.requests import ExplanationRequest, PublicFacts
-from voile.app.explain.walk import Draws, Looked, Missing, look, settle_all, unanswered
-from voile.app.explain.walk import Outcome as WalkOutcome
+from voile.app.explain.walk import Outcome, answer_alone, answer_together, ask, caught, to_keep
 from voile.app.nonces import opened_by_nonces
 from voile.app.stored_answers import StoredAnswer
 from voile.audit_log import (
@@ -50,27 +40,22 @@ from voile.audit_log import (
     RowReceipt,
     Unsigned,
     decode_record,
-    explanation_bytes,
     issue_receipt,
 )
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Protected
-from voile.core.row_note import KnownNote, notes_among
+from voile.core.row_note import KnownNote
 from voile.core.storage import Reader, Transaction
 from voile.ledger import Alert, Question
 from voile.ledger.event_text import event_text
 from voile.ledger.journal import entry_at
 from voile.privacy.events import PrivacyEvent
-from voile.release import Preview, Release, RowsAre
+from voile.release import Preview, Release
 from voile.release.made_once import Artefact, paid_artefact
 
 _MOST_KNOWN: Final = 256
 _log = logging.getLogger(__name__)
-Given = ParamSpec("Given")
-Made = TypeVar("Made")
-Outcome: TypeAlias = Explained | Exception
-"""What became of one request among several."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +98,7 @@ class ReleaseService:
         facts, custody = self._facts_of(release), self.custody
         if payer is None or facts.is_free:
             return release.preview(rows if isinstance(rows, int) else RowsToExplain.of(rows).count)
-        custody.storage.read_snapshot(lambda t: facts.paying(custody, t, payer))
+        facts.check_account(custody.account(payer))
         if isinstance(rows, int):
             return release.preview(rows)
         request = ExplanationRequest(
@@ -121,7 +106,11 @@ class ReleaseService:
         )
         found = release.preview(request.rows.count)
         assert found.event is not None
-        said = affordable(custody, facts.asking(custody, request), payer, found.event)
+        read = custody.storage.read_snapshot
+        (questions,) = read(lambda t: ask(custody, t, facts, [request]))
+        if isinstance(questions, Exception):
+            raise questions
+        said = affordable(custody, questions, payer, found.event)
         return replace(found, remarks=(*found.remarks, *said))
 
     def answer(
@@ -172,24 +161,19 @@ class ReleaseService:
         facts = self._facts_of(release)
         if facts.is_free:
             return self._answer_freely(facts, requests)
-        return self._answer_paid(facts, requests)
+        outcomes, alerts = answer_together(self.custody, facts, requests)
+        self._tell(alerts)
+        return outcomes
 
     def answer_request(
         self, request: Request, draw: Callable[[], Drawn], *, fresh: bool = False
     ) -> Answer:
         """The walk for one question whose answer is bytes; refused by `BudgetExceeded`."""
         custody = self.custody
-
-        def asking(t: Reader) -> AccountQuestions:
-            account = custody.ledger.account(t, request.question.account)
-            return AccountQuestions(account, (prepare(custody, request, account),), fresh)
-
-        looked = look(custody, [asking])
-        drawn = {0: {0: draw()}} if unanswered(looked) else {}
-        (outcome,) = self._settled(looked, drawn)
-        if isinstance(outcome, Exception):
-            raise outcome
-        (answer,) = outcome
+        account = custody.account(request.question.account)
+        questions = AccountQuestions(account, (prepare(custody, request, account),), fresh)
+        answer = answer_alone(custody, questions, draw)
+        self._tell(answer.alerts)
         return answer
 
     def obtain(
@@ -206,12 +190,9 @@ class ReleaseService:
         Asking again gives the same again, at no cost; who loses a race gets what the winner made.
         """
         facts = self._facts_of(release)
-        purpose = release.title
-        request = ExplanationRequest(
-            rows=RowsToExplain(None), payer=payer, caller=caller, purpose=purpose, subject=subject
-        )
+        request = facts.artefact(payer, caller=caller, purpose=release.title, subject=subject)
         answer = self.answer_request(
-            facts.artefact(request), lambda: _kept(release, release.draw(None)), fresh=fresh
+            request, lambda: to_keep(release, release.draw(None)), fresh=fresh
         )
         return paid_artefact(release, answer.charge, self)
 
@@ -289,30 +270,7 @@ class ReleaseService:
         evidence = Evidence(custody.policy, custody.kept_copies, replay_key=custody.key_as_found)
         return verify(custody.storage, custody.ledger, custody.log, evidence)
 
-    # --- the ways -------------------------------------------------------------------------------
-
-    def _answer_paid(
-        self, facts: PublicFacts, requests: Sequence[ExplanationRequest]
-    ) -> list[Outcome]:
-        """The four steps: check, draw, settle in one transaction, release."""
-        asking = [_caught(facts.asking, self.custody, each) for each in requests]
-        looked = look(self.custody, asking)
-        drawn = _drawn(facts.release, requests, unanswered(looked))
-        contents = {caller: _contents(facts.release, each) for caller, each in drawn.items()}
-        return [
-            each
-            if isinstance(each, Exception)
-            else _explained(facts.release, each, drawn.get(caller, {}))
-            for caller, each in enumerate(self._settled(looked, contents))
-        ]
-
-    def _settled(self, looked: Sequence[Looked | Exception], drawn: Draws) -> list[WalkOutcome]:
-        """Step 3; people are told about thresholds after the commit."""
-        outcomes = settle_all(self.custody, looked, drawn)
-        for each in outcomes:
-            if not isinstance(each, Exception):
-                self._tell([alert for answer in each for alert in answer.alerts])
-        return outcomes
+    # --- explanations that cost nothing ---------------------------------------------------------
 
     def _answer_freely(
         self, facts: PublicFacts, requests: Sequence[ExplanationRequest]
@@ -320,7 +278,7 @@ class ReleaseService:
         """The ledger is not touched; one record for each call, all in one transaction."""
         if self.custody.log.kept is not None:
             self.custody.storage.submit(self.custody.log.check)
-        calls = [_caught(self._free_call, facts, r) for r in requests]
+        calls = [caught(self._free_call, facts, r) for r in requests]
 
         def append(t: Transaction) -> list[int]:
             ready = [each for each in calls if not isinstance(each, Exception)]
@@ -339,7 +297,7 @@ class ReleaseService:
         explanation = facts.release.draw(rows.rows)
         explanation = settled_notes(explanation, *rows.notes, KnownNote.NOTHING_TO_CHARGE)
         asked = question(facts.identity, "", about_public(rows.rows, rows.notes))
-        call = free_call(self.custody, asked, facts.subject(request), explanation)
+        call = free_call(self.custody, asked, facts.subject(request.subject), explanation)
         return explanation, asked, call
 
     def _facts_of(self, release: Release[Any]) -> PublicFacts:
@@ -359,95 +317,6 @@ class ReleaseService:
                 self.on_alert(alert)
             except Exception:
                 _log.exception("the callback for %s failed; the alert is recorded", alert)
-
-
-def _caught(
-    make: Callable[Given, Made], *given: Given.args, **named: Given.kwargs
-) -> Made | Exception:
-    """What one caller gets wrong is its own outcome."""
-    try:
-        return make(*given, **named)
-    except Exception as error:
-        return error
-
-
-def _drawn(
-    release: Release[Explanation], requests: Sequence[ExplanationRequest], missing: Missing
-) -> dict[int, dict[int, Explanation] | Exception]:
-    """Step 2: explanations of single records or of whole requests, with what is said about them."""
-    if release.rows_are is RowsAre.RECORD and len(missing) > 1:
-        together = _caught(_drawn_together, release, requests, missing)
-        if not isinstance(together, Exception):
-            return together
-    return {
-        caller: _caught(_drawn_alone, release, requests[caller], numbers)
-        for caller, numbers in missing.items()
-    }
-
-
-def _drawn_together(
-    release: Release[Explanation], requests: Sequence[ExplanationRequest], missing: Missing
-) -> dict[int, dict[int, Explanation] | Exception]:
-    """Records are drawn one by one, whoever asks for them: one call of the explainer for all."""
-    parts = [chosen(requests[caller].rows.rows, numbers) for caller, numbers in missing.items()]
-    whole, first = release.draw(stacked(parts)), 0
-    found: dict[int, dict[int, Explanation] | Exception] = {}
-    for caller, numbers in missing.items():
-        own = whole[list(range(first, first + len(numbers)))]
-        found[caller] = _row_by_row(own, requests[caller], numbers)
-        first += len(numbers)
-    return found
-
-
-def _drawn_alone(
-    release: Release[Explanation], request: ExplanationRequest, numbers: Sequence[int]
-) -> dict[int, Explanation]:
-    rows = request.rows
-    if release.rows_are is not RowsAre.RECORD:
-        return {0: settled_notes(release.draw(rows.rows), *rows.notes)}
-    return _row_by_row(release.draw(chosen(rows.rows, numbers)), request, numbers)
-
-
-def _row_by_row(
-    drawn: Explanation, request: ExplanationRequest, numbers: Sequence[int]
-) -> dict[int, Explanation]:
-    explanation = settled_notes(drawn, *notes_among(request.rows.notes, numbers))
-    parts = [explanation] if len(numbers) == 1 else explanation
-    return dict(zip(numbers, parts, strict=True))
-
-
-def _contents(
-    release: Release[Explanation], found: Mapping[int, Explanation] | Exception
-) -> Mapping[int, Drawn] | Exception:
-    if isinstance(found, Exception):
-        return found
-    return {number: _kept(release, each) for number, each in found.items()}
-
-
-def _kept(release: Release[Made], made: Made) -> Drawn:
-    """The log commits to an explanation as any copy of it proves, to anything else as kept."""
-    committed = explanation_bytes(made) if isinstance(made, Explanation) else b""
-    return Drawn(release.codec.pack(made), committed)
-
-
-def _explained(
-    release: Release[Explanation],
-    answers: Sequence[Answer],
-    drawn: Mapping[int, Explanation] | Exception,
-) -> Explained:
-    """Step 4: what was drawn here, unless somebody else's answer was there first."""
-    assert not isinstance(drawn, Exception)
-    entries = []
-    for number, answer in enumerate(answers):
-        stored = answer.replayed or number not in drawn
-        explanation = release.codec.unpack(answer.content) if stored else drawn[number]
-        asked = answer.question.canonical_bytes
-        entries.append(
-            OnRecord(
-                explanation, asked, answer.record, answer.charge, answer.replayed, answer.nonces
-            )
-        )
-    return Explained(joined([entry.explanation for entry in entries]), tuple(entries))
 
 
 def _free(number: int, explanation: Explanation, asked: Question, call: FreeCall) -> Explained:

@@ -1,15 +1,23 @@
-"""Steps 1 and 3 of the walk, for callers who share them: one look, one transaction.
+"""The walk of one explanation: check, draw, settle in one transaction, release.
 
-Each caller gets an outcome of its own. What is raised here is everybody's: a log that is not the
-one we know, a fault of the database; then nothing of the transaction is kept.
+1. Check, from public facts alone: is the log the one we know, does the account protect what the
+   release speaks about, was this asked before, would it fit? A refusal is recorded, and nothing is
+   computed.
+2. Draw: values and noise, in memory.
+3. Settle: one transaction checks again, charges the account and all above it, keeps the noisy
+   answer under its keyed digest, and appends the record.
+4. Release: only now does an explanation leave.
+
+Callers may share the steps, never an outcome: each has its own. What is raised here is everybody's,
+such as a log that is not the one we know or a fault of the database; then nothing of the
+transaction is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import partial
-from typing import TypeAlias
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from voile.app.custody import Custody
 from voile.app.explain.charging import (
@@ -21,89 +29,135 @@ from voile.app.explain.charging import (
     record_refusal,
     settle,
 )
+from voile.app.explain.questions import chosen, stacked
+from voile.app.explain.released import Explained, OnRecord, joined, settled_notes
+from voile.app.explain.requests import ExplanationRequest, PublicFacts
+from voile.audit_log import explanation_bytes
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
+from voile.core.explanation import Explanation
+from voile.core.guarantee import RowPart
+from voile.core.row_note import notes_among
 from voile.core.storage import Reader, Transaction
 from voile.core.storage.grouped import grouped_writes
-from voile.ledger import Settled
+from voile.ledger import Alert, Settled
+from voile.release import Release
 
-Asking: TypeAlias = Callable[[Reader], AccountQuestions]
-"""Makes the questions of one caller, where the account that pays can be read."""
-Missing: TypeAlias = Mapping[int, Sequence[int]]
-"""Of each caller, the numbers of the questions that were not answered before."""
-Draws: TypeAlias = Mapping[int, Mapping[int, Drawn] | Exception]
-"""Of each caller, the answers to these, or what went wrong."""
-Refusals: TypeAlias = Callable[[AccountQuestions, BudgetExceeded], object]
-"""Is told that somebody was refused, and what for."""
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+Outcome: TypeAlias = Explained | Exception
+"""What became of one request among several."""
+Asked: TypeAlias = Sequence[AccountQuestions | Exception]
+"""Of each caller the questions, or why there are none."""
 Looked: TypeAlias = tuple[AccountQuestions, Sequence[Settled | None]]
 """The questions of one caller, and of each what was answered before."""
-Outcome: TypeAlias = tuple[Answer, ...] | Exception
+Missing: TypeAlias = Mapping[int, Sequence[int]]
+"""Of each caller, the numbers of the questions that were not answered before."""
+Explanations: TypeAlias = Mapping[int, Mapping[int, Explanation] | Exception]
+"""Of each caller, the explanations that were drawn for these, or what went wrong."""
+Draws: TypeAlias = Mapping[int, Mapping[int, Drawn] | Exception]
+"""The same as bytes."""
+Answers: TypeAlias = tuple[Answer, ...] | Exception
 """Of each caller, the answers, or why there are none."""
 
 
-def look(custody: Custody, asking: Sequence[Asking | Exception]) -> list[Looked | Exception]:
-    """Step 1: what was answered before, and whether the rest would fit.
+def answer_together(
+    custody: Custody, facts: PublicFacts, requests: Sequence[ExplanationRequest]
+) -> tuple[list[Outcome], list[Alert]]:
+    """The four steps. Also gives the thresholds that charges have reached, to tell people of."""
+    looked = look(custody, lambda t: ask(custody, t, facts, requests))
+    drawn = draw(facts.release, requests, unanswered(looked))
+    answers = settle_all(custody, looked, as_bytes(facts.release, drawn))
+    outcomes = [
+        each if isinstance(each, Exception) else _explained(facts.release, each, drawn.get(caller))
+        for caller, each in enumerate(answers)
+    ]
+    return outcomes, alerts_of(answers)
+
+
+def answer_alone(
+    custody: Custody, questions: AccountQuestions, drawing: Callable[[], Drawn]
+) -> Answer:
+    """The same for one question whose answer is bytes; raises why there is none."""
+    looked = look(custody, lambda _: [questions])
+    drawn = {0: {0: drawing()}} if unanswered(looked) else {}
+    (found,) = settle_all(custody, looked, drawn)
+    if isinstance(found, Exception):
+        raise found
+    return found[0]
+
+
+# --- 1: check ------------------------------------------------------------------------------------
+
+
+def ask(
+    custody: Custody, t: Reader, facts: PublicFacts, requests: Sequence[ExplanationRequest]
+) -> Asked:
+    """The questions that requests make, to accounts that protect what the release speaks about."""
+    return [_asked(custody, t, facts, each) for each in requests]
+
+
+def _asked(
+    custody: Custody, t: Reader, facts: PublicFacts, request: ExplanationRequest
+) -> AccountQuestions | Exception:
+    if request.payer is None:
+        return Refused(
+            "this release costs privacy budget: say which account pays "
+            "(`voile budget open` opens one)"
+        )
+    try:
+        request.rows.check()
+        account = custody.ledger.account(t, request.payer)
+    except InvalidInput as error:
+        return error
+    return caught(facts.questions, custody, account, request)
+
+
+def look(custody: Custody, asking: Callable[[Reader], Asked]) -> list[Looked | Exception]:
+    """What was answered before, and whether the rest would fit; of one snapshot.
 
     It holds up no writer, because what it finds is looked at again in step 3.
     In the writer's turn only what is to be written down, a refusal, and what a snapshot cannot
     tell: one may be older than a checkpoint that was kept since.
     """
+    asked, looked = custody.storage.read_snapshot(lambda t: _look_first(custody, t, asking(t)))
+    if looked is not None:
+        return looked
+    return custody.storage.submit(lambda t: _look_and_record(custody, t, asked))
+
+
+def _look_first(
+    custody: Custody, t: Reader, asked: Asked
+) -> tuple[Asked, list[Looked | Exception] | None]:
+    """What was found, unless it takes the writer's turn."""
     with suppress(VerificationFailed):
-        looked = custody.storage.read_snapshot(lambda t: _look_all(custody, t, asking))
+        looked = _look_all(custody, t, asked)
         if not any(isinstance(each, BudgetExceeded) for each in looked):
-            return looked
-    return custody.storage.submit(lambda t: _look_and_record(custody, t, asking))
+            return asked, looked
+    return asked, None
 
 
-def look_now(custody: Custody, asking: Asking) -> Looked | Exception:
+def look_now(custody: Custody, questions: AccountQuestions) -> Looked | Exception:
     """What is stored already, or why this would be refused as things stand; only reads."""
-    return custody.storage.read_snapshot(lambda t: _look_one(custody, t, asking, _untold))
+    return custody.storage.read_snapshot(lambda t: _look_one(custody, t, questions))
 
 
-def _untold(_questions: AccountQuestions, _refused: BudgetExceeded) -> None:
-    """What was only read is not written down."""
-
-
-def _look_all(
-    custody: Custody, t: Reader, asking: Sequence[Asking | Exception], refused: Refusals = _untold
-) -> list[Looked | Exception]:
+def _look_all(custody: Custody, t: Reader, asked: Asked) -> list[Looked | Exception]:
     custody.log.check(t)
-    return [
-        each if isinstance(each, Exception) else _look_one(custody, t, each, refused)
-        for each in asking
-    ]
+    return [each if isinstance(each, Exception) else _look_one(custody, t, each) for each in asked]
 
 
-def _look_and_record(
-    custody: Custody, t: Transaction, asking: Sequence[Asking | Exception]
-) -> list[Looked | Exception]:
-    with _shared(t, len(asking)) as t:
-        return _look_all(custody, t, asking, partial(record_refusal, custody, t))
+def _look_and_record(custody: Custody, t: Transaction, asked: Asked) -> list[Looked | Exception]:
+    with _shared(t, len(asked)) as t:
+        looked = _look_all(custody, t, asked)
+        for questions, found in zip(asked, looked, strict=True):
+            if isinstance(found, BudgetExceeded) and not isinstance(questions, Exception):
+                record_refusal(custody, t, questions, found)
+        return looked
 
 
-def _look_one(custody: Custody, t: Reader, asking: Asking, refused: Refusals) -> Looked | Exception:
-    try:
-        questions = asking(t)
-    except (InvalidInput, Refused) as error:
-        return error
+def _look_one(custody: Custody, t: Reader, questions: AccountQuestions) -> Looked | Exception:
     found = look_up(custody, t, questions)
-    if isinstance(found, BudgetExceeded):
-        refused(questions, found)
     return found if isinstance(found, Exception) else (questions, found)
-
-
-def settle_all(
-    custody: Custody, looked: Sequence[Looked | Exception], drawn: Draws
-) -> list[Outcome]:
-    """Step 3: one transaction checks again, charges, keeps and records; for each caller, what may
-    leave now that it is committed.
-
-    Args:
-        drawn: answers to what was missing; nothing is written if there are none.
-    """
-    settled = dict[int, Sequence[Settled] | Exception]()
-    if drawn:
-        settled = custody.storage.submit(lambda t: _settle(custody, t, looked, drawn))
-    return [_leaving(custody, each, settled.get(n)) for n, each in enumerate(looked)]
 
 
 def unanswered(looked: Sequence[Looked | Exception]) -> Missing:
@@ -113,6 +167,88 @@ def unanswered(looked: Sequence[Looked | Exception]) -> Missing:
         for caller, each in enumerate(looked)
         if not isinstance(each, Exception) and None in each[1]
     }
+
+
+# --- 2: draw -------------------------------------------------------------------------------------
+
+
+def draw(
+    release: Release[Explanation], requests: Sequence[ExplanationRequest], missing: Missing
+) -> Explanations:
+    """Explanations of single records or of whole requests, with what is said about them."""
+    if release.part is RowPart.EXPLAINED and len(missing) > 1:
+        together = caught(_drawn_together, release, requests, missing)
+        if not isinstance(together, Exception):
+            return together
+    return {
+        caller: caught(_drawn_alone, release, requests[caller], numbers)
+        for caller, numbers in missing.items()
+    }
+
+
+def _drawn_together(
+    release: Release[Explanation], requests: Sequence[ExplanationRequest], missing: Missing
+) -> Explanations:
+    """Records are drawn one by one, whoever asks for them: one call of the explainer for all."""
+    parts = [chosen(requests[caller].rows.rows, numbers) for caller, numbers in missing.items()]
+    whole, first = release.draw(stacked(parts)), 0
+    found: dict[int, Mapping[int, Explanation] | Exception] = {}
+    for caller, numbers in missing.items():
+        own = whole[list(range(first, first + len(numbers)))]
+        found[caller] = _row_by_row(own, requests[caller], numbers)
+        first += len(numbers)
+    return found
+
+
+def _drawn_alone(
+    release: Release[Explanation], request: ExplanationRequest, numbers: Sequence[int]
+) -> dict[int, Explanation]:
+    rows = request.rows
+    if release.part is not RowPart.EXPLAINED:
+        return {0: settled_notes(release.draw(rows.rows), *rows.notes)}
+    return _row_by_row(release.draw(chosen(rows.rows, numbers)), request, numbers)
+
+
+def _row_by_row(
+    drawn: Explanation, request: ExplanationRequest, numbers: Sequence[int]
+) -> dict[int, Explanation]:
+    explanation = settled_notes(drawn, *notes_among(request.rows.notes, numbers))
+    parts = [explanation] if len(numbers) == 1 else explanation
+    return dict(zip(numbers, parts, strict=True))
+
+
+def as_bytes(release: Release[Explanation], drawn: Explanations) -> Draws:
+    """As they are kept."""
+    return {
+        caller: each
+        if isinstance(each, Exception)
+        else {number: to_keep(release, one) for number, one in each.items()}
+        for caller, each in drawn.items()
+    }
+
+
+def to_keep(release: Release[Any], made: Any) -> Drawn:
+    """The log commits to an explanation as any copy of it proves, to anything else as kept."""
+    committed = explanation_bytes(made) if isinstance(made, Explanation) else b""
+    return Drawn(release.codec.pack(made), committed)
+
+
+# --- 3: settle -----------------------------------------------------------------------------------
+
+
+def settle_all(
+    custody: Custody, looked: Sequence[Looked | Exception], drawn: Draws
+) -> list[Answers]:
+    """One transaction checks again, charges, keeps and records; for each caller, what may leave now
+    that it is committed.
+
+    Args:
+        drawn: answers to what was missing; nothing is written if there are none.
+    """
+    settled = dict[int, Sequence[Settled] | Exception]()
+    if drawn:
+        settled = custody.storage.submit(lambda t: _settle(custody, t, looked, drawn))
+    return [_leaving(custody, each, settled.get(n)) for n, each in enumerate(looked)]
 
 
 def _settle(
@@ -137,7 +273,7 @@ def _shared(t: Transaction, callers: int) -> AbstractContextManager[Transaction]
 
 def _leaving(
     custody: Custody, looked: Looked | Exception, settled: Sequence[Settled] | Exception | None
-) -> Outcome:
+) -> Answers:
     if isinstance(looked, Exception):
         return looked
     if isinstance(settled, Exception):
@@ -147,3 +283,46 @@ def _leaving(
     return tuple(
         leaving(custody, asked, each) for asked, each in zip(questions.prepared, given, strict=True)
     )
+
+
+def alerts_of(answers: Sequence[Answers]) -> list[Alert]:
+    """Thresholds that were reached."""
+    given = [each for each in answers if not isinstance(each, Exception)]
+    return [alert for each in given for answer in each for alert in answer.alerts]
+
+
+# --- 4: release ----------------------------------------------------------------------------------
+
+
+def _explained(
+    release: Release[Explanation],
+    answers: Sequence[Answer],
+    drawn: Mapping[int, Explanation] | Exception | None,
+) -> Explained:
+    """What was drawn here, unless somebody else's answer was there first."""
+    assert not isinstance(drawn, Exception)
+    entries = []
+    for number, answer in enumerate(answers):
+        own = None if answer.replayed or drawn is None else drawn.get(number)
+        explanation = release.codec.unpack(answer.content) if own is None else own
+        entries.append(
+            OnRecord(
+                explanation,
+                answer.question.canonical_bytes,
+                answer.record,
+                answer.charge,
+                answer.replayed,
+                answer.nonces,
+            )
+        )
+    return Explained(joined([entry.explanation for entry in entries]), tuple(entries))
+
+
+def caught(
+    make: Callable[Given, Made], *given: Given.args, **named: Given.kwargs
+) -> Made | Exception:
+    """What one caller gets wrong is its own outcome."""
+    try:
+        return make(*given, **named)
+    except Exception as error:
+        return error

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from voile.app.custody import Custody
-from voile.app.explain import ReleaseService, RowsToExplain
+from voile.app.explain import ReleaseService
 from voile.app.explain.affordable import affordable
 from voile.app.explain.charging import AccountQuestions, prepare, record_refusal
-from voile.app.explain.requests import ExplanationRequest, PublicFacts
-from voile.app.explain.walk import Asking, look_now
+from voile.app.explain.requests import PublicFacts
+from voile.app.explain.walk import look_now
 from voile.core.errors import BudgetExceeded
-from voile.core.storage import Reader, Transaction
+from voile.core.storage import Reader
 from voile.ledger import Account, check_fits
 from voile.privacy.events import Composed, PrivacyEvent
 from voile.recommenders import (
@@ -168,39 +168,34 @@ def _affordable(
 ) -> tuple[str, ...]:
     """Whether the account can pay for both releases, or for what is left to pay of them."""
     custody, both = service.custody, _both(first.budget)
-    asking = _asking(custody, first, terms, both)
-    if first.budget.popularity_only or not _is_answered(custody, asking):
-        return affordable(custody, asking, terms.account, both)
+    asked = _questions(custody, first, terms, both)
+    if first.budget.popularity_only or not _is_answered(custody, asked):
+        return affordable(custody, asked, terms.account, both)
     chosen = service.obtain(first, payer=terms.account, caller=terms.caller)  # paid for before
     event = first.budget.gram_noise.event()
-    left = _asking(custody, _second(interactions, first, chosen), terms, event)
+    left = _questions(custody, _second(interactions, first, chosen), terms, event)
     said = affordable(custody, left, terms.account, event)
     if _is_answered(custody, left):
         return said
     return tuple(f"popularity was paid for before; what is left {each}" for each in said)
 
 
-def _asking(
+def _questions(
     custody: Custody,
     release: PrivatePopularity | PrivateGram,
     terms: TrainingTerms,
     event: PrivacyEvent | None = None,
-) -> Asking:
+) -> AccountQuestions:
     """The question for one of both releases, charged as this event if that is another one."""
-    asking = ExplanationRequest(rows=RowsToExplain(None), payer=terms.account, caller=terms.caller)
-    request = PublicFacts(release).artefact(replace(asking, purpose=release.name))
-
-    def questions(t: Reader) -> AccountQuestions:
-        account = custody.ledger.account(t, terms.account)
-        own = prepare(custody, request, account)
-        charge = own.charge if event is None else replace(own.charge, event=event)
-        return AccountQuestions(account, (replace(own, charge=charge),), terms.fresh)
-
-    return questions
+    account, facts = custody.account(terms.account), PublicFacts(release)
+    request = facts.artefact(terms.account, caller=terms.caller, purpose=release.name)
+    own = prepare(custody, request, account)
+    charge = own.charge if event is None else replace(own.charge, event=event)
+    return AccountQuestions(account, (replace(own, charge=charge),), terms.fresh)
 
 
-def _is_answered(custody: Custody, asking: Asking) -> bool:
-    looked = look_now(custody, asking)
+def _is_answered(custody: Custody, asked: AccountQuestions) -> bool:
+    looked = look_now(custody, asked)
     return not isinstance(looked, Exception) and None not in looked[1]
 
 
@@ -212,11 +207,10 @@ def _check_both_fit(
     If the first one was paid for already, the second is looked at when it is asked for.
     """
     custody = service.custody
-    questions = _asking(custody, first, terms)
+    asked = _questions(custody, first, terms)
+    (prepared,) = asked.prepared
 
     def look(t: Reader) -> BudgetExceeded | None:
-        asked = questions(t)
-        (prepared,) = asked.prepared
         if not terms.fresh and custody.ledger.answered(t, prepared.asked) is not None:
             return None
         both = (prepared.charge, replace(prepared.charge, event=then))
@@ -226,10 +220,7 @@ def _check_both_fit(
             return exceeded
         return None
 
-    def record(t: Transaction, refused: BudgetExceeded) -> None:
-        record_refusal(custody, t, questions(t), refused)
-
     refused = custody.storage.read_snapshot(look)
     if refused is not None:
-        custody.storage.submit(lambda t: record(t, refused))
+        custody.storage.submit(lambda t: record_refusal(custody, t, asked, refused))
         raise refused

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
-from voile.app.commands.explain import ExplanationSpec, Protect
+from voile.app.commands.explain import ExplanationSpec
 from voile.app.custody import WORKSPACE, Place
 from voile.app.explain.files import names_origin_file
 from voile.app.toml_file import TomlFile, did_you_mean
 from voile.app.workspace.database import address
 from voile.app.workspace.tables import KeyFiles, WorkspaceTables
+from voile.core.guarantee import RowPart
 from voile.core.storage.opening import file_of
 from voile.models import names_object
 
@@ -109,7 +110,7 @@ class WorkspaceFile:
         rows = self._named(name, "background")
         if rows is None:
             return {}
-        protected = self.tables.releases[name].get("protect") == Protect.BACKGROUND
+        protected = self.tables.releases[name].get("protect") == RowPart.BACKGROUND
         if protected and rows.origin is not None:
             raise self.toml.wrong(
                 "these rows are what is protected, and their table states an origin, as if they "
@@ -129,7 +130,7 @@ class WorkspaceFile:
                 "JSON file with the guarantees of its training",
                 *("models", said["model"]),
             )
-        public = spec.background is not None and spec.protect is not Protect.BACKGROUND
+        public = spec.background is not None and spec.protect is not RowPart.BACKGROUND
         if public and spec.background_origin is None:
             raise self.toml.wrong(
                 "rows that are not protected leave their mark on what is released: say what they "

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from voile.app.budget import open_budget
 from voile.app.checkpoints import read_policy
 from voile.app.custody import DATABASE, WORKSPACE, Custody, Place, open_custody_at
-from voile.app.explain import ExplanationSpec, Protect, build_release, load_inputs
+from voile.app.explain import ExplanationSpec, build_release, load_inputs
 from voile.app.explain.fitting import Affordability
 from voile.app.explain.inputs import find_artefact
 from voile.app.log_start import check_start, start_log
@@ -29,7 +29,7 @@ from voile.app.workspace.text import workspace_text
 from voile.audit_log import Policy, SigningKey
 from voile.core.atomic_file import check_output_folder, replace_file
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.guarantee import ProtectedUnit, Relation, RowPart
 from voile.core.schema import Schema
 from voile.core.storage import open_storage
 from voile.ledger import PART as LEDGER_PART
@@ -115,7 +115,7 @@ def _check_new(path: Path) -> None:
 def _promised(
     spec: ExplanationSpec, account: AccountTable | Mapping[str, Any] | None
 ) -> AccountTable | None:
-    if (spec.protect is Protect.TRAINING) != (account is None):
+    if (spec.protect is RowPart.TRAINING) != (account is None):
         raise InvalidInput(
             f"protecting {spec.protect} rows costs nothing: leave the account out"
             if account is not None
@@ -127,9 +127,9 @@ def _promised(
     return check_form(AccountTable, _of_unit(spec.protect) | dict(account))
 
 
-def _of_unit(protect: Protect) -> dict[str, Any]:
+def _of_unit(protect: RowPart) -> dict[str, Any]:
     """What one record is, and how neighbours differ, unless somebody says otherwise."""
-    if protect is not Protect.EXPLAINED_ROW:
+    if protect is not RowPart.EXPLAINED:
         return {}
     return {"unit": ProtectedUnit.EXPLAINED_ROW, "relation": Relation.REPLACE_ONE}
 
@@ -161,7 +161,7 @@ def _tried(
             account = storage.submit(lambda t: Ledger().open(t, opening, caller="trial")).account
     release = build_release(inputs, account, _ROWS_TO_TRY)
     # What a population costs depends on its size, which is not known yet.
-    if account is not None and spec.protect is not Protect.POPULATION:
+    if account is not None and spec.protect is not RowPart.POPULATION:
         one = Affordability(inputs, account, release, rows=1)
         if one.never:
             raise Refused(

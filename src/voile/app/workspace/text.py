@@ -117,7 +117,7 @@ def _release(spec: ExplanationSpec, name: str, folder: Path) -> dict[str, Any]:
     said: dict[str, Any] = {"model": name}
     said |= {} if spec.schema_file is None else {"schema": name}
     said |= {} if spec.background is None else {"background": name}
-    said["protect"] = spec.protect
+    said["protect"] = spec.protect.word
     rest = spec.model_dump(by_alias=True, exclude_defaults=True, exclude_none=True)
     for key, value in rest.items():
         if key not in _OF_TABLES | said.keys():

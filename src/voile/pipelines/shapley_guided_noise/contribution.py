@@ -38,7 +38,7 @@ from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.privacy.sensitivity.bound import positive
 from voile.release.charged import Accuracy, ChargedRelease
-from voile.release.contract import Codec, RowsAre
+from voile.release.contract import Codec
 from voile.release.made_once import STORED, MadeOnce
 from voile.training import Array
 from voile.training.private import blank_records
@@ -215,10 +215,6 @@ class ChargedRate(ChargedRelease):
         self.sensitivity()
         epsilon = gaussian_epsilon(self.cost(1).noise_multiplier, self.delta)
         object.__setattr__(self, "epsilon", epsilon)
-
-    @property
-    def rows_are(self) -> RowsAre:
-        return RowsAre.NOTHING
 
     @property
     def asked(self) -> tuple[str, str, str]:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from voile.app.explain import ExplanationSpec, Protect
+from voile.app.explain import ExplanationSpec
 from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import RowPart
 from voile.core.transparency import Level
 
 TABLE = """
@@ -32,7 +33,7 @@ def test_a_table_and_a_body_say_the_same() -> None:
     body = json.loads(json.dumps(table))
     spec = ExplanationSpec.read(table)
     assert spec == ExplanationSpec.read(body)
-    assert spec.protect is Protect.EXPLAINED_ROW
+    assert spec.protect is RowPart.EXPLAINED
     assert spec.schema_file == Path("loans.toml")
     assert spec.output_range == (0.0, 1.0)
     again = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
@@ -72,9 +73,9 @@ def test_what_is_wrong_is_named_with_its_field_and_source(
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("protect", [Protect.POPULATION, Protect.EXPLAINED_ROW])
+@pytest.mark.parametrize("protect", [RowPart.POPULATION, RowPart.EXPLAINED])
 def test_protected_rows_are_not_their_own_background_whatever_stands_in_them(
-    protect: Protect, tmp_path: Path
+    protect: RowPart, tmp_path: Path
 ) -> None:
     rows, link = tmp_path / "rows.csv", tmp_path / "link.csv"
     rows.write_bytes(b"\x00 not a table")

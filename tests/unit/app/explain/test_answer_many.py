@@ -41,10 +41,9 @@ from voile.audit_log import (
     verify_receipt,
 )
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
-from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
 from voile.core.storage import Command, Reader, Transaction
 from voile.ledger.tables import ENTRIES
-from voile.release import RowsAre
 
 
 @pytest.fixture
@@ -327,7 +326,7 @@ def test_caller_and_purpose_are_said_with_each_call(house: House) -> None:
     house.open("clinic", relation=Relation.REPLACE_ONE, epsilon=9.0)
     protected = Protected(ProtectedUnit.ROW, Relation.REPLACE_ONE, DATASET)
     headline = replace(clipped().guarantees(1)[0], protected=protected)
-    release = Costly(clipped(), rows_are=RowsAre.PUBLIC, guarantees=lambda _: (headline,))
+    release = Costly(clipped(), part=RowPart.BACKGROUND, guarantees=lambda _: (headline,))
     for caller, purpose in (("ada", "review"), ("bob", "appeal")):
         house.service.answer(
             release, ROWS[:1], payer="clinic", caller=caller, purpose=purpose, fresh=True

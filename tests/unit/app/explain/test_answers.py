@@ -34,7 +34,6 @@ from voile.app.explain import (
     Explained,
     ExplanationInputs,
     ExplanationSpec,
-    Protect,
     ReleaseService,
     build_release,
     paid_clusters,
@@ -82,7 +81,6 @@ from voile.release import (
     PrivateClusters,
     PrivateHistograms,
     Role,
-    RowsAre,
     at_level,
     declared_clusters,
     trained_on,
@@ -179,11 +177,10 @@ def test_two_free_calls_have_different_names_and_nonces(house: House) -> None:
 # --- one question, one charge --------------------------------------------------------------------
 
 
-def about_rows(rows_are: RowsAre = RowsAre.PUBLIC) -> Costly:
+def about_rows(part: RowPart = RowPart.BACKGROUND) -> Costly:
     """As a release with a private background or population looks to the workflow."""
     headline = about(clipped().guarantees(1)[0], unit=ProtectedUnit.ROW)
-    part = RowPart.BACKGROUND if rows_are is RowsAre.PUBLIC else RowPart.POPULATION
-    return Costly(clipped(), rows_are=rows_are, part=part, guarantees=lambda _: (headline,))
+    return Costly(clipped(), part=part, guarantees=lambda _: (headline,))
 
 
 def clinic(house: House, epsilon: float = 3.0) -> None:
@@ -216,7 +213,7 @@ def test_fresh_noise_is_charged_again(house: House) -> None:
 
 def test_a_population_is_recognised_by_name_and_size_never_by_values(house: House) -> None:
     clinic(house)
-    release = about_rows(RowsAre.POPULATION)
+    release = about_rows(RowPart.POPULATION)
     explain = asking(house, release, "clinic")
     first = explain(ROWS, identifiers=["a", "b", "c"])
     assert explain(ROWS + 1, identifiers=["a", "b", "c"]).replayed
@@ -583,7 +580,7 @@ def test_ragged_records_and_populations_are_explained(house: House) -> None:
     assert len(explain(RAGGED, identifiers=["ada", "bob", "eve"]).explanation) == 3
     house.open("clinic", dataset="clinic", relation=Relation.REPLACE_ONE, epsilon=3.0)
     headline = about(clipped().guarantees(1)[0], unit=ProtectedUnit.ROW, dataset="clinic")
-    release = Costly(clipped(), rows_are=RowsAre.POPULATION, guarantees=lambda _: (headline,))
+    release = Costly(clipped(), part=RowPart.POPULATION, guarantees=lambda _: (headline,))
     assert asking(house, release, "clinic")(RAGGED).charges
 
 
@@ -593,7 +590,7 @@ def test_the_sizes_of_parts_are_in_the_question(house: House) -> None:
     assert part_sizes(ROWS) == part_sizes(RAGGED) == []
     house.open("clinic", relation=Relation.REPLACE_ONE, epsilon=9.0)
     headline = about(clipped().guarantees(1)[0], unit=ProtectedUnit.ROW)
-    release = Costly(clipped(), rows_are=RowsAre.POPULATION, guarantees=lambda _: (headline,))
+    release = Costly(clipped(), part=RowPart.POPULATION, guarantees=lambda _: (headline,))
     release.draw = lambda rows: clipped().draw(ROWS)  # type: ignore[method-assign]  # noqa: ARG005
     explain = asking(house, release, "clinic")
     assert not explain(parts).replayed
@@ -808,10 +805,10 @@ def test_an_artefact_can_be_previewed_for_the_account_that_would_pay(house: Hous
 
 
 def test_what_background_rows_were_made_from_has_no_default() -> None:
-    for protect in (Protect.TRAINING, Protect.POPULATION, Protect.EXPLAINED_ROW):
+    for protect in (RowPart.TRAINING, RowPart.POPULATION, RowPart.EXPLAINED):
         with pytest.raises(InvalidInput, match="background_origin"):
             inputs(protect=protect, background=BACKGROUND)
-    assert inputs(protect=Protect.BACKGROUND, background=BACKGROUND).origins == (PUBLIC,)
+    assert inputs(protect=RowPart.BACKGROUND, background=BACKGROUND).origins == (PUBLIC,)
     stated = inputs(background=BACKGROUND, background_origin=trained_on("loans"))
     assert stated.origins == (PUBLIC, trained_on("loans"))
     assert "made from loans" in stated.notes[0]
@@ -824,7 +821,7 @@ def test_groups_tell_questions_over_itself_apart(house: House) -> None:
     found = [
         build_release(
             inputs(
-                protect=Protect.POPULATION,
+                protect=RowPart.POPULATION,
                 epsilon=1.0,
                 level=Level.AGGREGATE,
                 declared=declared_clusters({"a": names[:cut], "b": names[cut:]}),

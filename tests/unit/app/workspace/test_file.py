@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.unit.app.workspace.examples import MODEL, write_files
 
-from voile.app.explain import Protect
 from voile.app.workspace import WorkspaceFile
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
+from voile.core.guarantee import RowPart
 
 TEXT = f"""\
 origin = "example.org/loans"
@@ -76,7 +76,7 @@ def test_names_become_a_specification_with_paths_beside_the_file(home: Path) -> 
     assert (free.background, free.background_origin) == (str(home / "public.csv"), "public")
     assert free.schema_file == home / "loans.toml"
     assert (paid.model, paid.model_origin) == (str(home / "risk.onnx"), "trained-on:loans 2024")
-    assert (paid.protect, paid.account, paid.epsilon) == (Protect.BACKGROUND, "customers v1", 0.5)
+    assert (paid.protect, paid.account, paid.epsilon) == (RowPart.BACKGROUND, "customers v1", 0.5)
     assert (paid.background_origin, paid.data) == (None, "rows.csv")
     file.check_files()
 
