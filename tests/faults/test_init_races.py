@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -44,10 +45,10 @@ def test_of_several_starts_of_a_federation_one_succeeds_and_names_the_keys_that_
     for attempt in range(3):
         home = tmp_path / f"study {attempt}"
         said = _start_together(lambda home=home: start(tables, home))  # type: ignore[misc]
-        refused = f"{home / 'federation.toml'}: exists already; move it away or choose another"
-        assert sorted(each[: len(refused)] for each in said) == sorted(
-            ["made"] + [refused] * (PROCESSES - 1)
-        )
+        # Which of the files a loser finds first depends on how far the winner is.
+        refused = f"{re.escape(str(home))}/[^:]+: exists already; move it away or choose another"
+        assert said.count("made") == 1, said
+        assert all(re.match(refused, each) for each in said if each != "made"), said
         _check_federation(home)
 
 
