@@ -8,6 +8,7 @@ record is signed, refusals too, and an interrupt says what was paid for.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -38,9 +39,18 @@ from voile.app.commands.budget import (
     VerifyBudgets,
 )
 from voile.app.commands.explain import Explain
+from voile.app.commands.federate import (
+    Federate,
+    MakeServerKey,
+    ShowFederationStatus,
+    StopFederation,
+    WriteReport,
+)
 from voile.app.commands.fields import Command
+from voile.app.commands.node import JoinFederation, MakeNodeKeys, ShowNodeStatus
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
 from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
+from voile.app.commands.testbed import StartTestbed, StopTestbed
 from voile.core.errors import InvalidInput, VoileError
 
 if TYPE_CHECKING:
@@ -48,8 +58,14 @@ if TYPE_CHECKING:
     from voile.app.custody import Custody, Place
     from voile.app.explain import ReleaseService
     from voile.attribution import Speed
+    from voile.federation import Progress
 
 PASSPHRASE: Final = "VOILE_KEYSTORE_PASSPHRASE"
+PAID: Final = (
+    "what was paid for is kept and given again at no further cost, anything else was neither "
+    "charged nor released"
+)
+"""What is kept of a call that is interrupted while it charges."""
 Files: TypeAlias = Callable[[], Sequence[Path]]
 HANDLERS: Final[dict[type[Command], str]] = {
     Explain: "voile.app.explain_rows:explain",
@@ -77,6 +93,16 @@ HANDLERS: Final[dict[type[Command], str]] = {
     RenewBudget: "voile.app.budgets:renew_account",
     VerifyBudgets: "voile.app.budgets:verify_accounts",
     ExplainRecommendation: "voile.app.recommend.handler:explain_recommendation",
+    Federate: "voile.app.federations:run_federation",
+    ShowFederationStatus: "voile.app.federations:show_status",
+    StopFederation: "voile.app.federations:stop",
+    MakeServerKey: "voile.app.federations:make_server_key",
+    JoinFederation: "voile.app.federate.join:join",
+    ShowNodeStatus: "voile.app.federate.join:show_status",
+    MakeNodeKeys: "voile.app.federate.join:make_keys",
+    WriteReport: "voile.app.report.handler:write",
+    StartTestbed: "voile.app.testbed.handler:start",
+    StopTestbed: "voile.app.testbed.handler:stop",
 }
 """By command, where its handler is. Handlers load what they need, commands nothing."""
 
@@ -112,12 +138,16 @@ def passphrase_from_environment(_new: bool) -> str:
     return found
 
 
-def _uninterrupted(_files: Files) -> AbstractContextManager[None]:
+def _uninterrupted(_kept: str, _files: Files) -> AbstractContextManager[None]:
     return nullcontext()
 
 
 def _unheard(_text: str) -> None:
     """Nobody listens."""
+
+
+def _unwatched(_delta: float) -> Progress | None:
+    return None
 
 
 def _plain_speed() -> Speed | None:
@@ -133,8 +163,11 @@ class Context:
         confirm: is asked about files that are there already; raises to refuse.
         ask: is asked any other question; raises unless the answer is yes.
         passphrase: of a keystore; told whether it is a new one.
-        interruptible: wraps what charges, and is told which files the call writes.
+        interruptible: wraps what charges, and is told what is kept of it, in words, and which
+            files the call writes.
         steps: is told how many steps of a long computation are done, and of how many.
+        rounds: what is told how far the rounds of a federation are; made for its delta.
+        stop: is set to end what runs until it is told to.
         speed: how to explain, with a line of progress where somebody watches.
         service: answers from records that stay open between calls, and are signed by a schedule;
             None to open them for each call.
@@ -145,8 +178,10 @@ class Context:
     confirm: Callable[[Sequence[Path]], None] = refuse_to_overwrite
     ask: Callable[[str], None] = refuse_without_yes
     passphrase: Callable[[bool], str] = passphrase_from_environment
-    interruptible: Callable[[Files], AbstractContextManager[None]] = _uninterrupted
+    interruptible: Callable[[str, Files], AbstractContextManager[None]] = _uninterrupted
     steps: Callable[[int, int], None] | None = None
+    rounds: Callable[[float], Progress | None] = _unwatched
+    stop: threading.Event = field(default_factory=threading.Event)
     speed: Callable[[], Speed | None] = _plain_speed
     service: ReleaseService | None = None
     known: dict[str, Any] | None = field(default=None, repr=False)
@@ -177,7 +212,7 @@ class Context:
     @contextmanager
     def charging(self, custody: Custody, outputs: Files) -> Iterator[None]:
         """Around the charge: a refusal is on record as well, so it is signed before it leaves."""
-        with self.interruptible(outputs):
+        with self.interruptible(PAID, outputs):
             try:
                 yield
             except BaseException:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from inspect import Parameter
 from typing import Annotated, Any, Final, Union, get_args, get_origin
@@ -26,29 +28,60 @@ from voile.app.calls import (
     refuse_without_yes,
 )
 from voile.app.commands.fields import Command, field_extra, option_of
-from voile.cli.interrupts import PAID, interruptible
+from voile.cli.interrupts import interruptible
 from voile.cli.output import JsonOption, ask_before_overwriting, given_options
-from voile.cli.rounds import say, steps_line
+from voile.cli.rounds import rounds_line, say, steps_line
 
 AS_JSON: Final = "as_json"
 KEYWORD: Final = Parameter.KEYWORD_ONLY
 
 
+@dataclass(frozen=True)
+class Instead:
+    """A flag for another command with the same arguments: `voile federate CONFIG --status`."""
+
+    option: str
+    kind: type[Command]
+    show: Callable[..., None]
+
+    @property
+    def name(self) -> str:
+        return self.option.removeprefix("--")
+
+    @property
+    def parameter(self) -> Parameter:
+        said = typer.Option(self.option, help=_help(self.kind))
+        return Parameter(self.name, KEYWORD, default=False, annotation=Annotated[bool, said])
+
+
 def command_line(
-    kind: type[Command], show: Callable[..., None], **fixed: Any
+    kind: type[Command],
+    show: Callable[..., None],
+    *instead: Instead,
+    context: Callable[[], Context] | None = None,
+    **fixed: Any,
 ) -> Callable[..., None]:
     """A function for typer, with a parameter for each field of a command.
 
     Args:
         show: prints the result; takes `as_json`.
+        instead: flags for other commands; at most one may be typed.
+        context: makes what the door brings along; by default `terminal`.
         fixed: fields with a value that is not asked for.
     """
 
     def run(**values: Any) -> None:
-        context, as_json = values["context"], values[AS_JSON]
-        stated = {name: values[name] for name in given_options(context) if name in fields}
-        command = kind.read({**{spelled(name): value for name, value in stated.items()}, **fixed})
-        show(handle(command, terminal()), as_json=as_json)
+        typed, as_json = given_options(values["context"]), values[AS_JSON]
+        chosen = [each for each in instead if values[each.name]]
+        if len(chosen) > 1:
+            raise typer.BadParameter(f"choose one of {' and '.join(e.option for e in chosen)}")
+        for other in chosen:
+            stated = {name: values[name] for name in typed if name in other.kind.model_fields}
+            other.show(handle(other.kind.read(stated), terminal()), as_json=as_json)
+            return
+        stated = {spelled(name): values[name] for name in typed if name in fields}
+        command = kind.read({**stated, **fixed})
+        show(handle(command, (context or terminal)()), as_json=as_json)
 
     def spelled(name: str) -> str:
         return fields[name].alias or name
@@ -57,15 +90,18 @@ def command_line(
     parameters = {
         "context": inspect.Parameter("context", KEYWORD, annotation=typer.Context),
         **{name: _parameter(name, field) for name, field in fields.items()},
+        **{each.name: each.parameter for each in instead},
         AS_JSON: inspect.Parameter(AS_JSON, KEYWORD, default=False, annotation=JsonOption),
     }
     run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
     run.__annotations__ = {name: each.annotation for name, each in parameters.items()}
-    run.__doc__, run.__name__ = (
-        inspect.cleandoc(kind.__doc__ or "").partition("\n\n>>>")[0],
-        kind.__name__,
-    )
+    run.__doc__, run.__name__ = _help(kind), kind.__name__
     return run
+
+
+def _help(kind: type[Command]) -> str:
+    """The docstring without its example."""
+    return inspect.cleandoc(kind.__doc__ or "").partition("\n\n>>>")[0]
 
 
 def terminal() -> Context:
@@ -75,8 +111,9 @@ def terminal() -> Context:
         confirm=lambda existing: ask_before_overwriting(existing, yes=False),
         ask=_ask,
         passphrase=_passphrase,
-        interruptible=lambda outputs: interruptible(PAID, outputs),
+        interruptible=interruptible,
         steps=steps_line(),
+        rounds=rounds_line,
         speed=_speed,
     )
 
@@ -103,7 +140,7 @@ def _speed() -> Any:
 
 def _parameter(name: str, field: FieldInfo) -> Parameter:
     extra, kind = field_extra(field), _plain(field.annotation)
-    metavar, help_text = extra.get("metavar"), field.description
+    metavar, help_text = extra.get("metavar"), _as_markup(field.description or "")
     default = Parameter.empty if field.is_required() else field.default
     if isinstance(default, StrEnum):
         default = default.value
@@ -118,6 +155,11 @@ def _parameter(name: str, field: FieldInfo) -> Parameter:
             option_of(name, field), metavar=metavar, help=help_text, envvar=variable
         )
     return Parameter(name, KEYWORD, default=default, annotation=Annotated[kind, said])
+
+
+def _as_markup(text: str) -> str:
+    """What rich would take for a tag, such as the table of a TOML file, is text."""
+    return re.sub(r"\[(?=[a-z#/@])", r"\\[", text)
 
 
 def _plain(kind: Any) -> Any:

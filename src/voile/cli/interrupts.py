@@ -9,16 +9,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import click
 
+from voile.app.calls import PAID
 from voile.cli.rounds import say
 
-PAID: Final = (
-    "what was paid for is kept and given again at no further cost, anything else was neither "
-    "charged nor released"
-)
+__all__ = ["PAID", "interruptible", "told_how_to_go_on"]
 _FRESH, _YES = "--fresh", "--yes"
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from voile.app.federate.node_files import NodeStatus
+    from voile.app.federate.status import RunStatus
     from voile.audit_log import Report
 
 
@@ -79,6 +81,11 @@ def print_facts(facts: dict[str, Any], *, as_json: bool) -> None:
     for name, value in facts.items():
         shown = "\n".join(value) if isinstance(value, list) else value
         typer.echo(f"{name.replace('_', ' ') + ':':<19} {'none' if shown in (None, '') else shown}")
+
+
+def print_status(found: RunStatus | NodeStatus, *, as_json: bool) -> None:
+    """Print how far a federation, or a node of it, is."""
+    print_json(found.to_dict()) if as_json else typer.echo("\n".join(found.lines))
 
 
 def as_date(seconds: float) -> str:

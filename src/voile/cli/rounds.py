@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from voile.training import Progress as Steps
 
 _MOST_NAMED: Final = 5
-
-
 _log = logging.getLogger(__name__)
 
 
@@ -37,7 +35,10 @@ def rounds_line(delta: float, clock: Callable[[], float] = time.monotonic) -> Pr
             # The budget of a round is read once: composing costs more than a line is worth.
             spent[seen.stage] = most_spent(seen.rows, delta) if seen.round == seen.rounds else 0.0
             _log.info("%s: round %d of %d is done", seen.stage, seen.round, seen.rounds)
-            left[seen.stage] = _left(seen, clock(), first)
+            # From the first round that was seen to end: an earlier one may be of a run before this.
+            now = seen.round, clock()
+            time_left = _time_left(first.setdefault(seen.stage, now), now, seen.rounds)
+            left[seen.stage] = f"; about {time_left} left in this stage" if time_left else ""
         if not (terminal or seen.done):
             return
         read = spent.get(seen.stage)
@@ -53,14 +54,6 @@ def rounds_line(delta: float, clock: Callable[[], float] = time.monotonic) -> Pr
         sys.stderr.flush()
 
     return show
-
-
-def _left(seen: Seen, now: float, first: dict[str, tuple[int, float]]) -> str:
-    """From the first round that was seen to end: an earlier one may be of a run before this."""
-    left = _time_left(
-        first.setdefault(seen.stage, (seen.round, now)), (seen.round, now), seen.rounds
-    )
-    return f"; about {left} left in this stage" if left else ""
 
 
 def _time_left(first: tuple[int, float], last: tuple[int, float], total: int) -> str:

@@ -157,6 +157,6 @@ def test_the_command_shows_and_stops(
     assert "no run of a federation" in capsys.readouterr().err
     assert command("federate", str(config), "--status", "--stop") == 2
     assert "choose one of" in capsys.readouterr().err
-    monkeypatch.setattr("voile.app.federate.status.stop_run", lambda _: True)
+    monkeypatch.setattr("voile.app.federations.stop_run", lambda _: True)
     assert command("federate", str(config), "--stop") == 0
     assert "stopped" in capsys.readouterr().out

@@ -1,0 +1,99 @@
+"""Commands about a federation: train across parties, watch and stop a run, report on it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+
+from voile.app.commands.fields import Command, custodian_field
+
+
+class LocalTransport(StrEnum):
+    """Transports for parties on this machine."""
+
+    THREADS = "threads"
+    SIMULATION = "simulation"
+
+
+class _Federation(Command):
+    config: Path = custodian_field(
+        "What all parties have agreed on: federation.toml. Beside it are server.toml and a "
+        "node.toml of each party in nodes/.",
+        example="federation.toml",
+        option="",
+        metavar="CONFIG",
+    )
+
+
+class Federate(_Federation):
+    """Train a model and a private explainer across the parties of CONFIG; write an artefact.
+
+    First it is said what to expect, from public facts and the held-out file, which nobody protects;
+    where that would mean nothing, the run asks for --yes. A run that was broken off is continued by
+    the same command. One that is complete is not trained again: its budget is spent. With `secure =
+    true` in CONFIG the server learns sums of updates and no single one.
+
+    >>> Federate(config="federation.toml").transport.value
+    'threads'
+    """
+
+    superlink: str | None = custodian_field(
+        "Parties are on other machines (`voile node`), and reached over this SuperLink; "
+        "server.toml says how, under [superlink].",
+        default=None,
+        example="127.0.0.1:9091",
+        metavar="HOST:PORT",
+    )
+    transport: LocalTransport = custodian_field(
+        "What carries messages to parties on this machine.",
+        default=LocalTransport.THREADS,
+        metavar="[threads|simulation]",
+    )
+    preview: bool = custodian_field(
+        "Say what it will be like; train and charge nothing.", default=False
+    )
+    insist: bool = custodian_field(
+        "Go on although what is promised or measured means little.", default=False, option="--yes"
+    )
+
+
+class MakeServerKey(_Federation):
+    """Make the server's key, and show its line for CONFIG.
+
+    >>> MakeServerKey(config="federation.toml").config.name
+    'federation.toml'
+    """
+
+
+class ShowFederationStatus(_Federation):
+    """Show how far the run is, and for whom it waits.
+
+    >>> ShowFederationStatus(config="federation.toml").config.name
+    'federation.toml'
+    """
+
+
+class StopFederation(_Federation):
+    """End the run. The same command without --stop goes on later.
+
+    >>> StopFederation(config="federation.toml").config.name
+    'federation.toml'
+    """
+
+
+class WriteReport(Command):
+    """Write one self-contained HTML page: what is promised, how good it is, how to verify it.
+
+    >>> WriteReport(artefact="output/artefact").output is None
+    True
+    """
+
+    artefact: Path = custodian_field(
+        "Folder of a federation.", example="output/artefact", option="", metavar="ARTEFACT"
+    )
+    output: Path | None = custodian_field(
+        "Where to; inside ARTEFACT if not given.", default=None, metavar="FILE"
+    )
+    overwrite: bool = custodian_field(
+        "Overwrite files of this name without asking.", default=False, option="--yes"
+    )

@@ -1,0 +1,170 @@
+"""A federation, from the command to the result: previewed, trained, watched, stopped.
+
+A run is previewed first. Nothing is charged where the preview says that the result would mean
+nothing, unless the command insists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from voile.app.artefact import REPORT, check_place
+from voile.app.calls import Context
+from voile.app.commands.federate import (
+    Federate,
+    LocalTransport,
+    MakeServerKey,
+    ShowFederationStatus,
+    StopFederation,
+)
+from voile.app.federate.agreement import FederationAgreement
+from voile.app.federate.enrolling import server_key_line
+from voile.app.federate.files import read_job, read_server
+from voile.app.federate.job import ServerSide
+from voile.app.federate.preview import FederationPreview, preview
+from voile.app.federate.run import ARTEFACT, Federated, federate, has_begun
+from voile.app.federate.status import RunStatus, run_status, stop_run
+from voile.app.public_example import EXAMPLE
+from voile.app.report import compared, quality, write_report
+from voile.app.workspace import release_name
+from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Guarantee
+from voile.core.one_thread import one_thread
+
+_KEPT: Final = "rounds that are done and what was charged for them are kept"
+
+
+@dataclass(frozen=True)
+class FederationResult:
+    """A finished run.
+
+    Args:
+        agreement: digest of what all parties have agreed on.
+        artefact, report: where they lie.
+        figures: the last figure of each stage, by what it is.
+        compared: figures with intervals, and what they are compared with.
+        output: the server's folder, which is a workspace.
+        release: how the artefact is called in that workspace.
+        example: public rows to explain first.
+    """
+
+    agreement: str
+    artefact: Path
+    report: Path
+    guarantee: Guarantee
+    figures: tuple[tuple[str, float], ...]
+    compared: tuple[Mapping[str, Any], ...]
+    output: Path
+    release: str
+    example: Path
+
+
+@dataclass(frozen=True)
+class ServerKey:
+    """The server's line for `federation.toml`; the key in it is public."""
+
+    line: str
+
+
+@dataclass(frozen=True)
+class StopResult:
+    """Whether a run has ended; if not, it ends at the next answer, or completes its result."""
+
+    stopped: bool
+
+
+def run_federation(command: Federate, context: Context) -> FederationResult | FederationPreview:
+    """Train across parties, or say what that will be like."""
+    if command.preview:
+        return _preview(command)
+    with one_thread(), context.interruptible(_KEPT, lambda: ()):
+        agreement, server, run = _runner(command, context)
+        done = run(
+            rounds_seen=context.rounds(agreement.delta), steps_seen=context.steps, say=context.say
+        )
+    artefact = done.artefact
+    report = artefact.folder / REPORT
+    if not (done.was_complete and report.exists()):
+        write_report(artefact)
+    return FederationResult(
+        agreement=agreement.digest,
+        artefact=artefact.folder,
+        report=report,
+        guarantee=artefact.guarantees[0],
+        figures=tuple(quality(artefact)),
+        compared=tuple(compared(artefact)),
+        output=server.folder,
+        release=release_name(artefact),
+        example=server.folder / EXAMPLE,
+    )
+
+
+def show_status(command: ShowFederationStatus, _context: Context) -> RunStatus:
+    """How far a run is."""
+    return run_status(command.config)
+
+
+def stop(command: StopFederation, _context: Context) -> StopResult:
+    """End a run; what is done is kept."""
+    return StopResult(stop_run(command.config))
+
+
+def make_server_key(command: MakeServerKey, _context: Context) -> ServerKey:
+    """The server's key, made if there is none."""
+    return ServerKey(server_key_line(command.config))
+
+
+def _preview(command: Federate) -> FederationPreview:
+    """From the files of all parties, or from those of the server alone."""
+    if command.superlink is None:
+        job = read_job(command.config)
+        return preview(job.agreement, job.server)
+    agreement, server, _ = read_server(command.config)
+    return preview(agreement, server)
+
+
+def _runner(
+    command: Federate, context: Context
+) -> tuple[FederationAgreement, ServerSide, Callable[..., Federated]]:
+    """What trains: in this process, by workers of a simulation, or over a SuperLink."""
+    if command.superlink is None:
+        job = read_job(command.config)
+        job = replace(job, server=_accepted(job.agreement, job.server, command, context))
+        if command.transport is LocalTransport.THREADS:
+            return job.agreement, job.server, partial(federate, job)
+        from voile.app.federate.simulated import federate_simulated
+
+        return job.agreement, job.server, partial(federate_simulated, command.config, job)
+    if command.transport is not LocalTransport.THREADS:
+        raise InvalidInput("--superlink is a transport of its own: leave --transport out")
+    from voile.app.federate.deployed import DeployedServer
+
+    found = DeployedServer.read(command.config)
+    found = replace(found, server=_accepted(found.agreement, found.server, command, context))
+    return found.agreement, found.server, partial(found.federate, command.superlink)
+
+
+def _accepted(
+    agreement: FederationAgreement, server: ServerSide, command: Federate, context: Context
+) -> ServerSide:
+    """Say what it will be like; `Refused` if that means nothing and nobody insists.
+
+    Not for a run that has begun: it was decided then. What was remarked about open rows is said
+    here, and left out of what is returned.
+    """
+    check_place(server.folder / ARTEFACT)
+    if has_begun(server):
+        return server
+    found = preview(agreement, server)
+    context.say(str(found))
+    if found.grave and not command.insist:
+        raise Refused(
+            "nothing was charged, because of what is marked with ! above: "
+            + "; ".join(each.text for each in found.grave)
+            + ". To go on all the same, add --yes"
+        )
+    return replace(server, remarks=())
