@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from voile.app.commands.assess import Assess
 from voile.app.commands.audit import (
     AcceptCheckpoint,
     AnchorLog,
@@ -41,6 +42,7 @@ from voile.app.commands.explain import Explain
 from voile.app.commands.fields import Command
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
 from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
+from voile.app.commands.workspace import RunDemo, Start
 from voile.core.errors import InvalidInput, VoileError
 
 if TYPE_CHECKING:
@@ -52,6 +54,9 @@ if TYPE_CHECKING:
 PASSPHRASE: Final = "VOILE_KEYSTORE_PASSPHRASE"
 Files: TypeAlias = Callable[[], Sequence[Path]]
 HANDLERS: Final[dict[type[Command], str]] = {
+    Start: "voile.app.init:start",
+    RunDemo: "voile.app.demo:run_demo",
+    Assess: "voile.app.assess.handler:assess",
     Explain: "voile.app.explain_rows:explain",
     TrainRecommender: "voile.app.recommend.handler:train_recommender",
     Recommend: "voile.app.recommend.handler:recommend",
@@ -112,11 +117,16 @@ def passphrase_from_environment(_new: bool) -> str:
     return found
 
 
-def _uninterrupted(_files: Files) -> AbstractContextManager[None]:
+def default_answer(_question: str, default: str) -> str:
+    """Where nobody can be asked."""
+    return default
+
+
+def _uninterrupted(*_: Any, **__: Any) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def _unheard(_text: str) -> None:
+def _unheard(_what: Any) -> None:
     """Nobody listens."""
 
 
@@ -132,8 +142,11 @@ class Context:
         say: is told what is being done, and what could not be.
         confirm: is asked about files that are there already; raises to refuse.
         ask: is asked any other question; raises unless the answer is yes.
+        prompt: is asked for a text, and told what it is by default.
         passphrase: of a keystore; told whether it is a new one.
-        interruptible: wraps what charges, and is told which files the call writes.
+        interruptible: wraps what charges, and is told which files the call writes, and what is kept
+            if it is not what was paid for.
+        watch: is told how far a long job is, in terms of that job.
         steps: is told how many steps of a long computation are done, and of how many.
         speed: how to explain, with a line of progress where somebody watches.
         service: answers from records that stay open between calls, and are signed by a schedule;
@@ -144,8 +157,10 @@ class Context:
     say: Callable[[str], None] = _unheard
     confirm: Callable[[Sequence[Path]], None] = refuse_to_overwrite
     ask: Callable[[str], None] = refuse_without_yes
+    prompt: Callable[[str, str], str] = default_answer
     passphrase: Callable[[bool], str] = passphrase_from_environment
-    interruptible: Callable[[Files], AbstractContextManager[None]] = _uninterrupted
+    interruptible: Callable[..., AbstractContextManager[None]] = _uninterrupted
+    watch: Callable[[Any], Any] = _unheard
     steps: Callable[[int, int], None] | None = None
     speed: Callable[[], Speed | None] = _plain_speed
     service: ReleaseService | None = None

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 import types
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from enum import StrEnum
 from inspect import Parameter
 from typing import Annotated, Any, Final, Union, get_args, get_origin
@@ -21,13 +22,20 @@ from pydantic.fields import FieldInfo
 from voile.app.calls import (
     PASSPHRASE,
     Context,
+    Files,
+    default_answer,
     handle,
     passphrase_from_environment,
     refuse_without_yes,
 )
 from voile.app.commands.fields import Command, field_extra, option_of
 from voile.cli.interrupts import PAID, interruptible
-from voile.cli.output import JsonOption, ask_before_overwriting, given_options
+from voile.cli.output import (
+    JsonOption,
+    ask_before_overwriting,
+    given_options,
+    somebody_answers,
+)
 from voile.cli.rounds import say, steps_line
 
 AS_JSON: Final = "as_json"
@@ -35,12 +43,16 @@ KEYWORD: Final = Parameter.KEYWORD_ONLY
 
 
 def command_line(
-    kind: type[Command], show: Callable[..., None], **fixed: Any
+    kind: type[Command],
+    show: Callable[..., None],
+    watch: Callable[[], Callable[[Any], Any]] | None = None,
+    **fixed: Any,
 ) -> Callable[..., None]:
     """A function for typer, with a parameter for each field of a command.
 
     Args:
         show: prints the result; takes `as_json`.
+        watch: makes what shows how far a long job is.
         fixed: fields with a value that is not asked for.
     """
 
@@ -48,7 +60,10 @@ def command_line(
         context, as_json = values["context"], values[AS_JSON]
         stated = {name: values[name] for name in given_options(context) if name in fields}
         command = kind.read({**{spelled(name): value for name, value in stated.items()}, **fixed})
-        show(handle(command, terminal()), as_json=as_json)
+        told = terminal(as_json=as_json)
+        if watch is not None:
+            told = replace(told, watch=watch())
+        show(handle(command, told), as_json=as_json)
 
     def spelled(name: str) -> str:
         return fields[name].alias or name
@@ -68,14 +83,19 @@ def command_line(
     return run
 
 
-def terminal() -> Context:
-    """What the command line brings along: somebody who reads, answers and interrupts."""
+def terminal(*, as_json: bool = False) -> Context:
+    """What the command line brings along: somebody who reads, answers and interrupts.
+
+    Args:
+        as_json: a program reads the result; it is not asked for texts.
+    """
     return Context(
         say=say,
         confirm=lambda existing: ask_before_overwriting(existing, yes=False),
         ask=_ask,
+        prompt=default_answer if as_json else _prompt,
         passphrase=_passphrase,
-        interruptible=lambda outputs: interruptible(PAID, outputs),
+        interruptible=_interruptible,
         steps=steps_line(),
         speed=_speed,
     )
@@ -83,9 +103,21 @@ def terminal() -> Context:
 
 def _ask(question: str) -> None:
     """On a terminal; elsewhere it is refused."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not somebody_answers():
         refuse_without_yes(question)
     typer.confirm(question, abort=True, err=True)
+
+
+def _interruptible(
+    outputs: Files = lambda: (), *, kept: str = PAID
+) -> AbstractContextManager[None]:
+    return interruptible(kept, outputs)
+
+
+def _prompt(question: str, default: str) -> str:
+    if not somebody_answers():
+        return default
+    return str(typer.prompt(question, default=default, err=True))
 
 
 def _passphrase(new: bool) -> str:
