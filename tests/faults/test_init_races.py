@@ -19,7 +19,7 @@ from tests.unit.app.workspace.examples import (
     write_files,
 )
 from voile.app.custody import LOG_KEY, open_custody
-from voile.app.federate.starting import start
+from voile.app.federate.starting import start_federation
 from voile.app.notebook import open_workspace
 from voile.app.workspace import start_workspace
 from voile.audit_log import SigningKey
@@ -44,7 +44,7 @@ def test_of_several_starts_of_a_federation_one_succeeds_and_names_the_keys_that_
     tables = _write_tables(tmp_path)
     for attempt in range(3):
         home = tmp_path / f"study {attempt}"
-        said = _start_together(lambda home=home: start(tables, home))  # type: ignore[misc]
+        said = _start_together(lambda home=home: start_federation(tables, home))  # type: ignore[misc]
         # Which of the files a loser finds first depends on how far the winner is.
         refused = f"{re.escape(str(home))}/[^:]+: exists already; move it away or choose another"
         assert said.count("made") == 1, said

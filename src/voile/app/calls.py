@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from voile.app.commands.assess import Assess
 from voile.app.commands.audit import (
     AcceptCheckpoint,
     AnchorLog,
@@ -51,6 +52,7 @@ from voile.app.commands.node import JoinFederation, MakeNodeKeys, ShowNodeStatus
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
 from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
 from voile.app.commands.testbed import StartTestbed, StopTestbed
+from voile.app.commands.workspace import RunDemo, Start
 from voile.core.errors import InvalidInput, VoileError
 
 if TYPE_CHECKING:
@@ -68,6 +70,9 @@ PAID: Final = (
 """What is kept of a call that is interrupted while it charges."""
 Files: TypeAlias = Callable[[], Sequence[Path]]
 HANDLERS: Final[dict[type[Command], str]] = {
+    Start: "voile.app.init:start",
+    RunDemo: "voile.app.demo:run_demo",
+    Assess: "voile.app.assess.handler:assess",
     Explain: "voile.app.explain_rows:explain",
     TrainRecommender: "voile.app.recommend.handler:train_recommender",
     Recommend: "voile.app.recommend.handler:recommend",
@@ -138,11 +143,16 @@ def passphrase_from_environment(_new: bool) -> str:
     return found
 
 
-def _uninterrupted(_kept: str, _files: Files) -> AbstractContextManager[None]:
+def default_answer(_question: str, default: str) -> str:
+    """Where nobody can be asked."""
+    return default
+
+
+def _uninterrupted(*_: Any, **__: Any) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def _unheard(_text: str) -> None:
+def _unheard(_what: Any) -> None:
     """Nobody listens."""
 
 
@@ -162,9 +172,11 @@ class Context:
         say: is told what is being done, and what could not be.
         confirm: is asked about files that are there already; raises to refuse.
         ask: is asked any other question; raises unless the answer is yes.
+        prompt: is asked for a text, and told what it is by default.
         passphrase: of a keystore; told whether it is a new one.
         interruptible: wraps what charges, and is told what is kept of it, in words, and which
             files the call writes.
+        watch: is told how far a long job is, in terms of that job.
         steps: is told how many steps of a long computation are done, and of how many.
         rounds: what is told how far the rounds of a federation are; made for its delta.
         stop: is set to end what runs until it is told to.
@@ -177,8 +189,10 @@ class Context:
     say: Callable[[str], None] = _unheard
     confirm: Callable[[Sequence[Path]], None] = refuse_to_overwrite
     ask: Callable[[str], None] = refuse_without_yes
+    prompt: Callable[[str, str], str] = default_answer
     passphrase: Callable[[bool], str] = passphrase_from_environment
-    interruptible: Callable[[str, Files], AbstractContextManager[None]] = _uninterrupted
+    interruptible: Callable[..., AbstractContextManager[None]] = _uninterrupted
+    watch: Callable[[Any], Any] = _unheard
     steps: Callable[[int, int], None] | None = None
     rounds: Callable[[float], Progress | None] = _unwatched
     stop: threading.Event = field(default_factory=threading.Event)

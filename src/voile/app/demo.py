@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.app.artefact import Artefact
+from voile.app.calls import Context
+from voile.app.commands.workspace import RunDemo
 from voile.app.custody import WORKSPACE, Place, open_custody
 from voile.app.explain import ReleaseService
 from voile.app.explain.files import RECEIPT, draw
@@ -47,6 +49,7 @@ from voile.audit_log import verify_receipt
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, VerificationFailed
 from voile.core.guarantee import Protected, Relation
+from voile.core.one_thread import one_thread
 from voile.core.randomness import Seeded
 from voile.core.schema import Rows
 from voile.datasets import ClinicFederation, clinic_federation
@@ -164,6 +167,18 @@ def run(
         picture=picture,
         receipt=receipt,
     )
+
+
+def run_demo(command: RunDemo, context: Context) -> Demo:
+    """What `voile demo` does."""
+    with one_thread(), context.interruptible(kept="the demo begins anew"):
+        return run(
+            command.folder,
+            rows_per_hospital=command.rows,
+            rounds_seen=context.watch,
+            steps_seen=context.steps,
+            say=context.say,
+        )
 
 
 def _job(clinic: ClinicFederation, held_out: TableRecords, output: Path, steps: int) -> Job:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,13 +22,19 @@ from pydantic.fields import FieldInfo
 from voile.app.calls import (
     PASSPHRASE,
     Context,
+    default_answer,
     handle,
     passphrase_from_environment,
     refuse_without_yes,
 )
 from voile.app.commands.fields import Command, field_extra, option_of
 from voile.cli.interrupts import interruptible
-from voile.cli.output import JsonOption, ask_before_overwriting, given_options
+from voile.cli.output import (
+    JsonOption,
+    ask_before_overwriting,
+    given_options,
+    somebody_answers,
+)
 from voile.cli.rounds import rounds_line, say, steps_line
 
 AS_JSON: Final = "as_json"
@@ -58,7 +63,7 @@ def command_line(
     kind: type[Command],
     show: Callable[..., None],
     *instead: Instead,
-    context: Callable[[], Context] | None = None,
+    bring: Callable[[Context], Context] = lambda context: context,
     **fixed: Any,
 ) -> Callable[..., None]:
     """A function for typer, with a parameter for each field of a command.
@@ -66,22 +71,22 @@ def command_line(
     Args:
         show: prints the result; takes `as_json`.
         instead: flags for other commands; at most one may be typed.
-        context: makes what the door brings along; by default `terminal`.
+        bring: adds to what the door brings along, such as a line of progress.
         fixed: fields with a value that is not asked for.
     """
 
     def run(**values: Any) -> None:
         typed, as_json = given_options(values["context"]), values[AS_JSON]
+        context = terminal(as_json=as_json)
         chosen = [each for each in instead if values[each.name]]
         if len(chosen) > 1:
             raise typer.BadParameter(f"choose one of {' and '.join(e.option for e in chosen)}")
         for other in chosen:
             stated = {name: values[name] for name in typed if name in other.kind.model_fields}
-            other.show(handle(other.kind.read(stated), terminal()), as_json=as_json)
+            other.show(handle(other.kind.read(stated), context), as_json=as_json)
             return
         stated = {spelled(name): values[name] for name in typed if name in fields}
-        command = kind.read({**stated, **fixed})
-        show(handle(command, (context or terminal)()), as_json=as_json)
+        show(handle(kind.read({**stated, **fixed}), bring(context)), as_json=as_json)
 
     def spelled(name: str) -> str:
         return fields[name].alias or name
@@ -104,12 +109,17 @@ def _help(kind: type[Command]) -> str:
     return inspect.cleandoc(kind.__doc__ or "").partition("\n\n>>>")[0]
 
 
-def terminal() -> Context:
-    """What the command line brings along: somebody who reads, answers and interrupts."""
+def terminal(*, as_json: bool = False) -> Context:
+    """What the command line brings along: somebody who reads, answers and interrupts.
+
+    Args:
+        as_json: a program reads the result; it is not asked for texts.
+    """
     return Context(
         say=say,
         confirm=lambda existing: ask_before_overwriting(existing, yes=False),
         ask=_ask,
+        prompt=default_answer if as_json else _prompt,
         passphrase=_passphrase,
         interruptible=interruptible,
         steps=steps_line(),
@@ -120,9 +130,15 @@ def terminal() -> Context:
 
 def _ask(question: str) -> None:
     """On a terminal; elsewhere it is refused."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not somebody_answers():
         refuse_without_yes(question)
     typer.confirm(question, abort=True, err=True)
+
+
+def _prompt(question: str, default: str) -> str:
+    if not somebody_answers():
+        return default
+    return str(typer.prompt(question, default=default, err=True))
 
 
 def _passphrase(new: bool) -> str:

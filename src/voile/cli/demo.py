@@ -5,15 +5,15 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from voile.cli.interrupts import interruptible
-from voile.cli.output import JsonOption, console, print_json
-from voile.cli.rounds import rounds_line, say, steps_line
+from voile.app.commands.workspace import RunDemo
+from voile.cli.commands import command_line
+from voile.cli.output import console, print_json
+from voile.cli.rounds import rounds_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,34 +23,17 @@ if TYPE_CHECKING:
 EPILOG = "Example: voile demo --output demo"
 
 
-def demo(
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the results.")] = Path(
-        "demo-output"
-    ),
-    rows: Annotated[int, typer.Option(min=50, help="Patients of a hospital, on average.")] = 5_000,
-    as_json: JsonOption = False,
-) -> None:
-    """Train across eight invented hospitals, explain a patient, write a report; about a minute.
-
-    Needs no file, no network and no account. Everything that the report shows is covered by a
-    privacy guarantee; what the data are really like is known, so it is compared with the truth.
-    Once more into the same folder, it replaces what it wrote there and keeps anything else.
-    """
-    from voile.app.demo import DELTA, run
-    from voile.core.one_thread import one_thread
-
-    with one_thread(), interruptible("the demo begins anew"):
-        result = run(
-            output,
-            rows_per_hospital=rows,
-            rounds_seen=rounds_line(DELTA),
-            steps_seen=steps_line(),
-            say=say,
-        )
+def _show_demo(result: Demo, *, as_json: bool) -> None:
     if as_json:
         print_json(_facts(result))
     else:
         _print_result(result)
+
+
+def _rounds() -> Callable[[Any], None]:
+    from voile.app.demo import DELTA
+
+    return rounds_line(DELTA)
 
 
 def _facts(result: Demo) -> dict[str, Any]:
@@ -110,3 +93,6 @@ def _table(result: Demo) -> Table:
     for name, figure in lines:
         table.add_row(name, f"{figure.private:.3f}", f"{figure.twin:.3f}")
     return table
+
+
+demo = command_line(RunDemo, _show_demo, bring=lambda context: replace(context, watch=_rounds()))

@@ -76,7 +76,9 @@ def _is_interrupt(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def interruptible(kept: str, outputs: Callable[[], Sequence[Path]] = lambda: ()) -> Iterator[None]:
+def interruptible(
+    kept: str = PAID, outputs: Callable[[], Sequence[Path]] = lambda: ()
+) -> Iterator[None]:
     """Tells whoever interrupts what is kept, and the command that goes on from there.
 
     It is the same command, but for two options: --fresh would pay again for what was charged just

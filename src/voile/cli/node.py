@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from voile.app.commands.node import JoinFederation, MakeNodeKeys, ShowNodeStatus
-from voile.cli.commands import Instead, command_line, terminal
+from voile.cli.commands import Instead, command_line
 from voile.cli.output import print_json, print_status
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ Examples:
 """
 
 
-def _ended_by_sigterm() -> Context:
-    context = terminal()
+def _ended_by_sigterm(context: Context) -> Context:
     signal.signal(signal.SIGTERM, lambda *_: context.stop.set())
     return context
 
@@ -53,5 +52,5 @@ node = command_line(
     _show_ended,
     Instead("--status", ShowNodeStatus, print_status),
     Instead("--key", MakeNodeKeys, _show_keys),
-    context=_ended_by_sigterm,
+    bring=_ended_by_sigterm,
 )

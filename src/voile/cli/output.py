@@ -131,6 +131,11 @@ def console() -> Console:
     return PipeConsole(markup=False, emoji=False, highlight=False)
 
 
+def somebody_answers() -> bool:
+    """Whether questions can be asked: both ends are a terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def ask_before_overwriting(outputs: Sequence[Path], *, yes: bool) -> None:
     """Before anything is computed or charged: on a terminal ask, elsewhere refuse.
 
@@ -144,7 +149,7 @@ def ask_before_overwriting(outputs: Sequence[Path], *, yes: bool) -> None:
     from voile.core.errors import InvalidInput
 
     names = ", ".join(map(str, existing))
-    if sys.stdin.isatty() and sys.stderr.isatty():
+    if somebody_answers():
         typer.confirm(f"{names}: overwrite?", abort=True, err=True)
         return
     raise InvalidInput(

@@ -1,20 +1,17 @@
-"""What stands around every call: both ways in give one answer, and leave nothing unsigned."""
+"""What stands around every call; that both ways in agree is in tests/contract/test_both_ways.py."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from tests.unit.app.test_notebook import ROWS
 from tests.unit.app.workspace.examples import started
-from tests.unit.cli.test_explain import BACKGROUND, asked, prepared, run
+from tests.unit.cli.test_explain import prepared, run
 
 from voile.app.calls import Context, handle
 from voile.app.commands.explain import Explain
-from voile.app.explain_rows import ExplainResult, PreviewResult
 from voile.app.notebook import open_workspace
 from voile.core.errors import BudgetExceeded, InvalidInput
 
@@ -29,26 +26,6 @@ TYPED = {
     "epsilon": 0.5,
     "account": "customers",
 }
-
-
-def test_a_question_is_the_same_question_by_command_line_and_python(run: Any) -> None:
-    typed = run(*asked("applicants.csv", *BACKGROUND))
-    result = handle(Explain.read(TYPED))
-    assert isinstance(result, ExplainResult)
-    assert result.explained.replayed
-    assert list(result.explained.charges) == typed["charges"]
-    assert np.array_equal(result.explained.explanation.values, typed["values"])
-    assert result.kept is not None
-    assert str(result.kept.published) != ""
-
-
-def test_a_preview_is_the_same_by_command_line_and_python(run: Any) -> None:
-    typed = run(*asked("applicants.csv", *BACKGROUND), "--preview")
-    result = handle(Explain.read({**TYPED, "preview": True}))
-    assert isinstance(result, PreviewResult)
-    assert [each.to_dict() for each in result.preview.guarantees] == typed["guarantees"]
-    assert list(result.preview.remarks) == typed["remarks"]
-    assert result.count == typed["rows"]
 
 
 @pytest.mark.usefixtures("run")

@@ -46,7 +46,48 @@ ProtectedRows: TypeAlias = Annotated[
 ]
 
 
-class ExplanationSpec(Command):
+class ModelTerms(Command):
+    """A model, what it was made from, and whose rows are protected."""
+
+    schema_file: Path | None = custodian_field(
+        "Schema of the rows (TOML); an artefact has its own.",
+        default=None,
+        option="--schema",
+        metavar="FILE",
+        alias="schema",
+    )
+    model_origin: str | None = custodian_field(
+        "What the model was made from: public, trained-on:LABEL, or a JSON file with the "
+        "guarantees of its training; not for an artefact, which says so itself.",
+        default=None,
+        example="public",
+        metavar="ORIGIN",
+    )
+    protect: ProtectedRows = custodian_field(
+        "Whose rows: training, background, population or explained-row.", default=RowPart.TRAINING
+    )
+    background: str | None = custodian_field(
+        "Rows that absent features take their values from.", default=None, metavar="FILE"
+    )
+    background_origin: str | None = custodian_field(
+        "What --background was made from, as --model-origin; needed unless it is what is "
+        "protected.",
+        default=None,
+        example="public",
+        metavar="ORIGIN",
+    )
+    output: str | None = caller_field(
+        "Which output; the last of two classes.", default=None, option="--of"
+    )
+    output_range: tuple[float, float] | None = custodian_field(
+        "Where outputs lie, if the model does not say.", default=None, option="--between"
+    )
+    id_column: str | None = custodian_field(
+        "Column with identifiers: each named record pays by itself.", default=None
+    )
+
+
+class ExplanationSpec(ModelTerms):
     """What is to be explained, for whom, and what is to be protected.
 
     >>> spec = ExplanationSpec(model="model.onnx", model_origin="public", protect="population")
@@ -67,35 +108,8 @@ class ExplanationSpec(Command):
         example="patients.csv",
         option="",
     )
-    schema_file: Path | None = custodian_field(
-        "Schema of the rows (TOML); an artefact has its own.",
-        default=None,
-        option="--schema",
-        metavar="FILE",
-        alias="schema",
-    )
-    model_origin: str | None = custodian_field(
-        "What the model was made from: public, trained-on:LABEL, or a JSON file with the "
-        "guarantees of its training; not for an artefact, which says so itself.",
-        default=None,
-        example="public",
-        metavar="ORIGIN",
-    )
-    protect: ProtectedRows = custodian_field(
-        "Whose rows: training, background, population or explained-row.", default=RowPart.TRAINING
-    )
     account: str | None = custodian_field(
         "Which account pays; not needed for training rows.", default=None, example="customers"
-    )
-    background: str | None = custodian_field(
-        "Rows that absent features take their values from.", default=None, metavar="FILE"
-    )
-    background_origin: str | None = custodian_field(
-        "What --background was made from, as --model-origin; needed unless it is what is "
-        "protected.",
-        default=None,
-        example="public",
-        metavar="ORIGIN",
     )
     explainer: Path | None = custodian_field(
         "A learned explainer of this model.", default=None, metavar="FILE"
@@ -128,15 +142,6 @@ class ExplanationSpec(Command):
     bound: float | None = caller_field(
         "Clip an explained row's vector to this length; half of the output's width if not given.",
         default=None,
-    )
-    output: str | None = caller_field(
-        "Which output; the last of two classes.", default=None, option="--of"
-    )
-    output_range: tuple[float, float] | None = custodian_field(
-        "Where outputs lie, if the model does not say.", default=None, option="--between"
-    )
-    id_column: str | None = custodian_field(
-        "Column with identifiers: each named record pays by itself.", default=None
     )
 
     @property

@@ -126,8 +126,9 @@ class Command(BaseModel):
 
     def stated_options(self) -> dict[str, str]:
         """The fields that somebody stated, and how each is typed on the command line."""
+        fields = type(self).model_fields.items()
         return {
-            name: option_of(name, type(self).model_fields[name]) for name in self.model_fields_set
+            name: option_of(name, field) for name, field in fields if name in self.model_fields_set
         }
 
 

@@ -118,13 +118,21 @@ _SERVER_LINK: Final = """\
 
 
 @dataclass(frozen=True)
-class Started:
-    """What was written, and what the header holds."""
+class StartedFederation:
+    """What was written, from which tables, and what their header holds."""
 
     schema: Path
     config: Path
+    tables: tuple[Path, ...]
     columns: tuple[str, ...]
     label: str
+
+
+@dataclass(frozen=True)
+class SplitFederation:
+    """What was written from a federation that stood in one file."""
+
+    config: Path
 
 
 @dataclass(frozen=True)
@@ -173,9 +181,9 @@ def _fits(name: str) -> bool:
     return name.isprintable()
 
 
-def start(
+def start_federation(
     files: Sequence[Path], folder: Path, *, label: str | None = None, name: str | None = None
-) -> Started:
+) -> StartedFederation:
     """Write a schema and all files of a federation; never over existing ones.
 
     Every party gets a folder with its own books and keys; the public halves of the keys stand in
@@ -207,7 +215,7 @@ def start(
     settings = Settings(held_out=(("held out", folder / "held-out.csv"),))
     texts = {schema: schema_text(name, columns, chosen), **_texts(folder, founders, settings)}
     config = _write(folder, founders, texts, _Agreed(name, schema, settings))
-    return Started(schema, config, columns, chosen)
+    return StartedFederation(schema, config, tuple(files), columns, chosen)
 
 
 def split(file: Path, folder: Path) -> Path:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.unit.app.assess.command import run
 from tests.unit.app.federate.test_guided import write_guided
 from tests.unit.app.federate.test_kinds import write_logistic
 from tests.unit.app.federate.test_run import write_files
@@ -186,12 +187,6 @@ def test_a_foreign_file_is_not_read_as_findings(tmp_path: Path) -> None:
 
 
 # --- the command ----------------------------------------------------------------------------------
-
-
-def run(*arguments: object) -> Any:
-    from typer.testing import CliRunner
-
-    return CliRunner().invoke(app, ["assess", *map(str, arguments)])
 
 
 def test_a_refuted_claim_has_an_exit_code_of_its_own(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.unit.app.assess import command
 from tests.unit.app.federate.test_guided import write_guided
 from tests.unit.app.federate.test_kinds import write_logistic
 from tests.unit.app.federate.test_run import party
@@ -219,10 +220,7 @@ def sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(study: Path, *arguments: object) -> Any:
-    from typer.testing import CliRunner
-
-    words = ["assess", study / "output" / "artefact", "--minutes", 0.01, *arguments]
-    return CliRunner().invoke(app, [str(word) for word in words])
+    return command.run(study / "output" / "artefact", "--minutes", 0.01, *arguments)
 
 
 @pytest.mark.usefixtures("sees_nothing")

@@ -12,7 +12,7 @@ import pytest
 
 from voile.app.federate import read_agreement, read_job, starting
 from voile.app.federate.agreement import federation_of, origin_of
-from voile.app.federate.starting import start
+from voile.app.federate.starting import start_federation
 from voile.app.starting import header
 from voile.core.errors import InvalidInput, SchemaError, UnreadableFile
 from voile.core.schema import Schema
@@ -27,7 +27,7 @@ def csv(path: Path, *lines: str) -> Path:
 
 def test_two_files_become_the_files_of_a_federation(tmp_path: Path) -> None:
     files = [csv(tmp_path / "north.csv", "1,2,yes"), csv(tmp_path / "south.csv")]
-    started = start(files, tmp_path, name="north v1")
+    started = start_federation(files, tmp_path, name="north v1")
     assert started.columns == ("age", "blood pressure", "readmitted")
     assert started.label == "readmitted"
     with pytest.raises(SchemaError, match="categories"):
@@ -64,7 +64,7 @@ def test_the_files_are_found_from_any_folder(
     csv(home / "north.csv", "1,2,yes", "2,3,no")
     csv(home / "held-out.csv", "1,2,yes", "2,3,no")
     monkeypatch.chdir(home)
-    started = start([Path("north.csv")], Path())
+    started = start_federation([Path("north.csv")], Path())
     started.config.write_text(started.config.read_text().replace("rows = 0", "rows = 2"))
     fill(started.schema)
     monkeypatch.chdir(tmp_path)
@@ -80,14 +80,14 @@ def test_a_federation_is_called_after_its_folder_or_as_somebody_says(tmp_path: P
         ("x" * 65, None, "federation"),
         ("c", "übung – v1", "übung – v1"),
     ):
-        started = start([file], tmp_path / folder, name=stated)
+        started = start_federation([file], tmp_path / folder, name=stated)
         assert f'name = "{called}"' in started.config.read_text().splitlines()
         policy = (tmp_path / folder / "output" / "audit-policy.toml").read_text()
         assert federation_of(origin_of(called, "server")) == called
         assert origin_of(called, "server") in policy
     for wrong in ("", "a/b", "a\nb", "x" * 65, "a\u200bb"):
         with pytest.raises(InvalidInput, match="has a name of 1 to 64"):
-            start([file], tmp_path / "d", name=wrong)
+            start_federation([file], tmp_path / "d", name=wrong)
     assert not (tmp_path / "d").exists()
 
 
@@ -95,12 +95,12 @@ def test_parties_of_one_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     files = [csv(tmp_path / "a.csv"), csv(tmp_path / "other" / "a.csv")]
     with pytest.raises(InvalidInput, match="need other names"):
-        start(files, tmp_path)
+        start_federation(files, tmp_path)
     assert not (tmp_path / "nodes").exists()
 
 
 def test_the_schema_loads_once_it_is_filled_in(tmp_path: Path) -> None:
-    started = start([csv(tmp_path / "a.csv")], tmp_path / "study", label="age")
+    started = start_federation([csv(tmp_path / "a.csv")], tmp_path / "study", label="age")
     text = started.schema.read_text()
     text = text.replace("categories = []", 'categories = ["young", "old"]')
     text = text.replace('kind = ""', 'kind = "continuous"').replace(
@@ -111,9 +111,9 @@ def test_the_schema_loads_once_it_is_filled_in(tmp_path: Path) -> None:
 
 
 def test_what_stands_below_the_header_changes_nothing(tmp_path: Path) -> None:
-    one = start([csv(tmp_path / "a.csv", "1,2,yes")], tmp_path / "one", name="v1")
+    one = start_federation([csv(tmp_path / "a.csv", "1,2,yes")], tmp_path / "one", name="v1")
     csv(tmp_path / "a.csv", "nan,1e308,no", "3,", "\x00")
-    two = start([tmp_path / "a.csv"], tmp_path / "two", name="v1")
+    two = start_federation([tmp_path / "a.csv"], tmp_path / "two", name="v1")
     assert one.schema.read_bytes() == two.schema.read_bytes()
     without_keys = [
         [line for line in each.config.read_text().splitlines() if "key = " not in line]
@@ -129,9 +129,9 @@ def test_parquet_has_a_header_too(tmp_path: Path) -> None:
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     file = csv(tmp_path / "a.csv")
-    start([file], tmp_path)
+    start_federation([file], tmp_path)
     with pytest.raises(InvalidInput, match="exists already"):
-        start([file], tmp_path)
+        start_federation([file], tmp_path)
 
 
 @pytest.mark.parametrize("step", range(8))
@@ -154,10 +154,10 @@ def test_a_start_that_was_broken_off_is_finished_by_the_same_one(
         for name in ("replace_file", "party_key"):
             broken.setattr(starting, name, breaking(getattr(starting, name)))
         with pytest.raises(KeyboardInterrupt):
-            start(files, tmp_path)
+            start_federation(files, tmp_path)
     keys = {path: path.read_bytes() for path in tmp_path.rglob("*.key")}
     assert bool(keys) == (step > 0)
-    started = start(files, tmp_path)
+    started = start_federation(files, tmp_path)
     assert {path: path.read_bytes() for path in keys} == keys
     assert started.config.read_text().count("[[parties]]") == 2
     assert (tmp_path / "nodes" / "south" / "node.toml").exists()
@@ -166,13 +166,13 @@ def test_a_start_that_was_broken_off_is_finished_by_the_same_one(
 @pytest.mark.parametrize("name", ["schema.toml", "server.toml", "nodes/a/node.toml", "nodes/b"])
 def test_what_another_start_began_is_not_overwritten(tmp_path: Path, name: str) -> None:
     file = csv(tmp_path / "a.csv")
-    start([file], tmp_path).config.unlink()
+    start_federation([file], tmp_path).config.unlink()
     if name == "nodes/b":
         (tmp_path / name).mkdir()
     else:
         (tmp_path / name).write_text("# changed\n")
     with pytest.raises(InvalidInput, match="exists already"):
-        start([file], tmp_path)
+        start_federation([file], tmp_path)
     assert not (tmp_path / "federation.toml").exists()
 
 
@@ -180,11 +180,11 @@ def test_bad_headers_are_refused(tmp_path: Path) -> None:
     same, other = csv(tmp_path / "a.csv"), tmp_path / "b.csv"
     other.write_text("age,readmitted\n")
     with pytest.raises(InvalidInput, match="columns differ"):
-        start([same, other], tmp_path)
+        start_federation([same, other], tmp_path)
     with pytest.raises(InvalidInput, match="no column 'risk'"):
-        start([same], tmp_path, label="risk")
+        start_federation([same], tmp_path, label="risk")
     with pytest.raises(InvalidInput, match="at least one"):
-        start([], tmp_path)
+        start_federation([], tmp_path)
     for text in ("", "one\n", "a,a\n", "a,\n"):
         other.write_text(text)
         with pytest.raises(InvalidInput, match="expected a header"):

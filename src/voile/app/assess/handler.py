@@ -1,0 +1,68 @@
+"""`voile assess`, from the command to what was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from voile.app.assess.members import MembersAttack
+from voile.app.assess.members_count import MembersCounting
+from voile.app.assess.run import Assessment, assess_subject
+from voile.app.assess.subjects import find_subject
+from voile.app.assessment_file import find_assessment
+from voile.app.calls import Context
+from voile.app.commands.assess import Assess
+from voile.attacks.members_count import MembersCount
+from voile.core.one_thread import one_thread
+
+_KEPT: Final = (
+    "findings are kept once they are on record, and nothing of an unfinished assessment is"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class AssessResult:
+    """What was tried, and what came of it.
+
+    Args:
+        findings: all that may be told, as it was written.
+        counted: how many members an attacker would name, with noise; None if it was not asked.
+        members: where findings on members were written, which are told nowhere.
+    """
+
+    assessment: Assessment
+    findings: dict[str, Any]
+    counted: MembersCount | None
+    members: Path | None
+
+
+def assess(command: Assess, context: Context) -> AssessResult:
+    """Read everything, release the count of members, then attack for as long as was said.
+
+    The count comes first: a party that cannot pay for it is told before the minutes of the attack.
+    """
+    subject, others = find_subject(command.subject), command.others
+    attack = counting = None
+    if command.members is not None and others is not None:
+        attack = MembersAttack.read(command.subject, command.members, others)
+    if command.count_members is not None and others is not None:
+        counting = MembersCounting.read(command.subject, command.count_members, others)
+    counted = None if counting is None else _count(counting, command, context)
+    claims = len(subject.rehearsals)
+    context.say(f"{claims} claims, at most {command.minutes:g} minutes, on invented records")
+    with one_thread(), context.interruptible(kept=_KEPT):
+        found = assess_subject(subject, seconds=60 * command.minutes, seen=context.watch)
+    findings = find_assessment(found.path.parent) or {}
+    return AssessResult(found, findings, counted, None if attack is None else attack.run())
+
+
+def _count(counting: MembersCounting, command: Assess, context: Context) -> MembersCount:
+    with context.interruptible():
+        context.say(
+            "rows that --others shares with the party, not for release, to be read before the "
+            f"count is published: {counting.write_copied_rows()}"
+        )
+        found = counting.release(caller=command.caller)
+    context.say(f"count of members, with its receipt: {counting.path}, {counting.receipt.name}")
+    return found

@@ -1,0 +1,56 @@
+"""`Assess`: voile attacks itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import model_validator
+
+from voile.app.commands.fields import Command, custodian_field
+
+
+class Assess(Command):
+    """Rehearse everything that is charged on invented records, and try to refute the claims.
+
+    >>> Assess(subject="output/artefact", minutes=10).count_members is None
+    True
+    """
+
+    subject: Path = custodian_field(
+        "Folder of an artefact or a recommender, voile.toml, or federation.toml.",
+        example="output/artefact",
+        option="",
+        metavar="ARTEFACT|WORKSPACE|CONFIG",
+    )
+    minutes: float = custodian_field(
+        "How long to try, over all that is charged.", default=2.0, ge=0.01, allow_inf_nan=False
+    )
+    members: Path | None = custodian_field(
+        "Also attack these rows, which the model of ARTEFACT was trained on. What is found is "
+        "written to evaluation-not-for-release/ and shown nowhere.",
+        default=None,
+        metavar="FILE",
+    )
+    others: Path | None = custodian_field(
+        "Rows to compare members with: not trained on, and for --count-members nobody's protected "
+        "rows. voile cannot recognise an edited copy of those.",
+        default=None,
+        metavar="FILE",
+    )
+    count_members: Path | None = custodian_field(
+        "Also release how many rows of the party in this folder an attacker would take for "
+        "members, with noise: charged to the party's account, where the agreement reserves it "
+        "(members_count).",
+        default=None,
+        metavar="NODE",
+    )
+    caller: str = custodian_field(
+        "Who does this; written down.", default="custodian", option="--by"
+    )
+
+    @model_validator(mode="after")
+    def _rows_are_compared(self) -> Self:
+        if (self.members is None and self.count_members is None) != (self.others is None):
+            raise ValueError("--members or --count-members are given together with --others")
+        return self

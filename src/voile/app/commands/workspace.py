@@ -1,0 +1,110 @@
+"""`Start`: begin with one's own files, and `Demo`: see the main job on invented ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from voile.app.commands.explain import ExplanationSpec, ModelTerms
+from voile.app.commands.fields import Command, custodian_field
+from voile.core.errors import InvalidInput
+
+
+class Start(ModelTerms):
+    """Start a federation from tables, or a workspace (voile.toml) from a model.
+
+    Of tables nothing but the header is read: what is possible in a column is for you to say. With a
+    model, everything is tried first; then the log, its keys, the account and voile.toml are made.
+
+    >>> start = Start(source=("risk.onnx",), protect="population", dataset="clinic 2026", epsilon=3)
+    >>> start.spec.model, start.promise
+    ('risk.onnx', {'dataset': 'clinic 2026', 'epsilon': 3.0})
+    """
+
+    source: tuple[str, ...] = custodian_field(
+        "CSV or Parquet, one for each party of a federation; or one model: an artefact of voile, "
+        "an ONNX file, or package.module:object. A federation.toml of an earlier version is split.",
+        example=["risk.onnx"],
+        option="",
+        metavar="DATA...|MODEL",
+        min_length=1,
+    )
+    label: str | None = custodian_field(
+        "Of a federation, the column to predict; the last one if not given.", default=None
+    )
+    dataset: str | None = custodian_field(
+        "Label of the protected data set's version; an account is opened.", default=None
+    )
+    epsilon: float | None = custodian_field("What that account promises.", default=None)
+    delta: float | None = custodian_field("What that account promises.", default=None)
+    noise: float | None = custodian_field(
+        "Noise of one answer, as a share of the output's width; more noise costs less.",
+        default=None,
+    )
+    relation: str | None = custodian_field(
+        "'blank one', 'replace one' or 'add or remove one'.", default=None
+    )
+    records_per_person: int | None = custodian_field(
+        "You declare that at most K of its records belong to one person.",
+        default=None,
+        metavar="K",
+    )
+    account: str | None = custodian_field(
+        "Name of that account; the label if not given.", default=None
+    )
+    name: str | None = custodian_field(
+        "Of the federation, and of this version of its data: asked for on a terminal, else the "
+        "folder's. Or of the release; the model's if not given.",
+        default=None,
+    )
+    origin: str | None = custodian_field(
+        "The log's name, best a URL without https://.", default=None
+    )
+    storage: str = custodian_field(
+        "Database: a file, postgresql://..., or env:VARIABLE.", default="log.db"
+    )
+    folder: Path = custodian_field(
+        "Where to write.", default=Path(), option="--output", metavar="DIR"
+    )
+
+    @property
+    def spec(self) -> ExplanationSpec:
+        """What is to be explained, of a workspace; `InvalidInput` if it contradicts itself."""
+        terms = self._stated(*ModelTerms.model_fields, "account", "noise")
+        return ExplanationSpec.read({"model": self.source[0], **terms})
+
+    @property
+    def promise(self) -> dict[str, Any] | None:
+        """What the account of a workspace promises; None if nothing is said about one."""
+        figures = ("dataset", "epsilon", "delta", "relation", "records_per_person")
+        return self._stated(*figures) or None
+
+    def check_only(self, *allowed: str, why: str) -> None:
+        """Refuse any other option."""
+        for name, option in self.stated_options().items():
+            if name not in allowed:
+                raise InvalidInput(f"{option} {why}")
+
+    def _stated(self, *names: str) -> dict[str, Any]:
+        found = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class RunDemo(Command):
+    """Train across eight invented hospitals, explain a patient, write a report; about a minute.
+
+    Needs no file, no network and no account. Everything that the report shows is covered by a
+    privacy guarantee; what the data are really like is known, so it is compared with the truth.
+    Once more into the same folder, it replaces what it wrote there and keeps anything else.
+
+    >>> RunDemo(rows=200).folder.name
+    'demo-output'
+    """
+
+    folder: Path = custodian_field(
+        "Where to write the results.",
+        default=Path("demo-output"),
+        option="--output",
+        metavar="DIR",
+    )
+    rows: int = custodian_field("Patients of a hospital, on average.", default=5_000, ge=50)
