@@ -19,6 +19,7 @@ from voile.app.commands import node as node_commands
 from voile.app.commands import testbed as testbed_commands
 from voile.app.commands.federate import (
     Federate,
+    LocalTransport,
     MakeServerKey,
     ShowFederationStatus,
     StopFederation,
@@ -175,7 +176,7 @@ def test_flags_for_two_commands_are_refused(configs: tuple[Path, Path]) -> None:
 
 
 def test_a_superlink_beside_another_transport_is_refused(configs: tuple[Path, Path]) -> None:
-    command = Federate(config=configs[0], superlink="here:1", transport="simulation")
+    command = Federate(config=configs[0], superlink="here:1", transport=LocalTransport.SIMULATION)
     with pytest.raises(InvalidInput, match="a transport of its own"):
         handle(command)
     with pytest.raises(InvalidInput, match="transport: expected one of 'threads' or 'simulation'"):
