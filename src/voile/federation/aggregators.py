@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.federation.arrays import Array, Arrays, Shapes
+from voile.federation.stored_text import stored_as
 from voile.federation.sums import Totals
 
 Memory: TypeAlias = Mapping[str, NDArray[np.float64]]
@@ -85,6 +86,7 @@ class UpdateAggregator(_Aggregator, ABC):
 Aggregator: TypeAlias = SumAggregator | UpdateAggregator
 
 
+@stored_as("FedAvg")
 @dataclass(frozen=True)
 class FedAvg(SumAggregator):
     """The mean of updates, weighted by declared public sizes (federated averaging)."""
@@ -94,6 +96,7 @@ class FedAvg(SumAggregator):
         return Combined(mean, memory)
 
 
+@stored_as("LevelAvg")
 @dataclass(frozen=True)
 class LevelAvg(FedAvg):
     """The mean of updates, weighted by declared sizes over the variance of a client's noise.
@@ -116,6 +119,7 @@ class LevelAvg(FedAvg):
         return size / dict(self.noise)[client] ** 2
 
 
+@stored_as("FedAdam")
 @dataclass(frozen=True)
 class FedAdam(SumAggregator):
     """The mean of updates as a gradient that the server follows with Adam (Reddi et al. 2021).
@@ -163,6 +167,7 @@ class FedAdam(SumAggregator):
         return self.second * before + (1 - self.second) * square
 
 
+@stored_as("FedYogi")
 @dataclass(frozen=True)
 class FedYogi(FedAdam):
     """As `FedAdam`, but the second moment follows changes by their sign (Reddi et al. 2021)."""
@@ -173,6 +178,7 @@ class FedYogi(FedAdam):
         return before - (1 - self.second) * square * np.sign(before - square)
 
 
+@stored_as("CoordinateMedian")
 @dataclass(frozen=True)
 class CoordinateMedian(UpdateAggregator):
     """The median of every coordinate; sizes play no part."""
@@ -181,6 +187,7 @@ class CoordinateMedian(UpdateAggregator):
         return Combined(_each(contributions, lambda stack: np.median(stack, axis=0)), memory)
 
 
+@stored_as("TrimmedMean")
 @dataclass(frozen=True)
 class TrimmedMean(UpdateAggregator):
     """The mean of every coordinate without its largest and smallest values.
@@ -203,6 +210,7 @@ class TrimmedMean(UpdateAggregator):
         return Combined(mean, memory)
 
 
+@stored_as("Krum")
 @dataclass(frozen=True)
 class Krum(UpdateAggregator):
     """The one update that lies closest to its neighbours (Blanchard and others, 2017).
@@ -234,6 +242,7 @@ class Krum(UpdateAggregator):
         return Combined({name: array.copy() for name, array in chosen.change.items()}, memory)
 
 
+@stored_as("CentredClipping")
 @dataclass(frozen=True)
 class CentredClipping(UpdateAggregator):
     """A mean in which nobody pulls further than a radius (Karimireddy, He and Jaggi, 2021).

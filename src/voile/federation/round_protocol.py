@@ -24,6 +24,7 @@ from voile.federation.arrays import Array, Arrays, Shapes, shapes_of
 from voile.federation.faults import Expected, fault_of, note_of
 from voile.federation.messages import Instruction, Message
 from voile.federation.round_log import Outcome
+from voile.federation.stored_text import stored_as
 from voile.federation.sums import OrderFreeSum
 from voile.federation.transport import NodeReply
 from voile.secure_aggregation import Signer
@@ -98,7 +99,7 @@ class RoundResult:
 
 
 class RoundProtocol(Protocol):
-    """Runs rounds, one at a time. Two with the same `repr` do the same."""
+    """Runs rounds, one at a time. Two with the same `stored_text` do the same."""
 
     def check(self, clients: int, largest_change: float) -> None:
         """Refuse what could not be run, when a stage is put together.
@@ -115,6 +116,7 @@ class RoundProtocol(Protocol):
         """Whatever clients do, it ends: who cannot be used is left out, by name and kind."""
 
 
+@stored_as("PlainRound")
 @dataclass(frozen=True)
 class PlainRound:
     """One exchange. The server is shown every update, whatever the aggregator needs to see."""

@@ -23,6 +23,7 @@ from voile.federation.faults import Expected, fault_of, note_of
 from voile.federation.messages import Advertised, SecureInstruction
 from voile.federation.round_log import Outcome
 from voile.federation.round_protocol import Exchange, Heard, RoundCall, RoundResult
+from voile.federation.stored_text import stored_as
 from voile.federation.sums import Totals
 from voile.federation.transport import NodeReply
 from voile.secure_aggregation import (
@@ -34,13 +35,20 @@ from voile.secure_aggregation import (
     ThreatModel,
 )
 from voile.secure_aggregation.attempts import BegunBefore
+from voile.secure_aggregation.graphs import Complete, Sparse
 from voile.secure_aggregation.masking import Words
 from voile.secure_aggregation.signed import SERVER
+from voile.secure_aggregation.threat_models import ActiveServer, HonestButCurious
 
 _IN_THE_SUM: Final = (AttemptStep.CONSENT, AttemptStep.UNMASK)
 """Who falls out in these steps has sent a vector, which stays in the sum."""
+stored_as("ActiveServer")(ActiveServer)
+stored_as("HonestButCurious")(HonestButCurious)
+stored_as("Complete")(Complete)
+stored_as("Sparse")(Sparse)
 
 
+@stored_as("SecureSum")
 @dataclass(frozen=True)
 class SecureSum:
     """The round protocol of the secure sum; everything in it is public and agreed on.

@@ -15,6 +15,7 @@ from voile.federation.arrays import Arrays, digest_of_arrays
 from voile.federation.history import event_as_text
 from voile.federation.messages import check_name
 from voile.federation.round_protocol import PlainRound, RoundProtocol
+from voile.federation.stored_text import stored_text
 from voile.federation.task import Task
 
 Schedule: TypeAlias = tuple[tuple[str, ...], ...]
@@ -76,7 +77,7 @@ class Stage:
             "rounds": self.rounds,
             "clients per round": self.clients_per_round,
             "participations": self.participations,
-            "protocol": repr(self.protocol),
+            "protocol": stored_text(self.protocol),
             "largest change": self.largest_change,
             "sizes": dict(sorted(sizes.items())),
             "costs": [

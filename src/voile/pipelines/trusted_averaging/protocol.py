@@ -37,6 +37,7 @@ from voile.federation.round_protocol import (
     RoundProtocol,
     RoundResult,
 )
+from voile.federation.stored_text import stored_as
 from voile.federation.sums import Totals
 from voile.pipelines.trusted_averaging.history import Score, TrustHistory, recomputed_trust
 from voile.pipelines.trusted_averaging.tasks import (
@@ -63,6 +64,7 @@ _FARTHEST: Final = 64.0
 """No divergence is larger: −ln of the smoothing is 23."""
 
 
+@stored_as("Total")
 @dataclass(frozen=True)
 class Total(SumAggregator):
     """The sum itself: clients have weighed what they send."""
@@ -98,6 +100,7 @@ class Reports(UpdateAggregator):
         return Combined({}, memory)
 
 
+@stored_as("TrustedRound")
 @dataclass(frozen=True)
 class TrustedRound:
     """Runs trusted rounds.

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 
 from voile.core.errors import InvalidInput
 from voile.evaluation import divergence_score, jensen_shannon
+from voile.federation.stored_text import stored_as
 
 WINDOW: Final = 5
 """Rounds over which a party's accuracy should hold still."""
@@ -34,6 +35,7 @@ TOLERATED_SPREAD: Final = 0.1
 """Standard deviation of the accuracy at which nothing is left of consistency."""
 
 
+@stored_as("DivergenceMeasure")
 class DivergenceMeasure(StrEnum):
     """How far one party's importance shares lie from the common ones."""
 
@@ -48,6 +50,7 @@ class DivergenceMeasure(StrEnum):
         return max(0.0, jensen_shannon(own, common))
 
 
+@stored_as("TrustRule")
 @dataclass(frozen=True)
 class TrustRule:
     """What all parties have agreed on about trust.
