@@ -415,8 +415,9 @@ class Ways:
 
 
 def _text(path: str) -> str:
-    """But for keys, which are drawn."""
-    return re.sub(r"\+[0-9a-f]{8}\+[A-Za-z0-9+/=]+", "+KEY", Path(path).read_text())
+    """But for the folder of this way, and for keys, which are drawn."""
+    text = Path(path).read_text().replace(str(Path.cwd()), "HERE")
+    return re.sub(r"\+[0-9a-f]{8}\+[A-Za-z0-9+/=]+", "+KEY", text)
 
 
 def _budgets(database: str) -> Any:
