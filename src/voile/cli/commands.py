@@ -83,6 +83,14 @@ def command_line(
     return run
 
 
+def add_command(
+    group: typer.Typer, name: str, kind: type[Command], show: Callable[..., None], example: str
+) -> None:
+    """Add a command to a group (`voile budget`), with an example of what follows its name."""
+    epilog = f"Example: voile {group.info.name} {name} {example}"
+    group.command(name, epilog=epilog)(command_line(kind, show))
+
+
 def terminal(*, as_json: bool = False) -> Context:
     """What the command line brings along: somebody who reads, answers and interrupts.
 
