@@ -42,7 +42,7 @@ def test_a_request_with_a_custodian_field_is_refused(kind: type[Command]) -> Non
     for name in kind.fields_set_by(SetBy.CUSTODIAN):
         with pytest.raises(Refused, match=f"a request cannot set {name}$"):
             kind.from_request({name: "x"}, {})
-    with pytest.raises(Refused, match="a request cannot set model$"):
+    with pytest.raises(Refused, match=r"a request cannot set model$"):
         Explain.from_request({"data": [], "model": "x"}, {"model": "release"})
 
 
