@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -23,9 +23,7 @@ from voile.app.commands.audit import (
     StartLog,
     VerifyProof,
 )
-from voile.app.commands.fields import Command
-from voile.cli.commands import command_line
-from voile.cli.options import DatabaseArgument
+from voile.cli.commands import add_command
 from voile.cli.output import (
     ExitCode,
     JsonOption,
@@ -39,8 +37,12 @@ if TYPE_CHECKING:
     from voile.app.audits import AuditDone, LogShown
     from voile.audit_log import Report
 
+_WITNESS_EPILOG: Final = (
+    "Example: voile audit witness w.db --name w1.example/voile --policy log.toml"
+)
 _NOT_FOR_PEOPLE: Final = frozenset({"time", "kind", "version", "event", "cost"})
 app = typer.Typer(
+    name="audit",
     help="Keep a tamper-evident log, prove what is in it, check proofs, be a witness.",
     no_args_is_help=True,
 )
@@ -87,7 +89,9 @@ def _show_verified(report: Report, *, as_json: bool) -> None:
 
 
 def witness(
-    database: DatabaseArgument,
+    database: Annotated[
+        str, typer.Argument(metavar="DATABASE", help="A file, or postgresql://... of a server.")
+    ],
     policy: Annotated[
         list[Path],
         typer.Option(metavar="FILE", help="Policy of a log to watch (its keys); repeatable."),
@@ -119,14 +123,7 @@ def witness(
         server.serve_until_interrupted()
 
 
-def _add(name: str, kind: type[Command], show: Callable[..., None], example: str) -> None:
-    _add_function(name, command_line(kind, show), example)
-
-
-def _add_function(name: str, command: Callable[..., None], example: str) -> None:
-    app.command(name, epilog=f"Example: voile audit {name} {example}")(command)
-
-
+_add = partial(add_command, app)
 _add("init", StartLog, _show_done, "log.db --origin example.org/clinic")
 _add("show", ShowLog, _show_log, "log.db --last 5 --check")
 _add("checkpoint", SignCheckpoint, _show_done, "log.db --witness https://w1.example/voile")
@@ -135,7 +132,7 @@ _add("complete", CompleteReceipts, _show_done, "log.db e.tlog-proof")
 _add("receipt", IssueReceipt, _show_done, "log.db clinic#3 --out 3.tlog-proof")
 _add("prove", ProveRecord, _show_done, "log.db 17 --nonces nonces.json --out 17.tlog-proof")
 _add("verify", VerifyProof, _show_verified, "17.tlog-proof --answer explanation.voile")
-_add_function("witness", witness, "w.db --name w1.example/voile --policy log.toml")
+app.command(epilog=_WITNESS_EPILOG)(witness)
 _add("account", NewAnchorAccount, _show_done, "payer.json")
 _add("anchor", AnchorLog, _show_done, "log.db --rpc http://127.0.0.1:8545 --keystore payer.json")
 _add("export", ExportLog, _show_done, "log.db export && voile audit verify export")

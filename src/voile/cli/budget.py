@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -18,13 +19,13 @@ from voile.app.commands.budget import (
     ShowBudgets,
     VerifyBudgets,
 )
-from voile.app.commands.fields import Command
-from voile.cli.commands import command_line
+from voile.cli.commands import add_command
 from voile.cli.output import (
     ExitCode,
     as_date,
     console,
     exit_code,
+    folded_table,
     print_facts,
     print_json,
     print_steps,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from voile.ledger import BudgetReport
 
 app = typer.Typer(
+    name="budget",
     help="Open privacy budgets, look at them, renew them, check them against the audit log.",
     no_args_is_help=True,
 )
@@ -115,11 +117,7 @@ def _show_history(found: HistoryResult, *, as_json: bool) -> None:
     if as_json:
         print_json({"acts": [asdict(act) for act in found.acts], "left_out": found.left_out})
         return
-    from rich.table import Table
-
-    table = Table()
-    for head in ("when (UTC)", "what", "account", "by", "for", "share of budget"):
-        table.add_column(head, overflow="fold")  # to the last letter, however narrow
+    table = folded_table("when (UTC)", "what", "account", "by", "for", "share of budget")
     for act in found.acts:
         when = f"{datetime.fromtimestamp(act.time, UTC):%Y-%m-%d %H:%M}"
         share = "" if act.share is None else f"{act.share:.2%}"
@@ -139,11 +137,7 @@ def _show_verified(found: Report, *, as_json: bool) -> None:
         raise typer.Exit(ExitCode.VERIFICATION_FAILED)
 
 
-def _add(name: str, kind: type[Command], show: Callable[..., None], example: str) -> None:
-    epilog = f"Example: voile budget {name} {example}"
-    app.command(name, epilog=epilog)(command_line(kind, show))
-
-
+_add = partial(add_command, app)
 _add("open", OpenBudget, _show_done, "log.db clinic --dataset clinic-v1 --epsilon 3 --delta 1e-6")
 _add("show", ShowBudgets, _show_accounts, "log.db")
 _add("report", ReportBudget, _show_report, "log.db clinic --html budget.html")

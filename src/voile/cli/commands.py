@@ -109,6 +109,14 @@ def _help(kind: type[Command]) -> str:
     return inspect.cleandoc(kind.__doc__ or "").partition("\n\n>>>")[0]
 
 
+def add_command(
+    group: typer.Typer, name: str, kind: type[Command], show: Callable[..., None], example: str
+) -> None:
+    """Add a command to a group (`voile budget`), with an example of what follows its name."""
+    epilog = f"Example: voile {group.info.name} {name} {example}"
+    group.command(name, epilog=epilog)(command_line(kind, show))
+
+
 def terminal(*, as_json: bool = False) -> Context:
     """What the command line brings along: somebody who reads, answers and interrupts.
 

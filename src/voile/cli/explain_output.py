@@ -87,7 +87,8 @@ def print_explained(result: ExplainResult, *, as_json: bool, table: Table | None
             "failed": list(written.failed),
             "unproved": written.unproved,
         }
-        print_json(said | _top_names(explained.explanation, top) | as_plain(explained.explanation))
+        named = {} if top is None else {"top": _named(explained.explanation, top)}
+        print_json(said | named | as_plain(explained.explanation))
         return
     out, described = console(), explained.describe()
     for line in described.alarms:
@@ -107,21 +108,9 @@ def print_explained(result: ExplainResult, *, as_json: bool, table: Table | None
     if written.unproved:
         out.print(f"receipts: {written.unproved}", soft_wrap=True)
     for receipt, answer in _proofs(written):
-        words = [
-            "voile",
-            "audit",
-            "verify",
-            receipt,
-            "--answer",
-            answer,
-            "--policy",
-            str(result.policy),
-        ]
-        out.print(f"check it with: {shlex.join(words)}", soft_wrap=True)
-
-
-def _top_names(explanation: Explanation, top: int | None) -> dict[str, list[list[str]]]:
-    return {} if top is None else {"top": _named(explanation, top)}
+        about = ["--answer", answer, "--policy", str(result.policy)]
+        typed = shlex.join(["voile", "audit", "verify", receipt, *about])
+        out.print(f"check it with: {typed}", soft_wrap=True)
 
 
 def _proofs(written: Written) -> list[tuple[str, str]]:

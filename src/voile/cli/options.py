@@ -6,9 +6,6 @@ from typing import Annotated
 
 import typer
 
-DatabaseArgument = Annotated[
-    str, typer.Argument(metavar="DATABASE", help="A file, or postgresql://... of a server.")
-]
 YesOption = Annotated[
     bool, typer.Option("--yes", help="Overwrite files of this name without asking.")
 ]

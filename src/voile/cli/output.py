@@ -22,6 +22,7 @@ from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
     from voile.app.federate.node_files import NodeStatus
@@ -131,6 +132,16 @@ def console() -> Console:
     return PipeConsole(markup=False, emoji=False, highlight=False)
 
 
+def folded_table(*headings: str) -> Table:
+    """A table that shows every cell to the last letter, however narrow the terminal is."""
+    from rich.table import Table
+
+    table = Table()
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
+
+
 def somebody_answers() -> bool:
     """Whether questions can be asked: both ends are a terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
@@ -146,15 +157,11 @@ def ask_before_overwriting(outputs: Sequence[Path], *, yes: bool) -> None:
     existing = [path for path in outputs if os.path.lexists(path)]
     if yes or not existing:
         return
-    from voile.core.errors import InvalidInput
+    from voile.app.calls import refuse_to_overwrite
 
-    names = ", ".join(map(str, existing))
-    if somebody_answers():
-        typer.confirm(f"{names}: overwrite?", abort=True, err=True)
-        return
-    raise InvalidInput(
-        f"{names}: exists already; choose another name, or add --yes to overwrite it"
-    )
+    if not somebody_answers():
+        refuse_to_overwrite(existing)
+    typer.confirm(f"{', '.join(map(str, existing))}: overwrite?", abort=True, err=True)
 
 
 def explain_by_name(folder: Path, release: str, rows: Path, *more: str) -> str:

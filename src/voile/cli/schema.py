@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
-from voile.cli.commands import command_line
-from voile.cli.output import ExitCode, console, print_json
+from voile.cli.commands import add_command
+from voile.cli.output import ExitCode, console, folded_table, print_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from voile.core.schema import ColumnFinding, ColumnReport, Schema, SchemaReport
 
 app = typer.Typer(
+    name="schema",
     help="Look at a schema, at how data fit it, and propose one from public rows.",
     epilog="Example: voile schema show clinic.toml",
     no_args_is_help=True,
@@ -106,7 +107,7 @@ def _names(names: tuple[str, ...]) -> str:
 
 
 def _findings_table(title: str, outside: list[tuple[ColumnReport, ColumnFinding]]) -> Table:
-    table = _table("column", "problem", "values", "examples (first row)")
+    table = folded_table("column", "problem", "values", "examples (first row)")
     table.title = title
     for column, finding in outside:
         examples = ", ".join(f"{example.value} ({example.row})" for example in finding.examples)
@@ -115,7 +116,7 @@ def _findings_table(title: str, outside: list[tuple[ColumnReport, ColumnFinding]
 
 
 def _print_schema(schema: Schema) -> None:
-    table = _table("feature", "kind", "values", "default", "semantic")
+    table = folded_table("feature", "kind", "values", "default", "semantic")
     for feature in schema.features:
         table.add_row(
             feature.name,
@@ -132,21 +133,6 @@ def _print_schema(schema: Schema) -> None:
     out.print(f"digest {schema.digest}")
 
 
-def _table(*headings: str) -> Table:
-    from rich.table import Table
-
-    table = Table()
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    return table
-
-
-app.command("check", epilog="Example: voile schema check clinic.toml patients.csv")(
-    command_line(CheckSchema, _show_checked)
-)
-app.command("show", epilog="Example: voile schema show clinic.toml --json")(
-    command_line(ShowSchema, _show_schema)
-)
-app.command("from", epilog="Example: voile schema from example-rows.csv --public --label ill")(
-    command_line(ProposeSchema, _show_proposed)
-)
+add_command(app, "check", CheckSchema, _show_checked, "clinic.toml patients.csv")
+add_command(app, "show", ShowSchema, _show_schema, "clinic.toml --json")
+add_command(app, "from", ProposeSchema, _show_proposed, "example-rows.csv --public --label ill")
