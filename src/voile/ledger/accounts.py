@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, Relation
-from voile.ledger.measures import Measure, Sums
 from voile.privacy.accounting.conversion import check_target
+from voile.privacy.accounting.measures import Measure, Sums
 from voile.privacy.accounting.plans import Plan
 from voile.privacy.events import Composed, Parallel, PoissonSampled, PrivacyEvent, Repeated
 

@@ -24,7 +24,7 @@ from voile.ledger.accounts import Account, check_relation
 from voile.ledger.alerts import Alert, reached
 from voile.ledger.balances import Standing, charged
 from voile.ledger.event_text import event_text, parts_of
-from voile.ledger.measures import Sums, consumed, fits, packed
+from voile.ledger.sums import packed
 from voile.ledger.tables import (
     ALERTS,
     ENTRIES,
@@ -37,6 +37,7 @@ from voile.ledger.tables import (
     PopulationRow,
 )
 from voile.ledger.tree import AccountNode, Tree
+from voile.privacy.accounting.measures import Sums, consumed, fits
 from voile.privacy.events import PrivacyEvent
 
 DIGEST_SIZE: Final = 32

@@ -11,9 +11,10 @@ from voile.ledger.accounts import Account, check_relation
 from voile.ledger.charging import plan_parts_after, standings_after
 from voile.ledger.event_text import event_from
 from voile.ledger.ledger import Ledger
-from voile.ledger.measures import Sums, consumed, plus, unpacked
+from voile.ledger.sums import unpacked
 from voile.ledger.tables import ENTRIES, Act, Entry
 from voile.ledger.tree import AccountNode, share_of
+from voile.privacy.accounting.measures import Sums, consumed, plus
 from voile.privacy.events import PrivacyEvent, Repeated
 
 DAY: Final = 24 * 3600.0

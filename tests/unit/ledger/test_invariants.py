@@ -13,8 +13,9 @@ from tests.unit.ledger.examples import Books
 from voile.core.errors import BudgetExceeded
 from voile.ledger import Adaptive, Children
 from voile.ledger.balances import Standing, charged
-from voile.ledger.measures import fits, packed, plus, read, unpacked, written
 from voile.ledger.recomputing import Recomputed
+from voile.ledger.sums import packed, read, unpacked, written
+from voile.privacy.accounting.measures import fits, plus
 from voile.privacy.events import Zcdp
 
 COSTS = st.floats(min_value=1e-6, max_value=0.02)

@@ -17,7 +17,7 @@ from voile.app.explain.inputs import ExplanationInputs
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.explanation import Explanation
 from voile.ledger import Account
-from voile.ledger.measures import fits
+from voile.privacy.accounting.measures import fits
 from voile.privacy.mechanisms.parameters import WeakPrivacyWarning
 from voile.release import Preview, Release, RowsAre
 

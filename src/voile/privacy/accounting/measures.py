@@ -1,15 +1,13 @@
-"""What a charge costs and how charges add up: one measure for a whole tree of accounts.
+"""What events cost and how costs add up: the one arithmetic of filters and of the ledger.
 
 A *sum* is a tuple: one rho for zero-concentrated accounting, or one Rényi divergence for each order
 fixed at opening. Every operation rounds up, so that no number of small charges slips below the true
-total. The arithmetic of an account without parallel parts is exactly that of the filters in
-`voile.privacy.accounting`, to the last bit; a test compares.
+total.
 """
 
 from __future__ import annotations
 
 import math
-import struct
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -138,40 +136,3 @@ def consumed(total: Sums, budgets: Sums) -> float:
         each / budget if budget > 0 else 1.0 for each, budget in zip(total, budgets, strict=True)
     ]
     return min(1.0, *shares)
-
-
-def packed(values: Sums) -> bytes:
-    """Sums as bytes, bit for bit."""
-    return _layout(len(values)).pack(*values)
-
-
-def unpacked(content: bytes, parts: int) -> tuple[Sums, ...]:
-    """The inverse of `packed` for this many sums."""
-    try:
-        found = tuple(_layout(len(content) // (8 * parts)).iter_unpack(content))
-    except struct.error:
-        found = ()
-    if len(found) != parts:  # somebody wrote into the database
-        raise InvalidInput(f"expected {parts} sums, found {content!r:.80}")
-    return found
-
-
-@lru_cache(maxsize=256)
-def _layout(count: int) -> struct.Struct:
-    return struct.Struct(f"<{count}d")
-
-
-def written(total: Sums) -> str:
-    """Sums as text without losing a bit, for the audit log."""
-    return " ".join(each.hex() for each in total)
-
-
-def read(text: str) -> Sums:
-    """The inverse of `written`."""
-    try:
-        found = tuple(float.fromhex(word) for word in text.split(" "))
-    except (ValueError, OverflowError):
-        raise InvalidInput(f"expected numbers in hexadecimal, found {text!r}") from None
-    if not all(math.isfinite(each) and each >= 0 for each in found):
-        raise InvalidInput(f"expected finite numbers of at least 0, found {text!r}")
-    return found
