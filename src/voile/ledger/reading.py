@@ -14,8 +14,8 @@ from voile.ledger.ledger import Ledger
 from voile.ledger.sums import unpacked
 from voile.ledger.tables import ENTRIES, Act, Entry
 from voile.ledger.tree import AccountNode, share_of
-from voile.privacy.accounting.measures import Sums, consumed, plus
-from voile.privacy.events import PrivacyEvent, Repeated
+from voile.privacy.accounting.measures import Sums, consumed, largest_count, plus
+from voile.privacy.events import PrivacyEvent
 
 DAY: Final = 24 * 3600.0
 _PAGE: Final = 500
@@ -120,13 +120,7 @@ def would_cost(ledger: Ledger, t: Reader, name: str, event: PrivacyEvent) -> Wou
 def how_many(ledger: Ledger, t: Reader, name: str, event: PrivacyEvent) -> int:
     """How many more such events fit the account and all above it."""
     path = ledger.path(t, name)
-    low, high = 0, 1
-    while high <= _MOST_COUNTED and _fit(t, path, Repeated(event, high)):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _fit(t, path, Repeated(event, middle)) else (low, middle)
-    return low
+    return largest_count(lambda many: _fit(t, path, many), event, _MOST_COUNTED)
 
 
 def forecast(

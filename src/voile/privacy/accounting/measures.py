@@ -8,9 +8,10 @@ total.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,12 +24,10 @@ from voile.privacy.accounting.conversion import (
     zcdp_to_epsilon,
 )
 from voile.privacy.accounting.curves import renyi, rho
-from voile.privacy.events import PrivacyEvent
+from voile.privacy.events import PrivacyEvent, Repeated
 
 Sums: TypeAlias = tuple[float, ...]
 """One figure for each dimension of a measure."""
-
-_MOST_ORDERS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,8 @@ class Measure:
         orders = tuple(float(order) for order in self.orders)
         object.__setattr__(self, "orders", orders)
         sound = all(math.isfinite(order) and order > 1 for order in orders)
-        if not sound or len(set(orders)) < len(orders) or len(orders) > _MOST_ORDERS:
-            raise InvalidInput(
-                f"expected at most {_MOST_ORDERS} different orders above 1, found {self.orders}"
-            )
+        if not sound or len(set(orders)) < len(orders):
+            raise InvalidInput(f"orders must be different and above 1, found {self.orders}")
 
     @property
     def name(self) -> str:
@@ -55,6 +52,10 @@ class Measure:
     @property
     def nothing(self) -> Sums:
         return (0.0,) * max(1, len(self.orders))
+
+    def divergences(self, event: PrivacyEvent) -> Sums:
+        """What the event costs, which may be nothing or without a bound."""
+        return _divergences(self, event)
 
     def cost(self, event: PrivacyEvent) -> Sums:
         """What the event costs; refuses events the measure cannot hold or cannot tell from zero."""
@@ -76,12 +77,16 @@ class Measure:
 
 
 @lru_cache(maxsize=4096)
+def _divergences(measure: Measure, event: PrivacyEvent) -> Sums:
+    if measure.orders:
+        return tuple(map(float, renyi(event, np.array(measure.orders, dtype=np.float64))))
+    return (float(rho(event)),)
+
+
+@lru_cache(maxsize=4096)
 def _cost(measure: Measure, event: PrivacyEvent) -> Sums:
     try:
-        if measure.orders:
-            found = tuple(map(float, renyi(event, np.array(measure.orders, dtype=np.float64))))
-        else:
-            found = (float(rho(event)),)
+        found = measure.divergences(event)
     except OverflowError:
         found = (math.inf,)
     if not all(math.isfinite(each) and each > 0 for each in found):
@@ -136,3 +141,22 @@ def consumed(total: Sums, budgets: Sums) -> float:
         each / budget if budget > 0 else 1.0 for each, budget in zip(total, budgets, strict=True)
     ]
     return min(1.0, *shares)
+
+
+def shortfall(before: Sums, after: Sums, budgets: Sums) -> tuple[float, float, float]:
+    """What is needed, left and promised in the dimension that is closest to fitting."""
+    best = max(range(len(after)), key=lambda n: budgets[n] - after[n])
+    return after[best] - before[best], budgets[best] - before[best], budgets[best]
+
+
+def largest_count(fits: Callable[[PrivacyEvent], bool], event: PrivacyEvent, most: int) -> int:
+    """How many such events fit one after the other; beyond `most` nobody counts."""
+    low, high = 0, 1
+    while fits(Repeated(event, high)):
+        low, high = high, 2 * high
+        if high > most:
+            return low
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(Repeated(event, middle)) else (low, middle)
+    return low
