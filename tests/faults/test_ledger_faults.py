@@ -37,9 +37,9 @@ from voile.core.storage import Storage, open_storage, storage_on
 from voile.core.storage.sqlite import SqliteSession
 from voile.ledger import PART, Children, Ledger, check_journal
 from voile.ledger.event_text import event_text
-from voile.ledger.measures import fits
 from voile.ledger.tables import ANSWERS, ENTRIES, Entry
 from voile.privacy.accounting import ZeroConcentratedFilter
+from voile.privacy.accounting.measures import fits
 from voile.privacy.events import Gaussian
 
 PLACES = ["sqlite", pytest.param("postgres", marks=pytest.mark.real)]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from voile.app.budget import open_budget, renew_budget
 from voile.app.budget.history import BudgetAct, budget_history
@@ -30,6 +29,7 @@ from voile.app.workspace import declared_beside
 from voile.audit_log import AuditLog, RemoteWitness, Report, SigningKey
 from voile.audit_log.notes import LARGEST_NOTE
 from voile.core.atomic_file import replace_file
+from voile.core.choices import member
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.input_file import read_file, read_json
@@ -52,8 +52,6 @@ from voile.ledger import (
 )
 from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
 from voile.privacy.weakness import weaknesses
-
-Member = TypeVar("Member", bound=StrEnum)
 
 
 @dataclass(frozen=True)
@@ -120,8 +118,8 @@ class ForecastResult:
 def open_account(command: OpenBudget, context: Context) -> BudgetDone:
     """Open it, on record."""
     protected = Protected(
-        _member(ProtectedUnit, command.unit),
-        _member(Relation, command.relation),
+        member(ProtectedUnit, command.unit),
+        member(Relation, command.relation),
         command.dataset,
         command.columns,
     )
@@ -295,11 +293,3 @@ def _events(path: Path) -> tuple[PrivacyEvent, ...]:
     if not isinstance(stored, list):
         raise InvalidInput(f"{path}: expected a JSON list of events")
     return tuple(from_dict(each) for each in stored)
-
-
-def _member(kind: type[Member], value: str) -> Member:
-    try:
-        return kind(value)
-    except ValueError:
-        choices = ", ".join(repr(str(member)) for member in kind)
-        raise InvalidInput(f"expected one of {choices}, found {value!r}") from None

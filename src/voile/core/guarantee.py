@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from decimal import ROUND_CEILING, Context
 from enum import StrEnum
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
+from voile.core.choices import member
 from voile.core.errors import InvalidInput, Refused
 
-_Enumeration = TypeVar("_Enumeration", bound=StrEnum)
 _FLAT: Final = ("unit", "relation", "dataset")
 _IF_STATED: Final = frozenset({"parts", "records_per_person"})
 """Fields that are stored only where they say something: older guarantees are without them."""
@@ -118,8 +118,8 @@ class Protected:
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "unit", _member(ProtectedUnit, "unit", self.unit))
-        object.__setattr__(self, "relation", _member(Relation, "relation", self.relation))
+        object.__setattr__(self, "unit", member(ProtectedUnit, self.unit, "unit"))
+        object.__setattr__(self, "relation", member(Relation, self.relation, "relation"))
         _stated("dataset", self.dataset)
         # Sorted: the same columns are the same unit, in whatever order somebody lists them.
         columns = tuple(sorted(_texts("columns", self.columns)))
@@ -156,8 +156,8 @@ class Protected:
             columns = json.loads(listed) if listed else ()
         except (ValueError, RecursionError):
             columns = listed
-        member = _member(ProtectedUnit, "unit", name)
-        protected = cls(member, _member(Relation, "relation", relation), dataset, columns)
+        kind = member(ProtectedUnit, name, "unit")
+        protected = cls(kind, member(Relation, relation, "relation"), dataset, columns)
         if protected.texts["unit"] != unit:
             raise InvalidInput(f"unit must be as it is stored, found {unit!r}")
         return protected
@@ -219,7 +219,7 @@ class Guarantee:
         against = _texts("against", self.against)
         if not against:
             raise InvalidInput("against must name at least one adversary, found none")
-        members = tuple(_member(Adversary, "against", name) for name in against)
+        members = tuple(member(Adversary, name, "against") for name in against)
         object.__setattr__(self, "against", members)
         if not isinstance(self.computational, bool):
             raise InvalidInput(f"computational must be true or false, found {self.computational!r}")
@@ -332,14 +332,6 @@ def _figure(name: str, value: float) -> float:
     if not math.isfinite(figure) or figure < 0:
         raise InvalidInput(f"{name} must be finite and at least 0, found {figure}")
     return figure
-
-
-def _member(kind: type[_Enumeration], name: str, value: str) -> _Enumeration:
-    try:
-        return kind(value)
-    except ValueError:
-        choices = ", ".join(repr(str(member)) for member in kind)
-        raise InvalidInput(f"{name} must be one of {choices}, found {value!r}") from None
 
 
 def _stated(name: str, value: object) -> None:

@@ -11,7 +11,7 @@ A tour, by what you want to do:
 - see it: `budget_report`, `watch` (custodian only)
 - check it: `check_journal` recomputes every balance; `voile.ledger.journal` reads what was written
 
-Workflows and commands import from here and from few rooms besides: `event_text` and `measures`
+Workflows and commands import from here and from few rooms besides: `event_text` and `sums`
 (costs as the log states them), `history`, `journal`, `recomputing`. The others are private, the
 tables first of all; `make lint` sees to it.
 
@@ -32,7 +32,6 @@ from voile.ledger.accounts import (
 from voile.ledger.alerts import THRESHOLDS, Alert, Risk
 from voile.ledger.charging import Charge, Grant
 from voile.ledger.ledger import Ledger, Settled
-from voile.ledger.measures import Measure
 from voile.ledger.opening import Done
 from voile.ledger.prospective import check_fits, child_of, like_parent
 from voile.ledger.reading import (
@@ -59,6 +58,7 @@ from voile.ledger.report import BudgetReport, PlanUse, budget_report
 from voile.ledger.tables import PART
 from voile.ledger.tree import AccountNode, share_of
 from voile.ledger.watch import Finding, watch
+from voile.privacy.accounting.measures import Measure
 
 __all__ = [
     "LONGEST_NAME",

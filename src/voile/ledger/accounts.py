@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, Relation
-from voile.ledger.measures import Measure, Sums
 from voile.privacy.accounting.conversion import check_target
+from voile.privacy.accounting.measures import Measure, Sums
 from voile.privacy.accounting.plans import Plan
 from voile.privacy.events import Composed, Parallel, PoissonSampled, PrivacyEvent, Repeated
 
@@ -18,6 +18,7 @@ LONGEST_NAME: Final = 100
 """Bytes of an account's name or a data set's label: records of the audit log are short."""
 _LONGEST_UNIT: Final = 200
 """Bytes of the unit as it is stored, which may name columns."""
+_MOST_ORDERS: Final = 8
 
 
 class Children(StrEnum):
@@ -39,6 +40,10 @@ class Adaptive:
     """
 
     orders: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.orders) > _MOST_ORDERS:
+            raise InvalidInput(f"expected at most {_MOST_ORDERS} orders, found {self.orders}")
 
 
 @dataclass(frozen=True)

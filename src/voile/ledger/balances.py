@@ -20,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from voile.ledger.measures import Sums, growth, larger, packed, plus, unpacked
+from voile.ledger.sums import packed, unpacked
+from voile.privacy.accounting.measures import Sums, growth, larger, plus
 
 
 class Standing(NamedTuple):

@@ -24,7 +24,7 @@ from voile.ledger.accounts import Account, check_relation
 from voile.ledger.alerts import Alert, reached
 from voile.ledger.balances import Standing, charged
 from voile.ledger.event_text import event_text, parts_of
-from voile.ledger.measures import Sums, consumed, fits, packed
+from voile.ledger.sums import packed
 from voile.ledger.tables import (
     ALERTS,
     ENTRIES,
@@ -37,6 +37,7 @@ from voile.ledger.tables import (
     PopulationRow,
 )
 from voile.ledger.tree import AccountNode, Tree
+from voile.privacy.accounting.measures import Sums, consumed, fits, shortfall
 from voile.privacy.events import PrivacyEvent
 
 DIGEST_SIZE: Final = 32
@@ -266,18 +267,18 @@ def _record_alert(t: Transaction, node: AccountNode, threshold: int, entry: Entr
 
 
 def _exceeded(node: AccountNode, after: Sums) -> BudgetExceeded:
-    account, spent = node.account, node.standing.spent
-    best = max(range(len(after)), key=lambda n: account.budgets[n] - after[n])
-    left, needed = max(0.0, account.budgets[best] - spent[best]), after[best] - spent[best]
+    account = node.account
+    needed, left, budget = shortfall(node.standing.spent, after, account.budgets)
+    left = max(0.0, left)
     advice = (
         "It does not renew by itself: its custodian may (`voile budget renew`)"
-        if needed <= account.budgets[best]
+        if needed <= budget
         else "Renewing does not help, as it takes more than the whole budget"
     )
     return BudgetExceeded(
         f"the budget of {account.name!r} (ε = {account.epsilon:g}, δ = {account.delta:g}) does not "
-        f"cover this: it takes {_share(needed, account.budgets[best])}, and "
-        f"{_share(left, account.budgets[best])} is left; nothing was charged. {advice}",
+        f"cover this: it takes {_share(needed, budget)}, and "
+        f"{_share(left, budget)} is left; nothing was charged. {advice}",
         remaining=left,
         requested=needed,
     )

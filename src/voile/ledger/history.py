@@ -14,10 +14,10 @@ from typing import Final, TypeAlias
 from voile.core.errors import VoileError
 from voile.ledger.accounts import Account
 from voile.ledger.event_text import event_from, parts_of
-from voile.ledger.measures import Sums, consumed
 from voile.ledger.recomputing import Movement, Recomputation, movement_of, nothing_of
 from voile.ledger.tables import Act, Entry
 from voile.privacy.accounting import Basic
+from voile.privacy.accounting.measures import Sums, consumed
 from voile.privacy.events import Composed, Parallel, PrivacyEvent, Repeated
 
 MOST_POINTS: Final = 500

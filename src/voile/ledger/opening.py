@@ -14,8 +14,8 @@ from voile.ledger.balances import Standing
 from voile.ledger.charging import charge_name, check_words, standings_after, write_act
 from voile.ledger.event_text import event_text, parts_of
 from voile.ledger.journal import entries_of
-from voile.ledger.measures import Measure, Sums, packed
 from voile.ledger.recomputing import nothing_of
+from voile.ledger.sums import packed
 from voile.ledger.tables import (
     ACCOUNTS,
     BALANCES,
@@ -30,6 +30,7 @@ from voile.ledger.tables import (
     PlanPart,
 )
 from voile.ledger.tree import AccountNode, Tree, check_depth, row_from
+from voile.privacy.accounting.measures import Measure, Sums
 from voile.privacy.events import Composed, PrivacyEvent
 
 

@@ -11,10 +11,11 @@ from voile.ledger.accounts import Account, check_relation
 from voile.ledger.charging import plan_parts_after, standings_after
 from voile.ledger.event_text import event_from
 from voile.ledger.ledger import Ledger
-from voile.ledger.measures import Sums, consumed, plus, unpacked
+from voile.ledger.sums import unpacked
 from voile.ledger.tables import ENTRIES, Act, Entry
 from voile.ledger.tree import AccountNode, share_of
-from voile.privacy.events import PrivacyEvent, Repeated
+from voile.privacy.accounting.measures import Sums, consumed, largest_count, plus
+from voile.privacy.events import PrivacyEvent
 
 DAY: Final = 24 * 3600.0
 _PAGE: Final = 500
@@ -119,13 +120,7 @@ def would_cost(ledger: Ledger, t: Reader, name: str, event: PrivacyEvent) -> Wou
 def how_many(ledger: Ledger, t: Reader, name: str, event: PrivacyEvent) -> int:
     """How many more such events fit the account and all above it."""
     path = ledger.path(t, name)
-    low, high = 0, 1
-    while high <= _MOST_COUNTED and _fit(t, path, Repeated(event, high)):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _fit(t, path, Repeated(event, middle)) else (low, middle)
-    return low
+    return largest_count(lambda many: _fit(t, path, many), event, _MOST_COUNTED)
 
 
 def forecast(

@@ -19,9 +19,10 @@ from voile.ledger.balances import Standing, charged
 from voile.ledger.charging import charge_name
 from voile.ledger.event_text import event_from, parts_of
 from voile.ledger.journal import entries_of
-from voile.ledger.measures import Measure, Sums, unpacked
+from voile.ledger.sums import unpacked
 from voile.ledger.tables import ALERTS, CHILDREN, PLAN_PARTS, Act, Entry
 from voile.ledger.tree import AccountNode
+from voile.privacy.accounting.measures import Measure, Sums
 
 _PAGE: Final = 1000
 

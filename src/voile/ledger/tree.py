@@ -13,7 +13,6 @@ from voile.core.storage import Reader, Transaction
 from voile.ledger.accounts import Account, Children
 from voile.ledger.balances import Standing
 from voile.ledger.event_text import event_from, event_text
-from voile.ledger.measures import Measure, consumed
 from voile.ledger.tables import (
     ACCOUNTS,
     BALANCES,
@@ -22,6 +21,7 @@ from voile.ledger.tables import (
     AccountRow,
     Balance,
 )
+from voile.privacy.accounting.measures import Measure, consumed
 
 _MOST_KNOWN: Final = 10_000
 _DEEPEST: Final = 16

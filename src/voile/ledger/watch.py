@@ -29,10 +29,11 @@ from typing import Final
 from voile.core.storage import Reader
 from voile.ledger.charging import KEPT_DIGEST, charge_name
 from voile.ledger.ledger import Ledger
-from voile.ledger.measures import Sums, consumed, plus, unpacked
 from voile.ledger.reading import DAY, recent_charges
+from voile.ledger.sums import unpacked
 from voile.ledger.tables import POPULATIONS, Entry
 from voile.ledger.tree import AccountNode, share_of
+from voile.privacy.accounting.measures import Sums, consumed, plus
 
 OVERLAP_TIMES: Final = 5
 OVERLAP_SHARE: Final = 0.9

@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from voile.attribution import Groups, ShapleyInteractions, Speed, shapley_explainer
+from voile.core.choices import member
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Protected
@@ -31,7 +32,7 @@ from voile.core.transparency import NEEDED, Level, Role, check_role
 from voile.models import WrappedModel, wrap
 from voile.privacy.accounting.conversion import gaussian_epsilon
 from voile.privacy.sensitivity import Sensitivity
-from voile.privacy.sensitivity.bound import member, width_of
+from voile.privacy.sensitivity.bound import width_of
 from voile.release.background import PrivateBackgroundShapley
 from voile.release.contract import ExplainerName, Release
 from voile.release.feature_clusters import Clusters

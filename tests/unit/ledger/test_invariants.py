@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.ledger.examples import Books
 
-from voile.core.errors import BudgetExceeded
+from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.ledger import Adaptive, Children
 from voile.ledger.balances import Standing, charged
-from voile.ledger.measures import fits, packed, plus, read, unpacked, written
 from voile.ledger.recomputing import Recomputed
+from voile.ledger.sums import packed, read, unpacked, written
+from voile.privacy.accounting.measures import fits, plus
 from voile.privacy.events import Zcdp
 
 COSTS = st.floats(min_value=1e-6, max_value=0.02)
@@ -135,3 +136,9 @@ def test_additions_never_fall_short(a: float, b: float) -> None:
     from fractions import Fraction
 
     assert Fraction(plus((a,), (b,))[0]) >= Fraction(a) + Fraction(b)
+
+
+def test_a_filter_has_eight_orders_at_most() -> None:
+    assert len(Adaptive(tuple(range(2, 10))).orders) == 8
+    with pytest.raises(InvalidInput, match="at most 8 orders"):
+        Adaptive(tuple(range(2, 11)))

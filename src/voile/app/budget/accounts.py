@@ -5,7 +5,7 @@ from __future__ import annotations
 from voile.audit_log import AuditLog, BudgetOpenedRecord, BudgetRenewedRecord
 from voile.core.storage import Storage, Transaction
 from voile.ledger import Done, Ledger, Opening
-from voile.ledger.measures import written
+from voile.ledger.sums import written
 
 
 def open_budget(

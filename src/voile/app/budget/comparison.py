@@ -24,7 +24,6 @@ from voile.core.storage import Reader
 from voile.ledger import AccountNode, Ledger, Measure, ReplayKey
 from voile.ledger.event_text import event_for_log, event_from
 from voile.ledger.journal import Act, Entry, charge_name, entries_of
-from voile.ledger.measures import Sums, fits, read
 from voile.ledger.recomputing import (
     JournalCheck,
     Movement,
@@ -34,6 +33,8 @@ from voile.ledger.recomputing import (
     forgotten_alerts,
     misplaced,
 )
+from voile.ledger.sums import read
+from voile.privacy.accounting.measures import Sums, fits
 
 _Act: TypeAlias = BudgetOpenedRecord | BudgetRenewedRecord | ReleaseRecord | ParticipationRecord
 Progress: TypeAlias = Callable[[int, int], object]

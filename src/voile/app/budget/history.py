@@ -16,7 +16,8 @@ from voile.audit_log import AuditLog, RefusalRecord, decode_record
 from voile.core.storage import Reader
 from voile.ledger import Ledger
 from voile.ledger.journal import Entry, charge_name, entries_of
-from voile.ledger.measures import consumed, unpacked
+from voile.ledger.sums import unpacked
+from voile.privacy.accounting.measures import consumed
 
 REFUSED: Final = "refused"
 _PAGE: Final = 1000

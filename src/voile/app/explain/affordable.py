@@ -7,7 +7,7 @@ from voile.app.explain.charging import AccountQuestions
 from voile.app.explain.walk import look_now
 from voile.core.storage import Reader
 from voile.ledger import would_cost
-from voile.ledger.measures import consumed
+from voile.privacy.accounting.measures import consumed
 from voile.privacy.events import PrivacyEvent
 
 

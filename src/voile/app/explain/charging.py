@@ -49,7 +49,8 @@ from voile.ledger import (
     like_parent,
 )
 from voile.ledger.event_text import event_for_log, event_text
-from voile.ledger.measures import Sums, written
+from voile.ledger.sums import written
+from voile.privacy.accounting.measures import Sums
 from voile.privacy.events import Composed, PrivacyEvent
 
 Refusing: TypeAlias = Refused | InvalidInput

@@ -18,7 +18,7 @@ from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
 from voile.ledger import Account
-from voile.ledger.measures import fits
+from voile.privacy.accounting.measures import fits
 from voile.privacy.mechanisms.parameters import WeakPrivacyWarning
 from voile.release import Preview, Release
 

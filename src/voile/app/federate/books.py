@@ -44,7 +44,7 @@ from voile.federation.chain import check_chain
 from voile.ledger import Account, Charge, Opening, Planned, recent_charges
 from voile.ledger.event_text import event_for_log, event_text
 from voile.ledger.journal import Entry
-from voile.ledger.measures import written
+from voile.ledger.sums import written
 from voile.pipelines.trusted_averaging import TrustRule
 from voile.privacy.events import PrivacyEvent
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, Self
 
+from voile.core.choices import member
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, ProtectedUnit, Relation, check_neighbours
-
-_Enumeration = TypeVar("_Enumeration", bound=StrEnum)
 
 
 class Norm(StrEnum):
@@ -121,12 +120,3 @@ def by_relation(relation: Relation, *, replace_one: float, blank_one: float) -> 
             "by it; use 'blank one' with public sizes, or a sum over a declared public size"
         )
     return {Relation.REPLACE_ONE: replace_one, Relation.BLANK_ONE: blank_one}[relation]
-
-
-def member(kind: type[_Enumeration], value: str) -> _Enumeration:
-    """A value read from a file, as what it names; a figure must not hang on `is` and a string."""
-    try:
-        return kind(value)
-    except ValueError:
-        known = ", ".join(repr(str(item)) for item in kind)
-        raise InvalidInput(f"expected one of {known}, found {value!r}") from None

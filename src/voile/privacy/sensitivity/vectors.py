@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
+from voile.core.choices import member
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy.sensitivity.bound import (
     Norm,
     Sensitivity,
     by_relation,
-    member,
     positive,
     width_of,
 )

@@ -47,7 +47,7 @@ from voile.core.storage import Transaction, open_storage
 from voile.ledger import Adaptive, Alert, Children, Planned
 from voile.ledger.balances import Standing
 from voile.ledger.event_text import event_text
-from voile.ledger.measures import written
+from voile.ledger.sums import written
 from voile.ledger.tables import ANSWERS, BALANCES, ENTRIES, AnswerRow
 from voile.privacy.events import Composed, Gaussian, Laplace, Repeated, Zcdp
 

@@ -31,7 +31,7 @@ from voile.audit_log import BudgetOpenedRecord, RefusalRecord
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.ledger import Adaptive, NamedRecord, budget_report, remaining
 from voile.ledger.balances import Standing
-from voile.ledger.measures import plus
+from voile.privacy.accounting.measures import plus
 from voile.release import PUBLIC, TopFeaturesOfRow
 
 ORDER = Adaptive((40.0,))

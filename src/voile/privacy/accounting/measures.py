@@ -1,18 +1,17 @@
-"""What a charge costs and how charges add up: one measure for a whole tree of accounts.
+"""What events cost and how costs add up: the one arithmetic of filters and of the ledger.
 
 A *sum* is a tuple: one rho for zero-concentrated accounting, or one Rényi divergence for each order
 fixed at opening. Every operation rounds up, so that no number of small charges slips below the true
-total. The arithmetic of an account without parallel parts is exactly that of the filters in
-`voile.privacy.accounting`, to the last bit; a test compares.
+total.
 """
 
 from __future__ import annotations
 
 import math
-import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -25,12 +24,10 @@ from voile.privacy.accounting.conversion import (
     zcdp_to_epsilon,
 )
 from voile.privacy.accounting.curves import renyi, rho
-from voile.privacy.events import PrivacyEvent
+from voile.privacy.events import PrivacyEvent, Repeated
 
 Sums: TypeAlias = tuple[float, ...]
 """One figure for each dimension of a measure."""
-
-_MOST_ORDERS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -43,10 +40,8 @@ class Measure:
         orders = tuple(float(order) for order in self.orders)
         object.__setattr__(self, "orders", orders)
         sound = all(math.isfinite(order) and order > 1 for order in orders)
-        if not sound or len(set(orders)) < len(orders) or len(orders) > _MOST_ORDERS:
-            raise InvalidInput(
-                f"expected at most {_MOST_ORDERS} different orders above 1, found {self.orders}"
-            )
+        if not sound or len(set(orders)) < len(orders):
+            raise InvalidInput(f"orders must be different and above 1, found {self.orders}")
 
     @property
     def name(self) -> str:
@@ -57,6 +52,10 @@ class Measure:
     @property
     def nothing(self) -> Sums:
         return (0.0,) * max(1, len(self.orders))
+
+    def divergences(self, event: PrivacyEvent) -> Sums:
+        """What the event costs, which may be nothing or without a bound."""
+        return _divergences(self, event)
 
     def cost(self, event: PrivacyEvent) -> Sums:
         """What the event costs; refuses events the measure cannot hold or cannot tell from zero."""
@@ -78,12 +77,16 @@ class Measure:
 
 
 @lru_cache(maxsize=4096)
+def _divergences(measure: Measure, event: PrivacyEvent) -> Sums:
+    if measure.orders:
+        return tuple(map(float, renyi(event, np.array(measure.orders, dtype=np.float64))))
+    return (float(rho(event)),)
+
+
+@lru_cache(maxsize=4096)
 def _cost(measure: Measure, event: PrivacyEvent) -> Sums:
     try:
-        if measure.orders:
-            found = tuple(map(float, renyi(event, np.array(measure.orders, dtype=np.float64))))
-        else:
-            found = (float(rho(event)),)
+        found = measure.divergences(event)
     except OverflowError:
         found = (math.inf,)
     if not all(math.isfinite(each) and each > 0 for each in found):
@@ -140,38 +143,20 @@ def consumed(total: Sums, budgets: Sums) -> float:
     return min(1.0, *shares)
 
 
-def packed(values: Sums) -> bytes:
-    """Sums as bytes, bit for bit."""
-    return _layout(len(values)).pack(*values)
+def shortfall(before: Sums, after: Sums, budgets: Sums) -> tuple[float, float, float]:
+    """What is needed, left and promised in the dimension that is closest to fitting."""
+    best = max(range(len(after)), key=lambda n: budgets[n] - after[n])
+    return after[best] - before[best], budgets[best] - before[best], budgets[best]
 
 
-def unpacked(content: bytes, parts: int) -> tuple[Sums, ...]:
-    """The inverse of `packed` for this many sums."""
-    try:
-        found = tuple(_layout(len(content) // (8 * parts)).iter_unpack(content))
-    except struct.error:
-        found = ()
-    if len(found) != parts:  # somebody wrote into the database
-        raise InvalidInput(f"expected {parts} sums, found {content!r:.80}")
-    return found
-
-
-@lru_cache(maxsize=256)
-def _layout(count: int) -> struct.Struct:
-    return struct.Struct(f"<{count}d")
-
-
-def written(total: Sums) -> str:
-    """Sums as text without losing a bit, for the audit log."""
-    return " ".join(each.hex() for each in total)
-
-
-def read(text: str) -> Sums:
-    """The inverse of `written`."""
-    try:
-        found = tuple(float.fromhex(word) for word in text.split(" "))
-    except (ValueError, OverflowError):
-        raise InvalidInput(f"expected numbers in hexadecimal, found {text!r}") from None
-    if not all(math.isfinite(each) and each >= 0 for each in found):
-        raise InvalidInput(f"expected finite numbers of at least 0, found {text!r}")
-    return found
+def largest_count(fits: Callable[[PrivacyEvent], bool], event: PrivacyEvent, most: int) -> int:
+    """How many such events fit one after the other; beyond `most` nobody counts."""
+    low, high = 0, 1
+    while fits(Repeated(event, high)):
+        low, high = high, 2 * high
+        if high > most:
+            return low
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(Repeated(event, middle)) else (low, middle)
+    return low
