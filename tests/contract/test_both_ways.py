@@ -62,7 +62,18 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 Fields: TypeAlias = dict[str, Any]
 ROOT: Final = Path(__file__).parents[2]
 
-ELSEWHERE: Final[Mapping[str, str]] = {}
+ELSEWHERE: Final[Mapping[str, str]] = {
+    "Federate": "tests/unit/app/test_federations.py",
+    "ShowFederationStatus": "tests/unit/app/test_federations.py",
+    "StopFederation": "tests/unit/app/test_federations.py",
+    "MakeServerKey": "tests/unit/app/test_federations.py",
+    "WriteReport": "tests/unit/app/test_federations.py",
+    "JoinFederation": "tests/unit/app/federate/test_join.py",
+    "ShowNodeStatus": "tests/unit/app/federate/test_join.py",
+    "MakeNodeKeys": "tests/unit/app/federate/test_join.py",
+    "StartTestbed": "tests/unit/app/testbed/test_handler.py",
+    "StopTestbed": "tests/unit/app/testbed/test_handler.py",
+}
 """Commands that are compared by a test of their own, and where that is."""
 
 VARIES: Final = frozenset(

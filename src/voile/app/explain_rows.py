@@ -20,8 +20,8 @@ from voile.app.explain.building import build_release
 from voile.app.explain.fitting import Affordability
 from voile.app.explain.inputs import ExplanationInputs, find_artefact, load_inputs
 from voile.app.explain.outputs import Outputs, Written, page_place
-from voile.app.explain.questions import RowsToExplain
 from voile.app.explain.released import Explained
+from voile.app.explain.rows import RowsToExplain
 from voile.app.explain.service import ReleaseService
 from voile.app.output_check import files_of
 from voile.app.workspace.file import WorkspaceFile

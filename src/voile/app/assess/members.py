@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Self
 
 from voile.app.artefact import Artefact, load_artefact
+from voile.app.explain.rows import read_records
 from voile.attacks.findings import MembersFinding
 from voile.attacks.membership import advantage_of, losses
 from voile.core.errors import Refused
-from voile.datasets.tables import read_protected_table
 from voile.pipelines.tables import TableRecords
 from voile.release.silence import silenced
 
@@ -42,8 +42,7 @@ class MembersAttack:
         if members.resolve() == others.resolve():
             raise Refused(f"{members}: rows cannot be members and others at once")
         inside, outside = (
-            TableRecords.read(opened.schema, read_protected_table(path)).readable()
-            for path in (members, others)
+            read_records(opened.schema, path).readable() for path in (members, others)
         )
         MembersFinding.check_place(_place(opened))
         return cls(opened, inside, outside)

@@ -17,9 +17,9 @@ from voile.app.explain.building import build_release
 from voile.app.explain.charging import Answer, Drawn, Request
 from voile.app.explain.inputs import ExplanationInputs, load_inputs
 from voile.app.explain.paid_artefacts import paid_clusters, paid_synthetic_background
-from voile.app.explain.questions import RowsToExplain
+from voile.app.explain.questions import ExplanationRequest
 from voile.app.explain.released import Explained, OnRecord
-from voile.app.explain.requests import ExplanationRequest
+from voile.app.explain.rows import RowsToExplain
 from voile.app.explain.service import ReleaseService
 
 __all__ = [

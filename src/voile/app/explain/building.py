@@ -17,7 +17,7 @@ import math
 from typing import Any, Final
 
 from voile.app.explain.inputs import ExplanationInputs
-from voile.app.explain.questions import rows_digest
+from voile.app.explain.rows import rows_digest
 from voile.attribution import shapley_explainer
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from voile.app.alarms import alarms
 from voile.app.commands.explain import ExplanationSpec
 from voile.app.explain.files import origin_from
-from voile.app.explain.public_rows import public_rows
-from voile.app.explain.questions import RowsToExplain
 from voile.app.explain.released import Explained
+from voile.app.explain.rows import RowsToExplain, read_rows, rows_of_table
 from voile.attribution import FastShap, Groups, Speed
 from voile.attribution.fastshap import load_explainer
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
@@ -27,7 +26,6 @@ from voile.core.guarantee import RowPart
 from voile.core.input_file import read_json
 from voile.core.schema import Categories, Schema, is_table
 from voile.core.transparency import Level
-from voile.datasets.tables import read_protected_table, read_table
 from voile.models import Box, Simplex, WrappedModel, load_model, wrap
 from voile.pipelines.objectives import SURROGATE
 from voile.release import PUBLIC, Origin
@@ -160,9 +158,9 @@ class ExplanationInputs:
     def _handed_in(self, given: Any, source: str) -> RowsToExplain:
         protected, column = self.spec.protect.is_explained, self.spec.id_column
         if source:
-            return _rows(source, self.schema, column, protected=protected)
+            return read_rows(source, self.schema, column, protected=protected)
         if is_table(given):
-            return _of_table(given, self.schema, column, protected=protected)
+            return rows_of_table(given, self.schema, column, protected=protected)
         rows = RowsToExplain.of(given)
         if column is not None and rows.identifiers is None:
             raise InvalidInput(
@@ -331,42 +329,7 @@ def _background(spec: ExplanationSpec, schema: Schema, artefact: Artefact | None
         invented = artefact.settings.get("reference_invented", False)
         return RowsToExplain(artefact.reference, notes=(INVENTED,) if invented else ())
     protected = spec.protect is RowPart.BACKGROUND
-    return _rows(spec.background, schema, None, protected=protected)
-
-
-def _rows(source: str, schema: Schema, id_column: str | None, *, protected: bool) -> RowsToExplain:
-    # Who pays must not depend on what stands in a protected line, damaged or not.
-    table = read_protected_table(source, naming=id_column) if protected else read_table(source)
-    return _of_table(table, schema, id_column, source, protected=protected)
-
-
-def _of_table(
-    table: Any, schema: Schema, id_column: str | None, source: str = "rows", *, protected: bool
-) -> RowsToExplain:
-    features, identifiers = _features(table, schema, source), _identifiers(table, id_column, source)
-    if protected:
-        return RowsToExplain(features, identifiers)
-    read = public_rows(features, schema, source=source)
-    return RowsToExplain(read.rows, identifiers, read.notes, hints=read.hints)
-
-
-def _features(table: Any, schema: Schema, source: str) -> dict[str, Any]:
-    """The columns of the schema, all of which must be there."""
-    missing = [name for name in schema.feature_names if name not in table]
-    if missing:
-        raise InvalidInput(
-            f"{source}: the schema {schema.name!r} needs columns that are not there: "
-            + ", ".join(map(repr, missing))
-        )
-    return {name: table[name] for name in schema.feature_names}
-
-
-def _identifiers(table: Any, column: str | None, source: str) -> list[Any] | None:
-    if column is None:
-        return None
-    if column not in table:
-        raise InvalidInput(f"{source}: there is no column {column!r} with identifiers")
-    return list(table[column])
+    return read_rows(spec.background, schema, None, protected=protected)
 
 
 def _learned(path: Path, speed: Speed | None) -> FastShap:

@@ -1,4 +1,4 @@
-"""What is asked: rows by number and by digest, and the question that the ledger recognises.
+"""What is asked: who asks for which rows, and the question that the ledger recognises.
 
 A question about public rows is recognised by their values. A question about a population is
 recognised by its name and, where that is public, its size, one about a protected record by the
@@ -7,64 +7,156 @@ record's identifier: never by values, because whether something was charged is v
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from voile.audit_log import array_digest
-from voile.core.errors import InvalidInput
-from voile.core.explanation import Explanation
-from voile.core.guarantee import Relation
+from voile.app.custody import Custody
+from voile.app.explain.charging import AccountQuestions, Request, prepare
+from voile.app.explain.per_record import (
+    Named,
+    account_of_record,
+    check_account_of_records,
+    named_records,
+    watched_records,
+)
+from voile.app.explain.rows import RowsToExplain, Size, public_size, rows_digest
+from voile.core.guarantee import Guarantee, RowPart
 from voile.core.row_note import Note, note_to_plain
-from voile.core.schema import is_table
-from voile.core.schema.cells import raw_column
-from voile.ledger import About, PublicInput, Question, WholeDataset
-from voile.release import ReleaseIdentity
+from voile.ledger import About, Account, PublicInput, Question, WholeDataset
+from voile.privacy.events import PrivacyEvent
+from voile.release import Release, ReleaseIdentity
 
-Identifier: TypeAlias = str | int | float | None
-"""As files and tables hold them; `voile.core.identifiers` says what they mean."""
+_MOST_KNOWN: Final = 64
+_SHOWN: Final = 12
 
 
-@dataclass(frozen=True)
-class RowsToExplain:
-    """Rows, and what is said about them.
+@dataclass(frozen=True, kw_only=True)
+class ExplanationRequest:
+    """What one caller asks; see `ReleaseService.answer`."""
 
-    Args:
-        rows: what the release takes.
-        identifiers: names of the rows: integers or text. Of protected records: each pays for
-            itself, and asking again is free; a row without a name may be anybody's, so everybody
-            pays for it. Of a population: for the watch against reconstruction.
-        notes: what is to be said with the explanation.
-        population: its name; by default the label of the data set.
-        hints: what a preview says about public rows; no part of a question or its answer.
-    """
+    rows: RowsToExplain
+    caller: str
+    payer: str | None = None
+    purpose: str = "explanation"
+    subject: str = ""
+    fresh: bool = False
 
-    rows: Any = field(repr=False)
-    identifiers: Sequence[Identifier] | None = None
-    notes: tuple[Note, ...] = ()
-    population: str | None = None
-    hints: tuple[str, ...] = ()
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", RowsToExplain.of(self.rows))
 
-    @classmethod
-    def of(cls, rows: Any) -> RowsToExplain:
-        """Rows with nothing said about them, unless they are such already."""
-        return rows if isinstance(rows, cls) else cls(rows)
+
+@dataclass(frozen=True, eq=False)
+class PublicFacts:
+    """What is public about a release, found out once."""
+
+    release: Release[Any]
+    _costs: dict[int, tuple[PrivacyEvent | None, tuple[Guarantee, ...]]] = field(
+        init=False, repr=False, default_factory=dict
+    )
 
     @cached_property
-    def count(self) -> int:
-        """How many there are; public."""
-        return row_count(self.rows)
+    def identity(self) -> ReleaseIdentity:
+        return self.release.identity
 
-    def check(self) -> None:
-        """There is something to explain."""
-        if self.count == 0:
-            raise InvalidInput("expected at least one row, found none")
+    @cached_property
+    def is_free(self) -> bool:
+        return self.cost(1)[0] is None
+
+    def cost(self, rows: int) -> tuple[PrivacyEvent | None, tuple[Guarantee, ...]]:
+        """What explaining this many rows costs and promises."""
+        if rows not in self._costs:
+            if len(self._costs) >= _MOST_KNOWN:
+                self._costs.clear()
+            self._costs[rows] = self.release.cost(rows), self.release.guarantees(rows)
+        return self._costs[rows]
+
+    def subject(self, stated: str = "") -> str:
+        return stated or f"{self.release.title}, model {self.identity.model[:_SHOWN]}"
+
+    def check_account(self, account: Account) -> None:
+        """Refuse an account that does not protect what the release speaks about."""
+        account.check_protects(self.cost(1)[1][0].protected)
+        if self.release.part is RowPart.EXPLAINED:
+            check_account_of_records(account)
+
+    def artefact(self, payer: str, *, caller: str, purpose: str, subject: str = "") -> Request:
+        """The question for what the release makes once: asked again, it is answered again."""
+        dataset = self.cost(1)[1][0].protected.dataset
+        asked = question_of_artefact(self.identity, payer, dataset)
+        return self._request(asked, 1, caller, purpose, subject)
+
+    def questions(
+        self, custody: Custody, account: Account, request: ExplanationRequest
+    ) -> AccountQuestions:
+        """What a request asks an account for: of protected records one question for each row."""
+        self.check_account(account)
+        if self.release.part is RowPart.EXPLAINED:
+            return self._records(custody, account, request)
+        return self._one_question(custody, account, request)
+
+    def _records(
+        self, custody: Custody, account: Account, request: ExplanationRequest
+    ) -> AccountQuestions:
+        """One question for each row, to the account of its record."""
+        rows = request.rows
+        common = self._asked(request, 1, question(self.identity, account.name, None))
+        named = named_records(rows.identifiers, rows.count, account.protected.dataset)
+        # One record in two spellings is one question: the spelling that an earlier version may
+        # have stored counts for both.
+        spelled = {each: each for each in named if each is not None and each.earlier is not None}
+        prepared = []
+        for each in named:
+            record = each if each is None else spelled.get(each, each)
+            asked = replace(common, question=self._about_record(custody, account, record))
+            prepared.append(prepare(custody, asked, account))
+        return AccountQuestions(account, tuple(prepared), request.fresh)
+
+    def _about_record(self, custody: Custody, account: Account, record: Named) -> Question:
+        """To the account of the record, and as it was asked under an earlier name of it."""
+        name = account_of_record(custody.key, account, record)
+        asked = question(self.identity, name, record)
+        if record is None or record.earlier is None:
+            return asked
+        before = self._about_record(custody, account, record.earlier)
+        spellings = (*asked.earlier, replace(before, earlier=()), *before.earlier)
+        return replace(asked, earlier=spellings)
+
+    def _one_question(
+        self, custody: Custody, account: Account, request: ExplanationRequest
+    ) -> AccountQuestions:
+        """One question for all rows."""
+        rows, protected = request.rows, account.protected
+        about: About
+        if self.release.part is RowPart.POPULATION:
+            size = public_size(rows.rows, protected.relation)
+            about = about_population(rows.population or protected.dataset, size)
+        else:
+            about = about_public(rows.rows, rows.notes)
+        watched = watched_records(custody.key, rows.identifiers or (), protected.dataset)
+        asked = self._asked(request, rows.count, question(self.identity, account.name, about))
+        asked = replace(asked, population=watched)
+        return AccountQuestions(account, (prepare(custody, asked, account),), request.fresh)
+
+    def _asked(self, request: ExplanationRequest, rows: int, asked: Question) -> Request:
+        return self._request(asked, rows, request.caller, request.purpose, request.subject)
+
+    def _request(
+        self, asked: Question, rows: int, caller: str, purpose: str, subject: str
+    ) -> Request:
+        event, guarantees = self.cost(rows)
+        assert event is not None
+        return Request(
+            question=asked,
+            event=event,
+            guarantees=guarantees,
+            subject=self.subject(subject),
+            purpose=purpose,
+            caller=caller,
+            part=self.release.part,
+        )
 
 
 def question(identity: ReleaseIdentity, account: str, about: About) -> Question:
@@ -106,125 +198,6 @@ def about_artefact(name: str, dataset: str) -> WholeDataset:
     return WholeDataset(f"{name} of {dataset}".encode())
 
 
-Size: TypeAlias = int | list[tuple[str, int]] | None
-"""How many records there are, in all or in each part; None where that is private."""
-
-
 def about_population(name: str, size: Size) -> WholeDataset:
     """A population: its name, and its size if that is public."""
     return WholeDataset(json.dumps(["population", name, size]).encode())
-
-
-def public_size(records: Any, relation: Relation) -> Size:
-    """How many records there are, or nothing where their number is protected as well.
-
-    Whether something is charged again is visible: a private number in the question would show that
-    it has changed.
-    """
-    if relation is Relation.ADD_OR_REMOVE_ONE:
-        return None
-    return part_sizes(records) or row_count(records)
-
-
-def part_sizes(rows: Any) -> list[tuple[str, int]]:
-    """Of a population that is given in parts, name and size of each in order; else nothing."""
-    return sorted((str(name), row_count(part)) for name, part in _parts(rows).items())
-
-
-def row_count(rows: Any) -> int:
-    """How many rows were handed in, in all parts together; public."""
-    parts = _parts(rows)
-    if parts:
-        return sum(map(row_count, parts.values()))
-    columns = _columns(rows)
-    if columns is not None:
-        lengths = {len(column) for column in columns.values()}
-        if len(lengths) != 1:
-            raise InvalidInput(f"the columns have different lengths: {sorted(lengths)}")
-        return lengths.pop()
-    if not hasattr(rows, "__len__") or isinstance(rows, str | bytes):
-        raise InvalidInput(
-            f"expected an array or a table of rows, found {type(rows).__name__}; a single row is "
-            "given as rows[np.newaxis]"
-        )
-    return len(rows)
-
-
-def chosen(rows: Any, places: Sequence[int]) -> Any:
-    """Some of the rows, in this order; the same object if all are wanted.
-
-    No column or row is given a common type: what one record is read as depends on no other.
-    """
-    if list(places) == list(range(row_count(rows))):
-        return rows
-    if isinstance(rows, Explanation):
-        return rows[list(places)]
-    columns = _columns(rows)
-    if columns is None:
-        array = hasattr(rows, "__array__")
-        return np.asarray(rows)[list(places)] if array else [rows[place] for place in places]
-    return {name: column[list(places)] for name, column in columns.items()}
-
-
-def stacked(parts: Sequence[Any]) -> Any:
-    """Rows of several tables or arrays, one below the other; no cell changes its type."""
-    if all(isinstance(part, np.ndarray) for part in parts):
-        if len({(part.dtype, part.shape[1:]) for part in parts}) > 1:
-            raise InvalidInput("rows of different types or widths are not stacked")
-        return np.concatenate(parts)
-    tables = [_columns(part) for part in parts]
-    names = {None if table is None else tuple(table) for table in tables}
-    if None in names or len(names) > 1:
-        raise InvalidInput("rows with different columns are not stacked")
-    return {name: _stacked_column([t[name] for t in tables if t]) for name in tables[0] or ()}
-
-
-def _stacked_column(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Of one type if all of them are; else cells as they are."""
-    same = len({part.dtype for part in parts}) == 1
-    return np.concatenate(parts if same else [part.astype(object) for part in parts])
-
-
-def rows_digest(rows: Any) -> bytes:
-    """SHA-256 over all values of rows: equal rows, and only they, have equal digests."""
-    columns = _columns(rows)
-    found = {"": np.asarray(rows)} if columns is None else columns
-    parts = [[name, _column_digest(_plain(column)).hex()] for name, column in found.items()]
-    return hashlib.sha256(b"voile rows v1\n" + json.dumps(parts).encode()).digest()
-
-
-def _parts(rows: Any) -> dict[Any, Any]:
-    """Of a population that is given by the names of its parts, the rows of each.
-
-    Tables and arrays with two dimensions are parts, whatever stands in them.
-    """
-    if not is_table(rows):
-        return {}
-    found = {name: rows[name] for name in rows.keys()}  # noqa: SIM118
-    return found if all(map(_is_part, found.values())) else {}
-
-
-def _is_part(given: Any) -> bool:
-    return is_table(given) or getattr(given, "ndim", 1) == 2
-
-
-def _columns(rows: Any) -> dict[str, NDArray[Any]] | None:
-    if not is_table(rows):
-        return None
-    return {str(name): raw_column(rows[name], str(name)) for name in rows.keys()}  # noqa: SIM118
-
-
-def _plain(column: NDArray[Any]) -> NDArray[Any]:
-    """A list of numbers of one type as the array it is equal to; public rows only."""
-    if column.dtype.kind != "O" or column.ndim != 1:
-        return column
-    cells = column.tolist()
-    alike = set(map(type, cells)) in ({bool}, {int}, {float})
-    return np.asarray(cells) if alike else column
-
-
-def _column_digest(column: NDArray[Any]) -> bytes:
-    if column.dtype.kind in "biuf" and column.dtype.itemsize <= 8:
-        return array_digest(column)
-    cells = [column.shape, [[type(cell).__name__, str(cell)] for cell in column.ravel().tolist()]]
-    return hashlib.sha256(b"cells\n" + json.dumps(cells).encode()).digest()

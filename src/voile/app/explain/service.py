@@ -27,9 +27,9 @@ from voile.app.explain.charging import (
     prepare,
 )
 from voile.app.explain.free import FreeCall, free_call, nonces_of_call
-from voile.app.explain.questions import RowsToExplain, about_public, question
+from voile.app.explain.questions import ExplanationRequest, PublicFacts, about_public, question
 from voile.app.explain.released import Explained, OnRecord, settled_notes
-from voile.app.explain.requests import ExplanationRequest, PublicFacts
+from voile.app.explain.rows import RowsToExplain
 from voile.app.explain.walk import Outcome, answer_alone, answer_together, ask, caught, to_keep
 from voile.app.nonces import opened_by_nonces
 from voile.app.stored_answers import StoredAnswer

@@ -29,9 +29,9 @@ from voile.app.explain.charging import (
     record_refusal,
     settle,
 )
-from voile.app.explain.questions import chosen, stacked
+from voile.app.explain.questions import ExplanationRequest, PublicFacts
 from voile.app.explain.released import Explained, OnRecord, joined, settled_notes
-from voile.app.explain.requests import ExplanationRequest, PublicFacts
+from voile.app.explain.rows import chosen, stacked
 from voile.audit_log import explanation_bytes
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.explanation import Explanation

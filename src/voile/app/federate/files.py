@@ -16,6 +16,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
+from voile.app.explain.rows import read_records
 from voile.app.federate.accepts import Accepts
 from voile.app.federate.agreement import FederationAgreement, asked_in_a_round
 from voile.app.federate.config import (
@@ -37,7 +38,7 @@ from voile.core.guarantee import Protected, ProtectedUnit
 from voile.core.randomness import StreamCipher
 from voile.core.schema import RawColumn, Rows, Schema
 from voile.core.schema.draws import draw_rows
-from voile.datasets.tables import check_cells_separate, read_protected_table, read_table
+from voile.datasets.tables import check_cells_separate, read_table
 from voile.federation.files import file_stem
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.tables import TableRecords
@@ -215,7 +216,7 @@ def _agreed_party(agreement: FederationAgreement, folder: Path, node: NodeFile) 
 def _party(schema: Schema, folder: Path, node: NodeFile) -> Party:
     said = node.accepts
     accepts = Accepts(said.epsilon, said.delta, said.agreement, frozenset(said.columns))
-    return Party(node.name, _protected_rows(schema, node.data), folder, accepts)
+    return Party(node.name, read_records(schema, node.data), folder, accepts)
 
 
 def _server_side(schema: Schema, server: ServerFile) -> ServerSide:
@@ -260,18 +261,6 @@ def _check_apart(listed: Sequence[tuple[str, Path]]) -> None:
                 f"{other} and {who} name the same file ({path}): protected rows can be neither "
                 "published nor at two parties"
             )
-
-
-def _protected_rows(schema: Schema, path: Path) -> TableRecords:
-    table = read_protected_table(path)
-    assert schema.label is not None
-    missing = [n for n in (*schema.feature_names, schema.label.name) if n not in table]
-    if missing:
-        raise InvalidInput(
-            f"{path}: the schema {schema.name!r} needs columns that are not there: "
-            + ", ".join(map(repr, missing))
-        )
-    return TableRecords.read(schema, table)
 
 
 def _open_table(

@@ -14,7 +14,7 @@ from voile.app.custody import Custody
 from voile.app.explain import ReleaseService
 from voile.app.explain.affordable import affordable
 from voile.app.explain.charging import AccountQuestions, prepare, record_refusal
-from voile.app.explain.requests import PublicFacts
+from voile.app.explain.questions import PublicFacts
 from voile.app.explain.walk import look_now
 from voile.core.errors import BudgetExceeded
 from voile.core.storage import Reader

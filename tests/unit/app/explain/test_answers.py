@@ -41,8 +41,8 @@ from voile.app.explain import (
 )
 from voile.app.explain.free import CARRIED, NO_PROMISE, tree_of_call
 from voile.app.explain.per_record import account_of_record
-from voile.app.explain.questions import (
-    about_population,
+from voile.app.explain.questions import about_population
+from voile.app.explain.rows import (
     chosen,
     part_sizes,
     public_size,
