@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.harness import Figure, alternate, compare, write
 
 MB = 1024
-EXPLAIN = ("explain", "readmitted", "patients.csv", "--output", "why.voile")
+EXPLAIN = ("explain", "readmitted", "patients.csv", "--output", "why.voile", "--yes")
 TOLD = """\
 import resource, sys
 from voile.cli import main

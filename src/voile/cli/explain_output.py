@@ -143,11 +143,13 @@ def _table(explained: Explained, top: int | None) -> Table:
     """A column for each row and output if they are few, else the mean of absolute values."""
     from rich.table import Table
 
-    rows, _, outputs = explained.explanation.shape
-    whole, named = explained.describe(), _named(explained.explanation, top)
+    (rows, _, outputs), whole = explained.explanation.shape, explained.describe()
     wide = rows * outputs <= _MOST_COLUMNS
     shown = [explained.describe(row) for row in range(rows)] if wide else [whole]
-    chosen = [set(names) for names in named] if wide else [set[str]().union(*named)]
+    chosen = [set(explained.explanation.feature_names)] * len(shown)
+    if top is not None:
+        named = _named(explained.explanation, top)
+        chosen = [set(names) for names in named] if wide else [set[str]().union(*named)]
     table = Table("feature", title=_title(shown[0], rows), caption=_meaning(whole))
     columns = ["value"] * whole.shows_values
     columns += [
@@ -198,13 +200,10 @@ def _cell(each: FeatureContribution, *, value: bool) -> Text | str:
     return f"{each.text}{own}" if each.distinguishable else Text(f"({each.text}){own}", "dim")
 
 
-def _named(explanation: Explanation, top: int | None) -> list[list[str]]:
+def _named(explanation: Explanation, top: int) -> list[list[str]]:
     """The features of each row that are named, strongest first; one without a share is not."""
     import numpy as np
 
     strength, names = np.abs(explanation.values).mean(axis=2), explanation.feature_names
     order = np.argsort(-strength, axis=1, kind="stable")[:, :top]
-    return [
-        [names[n] for n in row if top is None or strength[at, n] > 0]
-        for at, row in enumerate(order)
-    ]
+    return [[names[n] for n in row if strength[at, n] > 0] for at, row in enumerate(order)]

@@ -369,7 +369,7 @@ class Explanation:
         """
         from voile.core.description import describe
 
-        chosen = self[slice(None) if row is None else row]
+        chosen = self if row is None else self[row]
         chosen = chosen if output is None else chosen.output(output)
         return describe(chosen, most=most, schema=schema, deviations=deviations)
 

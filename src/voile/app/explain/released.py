@@ -89,8 +89,10 @@ class Explained:
     ) -> Description:
         """What it says, as data for every view; with the schema and estimates that it carries."""
         chosen = self.explanation if output is None else self.explanation.output(output)
-        names = tuple(self.output_labels.get(name, name) for name in chosen.output_names)
-        described = replace(chosen, output_names=names).describe(
+        if self.output_labels:
+            names = tuple(self.output_labels.get(name, name) for name in chosen.output_names)
+            chosen = replace(chosen, output_names=names)
+        described = chosen.describe(
             row,
             most=most,
             schema=schema or self.schema,
