@@ -10,7 +10,7 @@ among their assumptions; or neither, and then nobody hands it two protected rows
 Matrix products round differently in another place of a batch, and a step behind one (a label, a
 tree) makes a jump of that. So known means steady as well: a row's place changes its answer by the
 rounding of double precision alone, far below the slack in sensitivities
-(docs/decisions/0051-slack-for-rounding.md). Networks in single precision are asked in double.
+(docs/decisions/row-wise-models.md). Networks in single precision are asked in double.
 """
 
 from __future__ import annotations

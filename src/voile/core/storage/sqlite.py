@@ -125,7 +125,10 @@ class _SqliteReader(_Connected):
 
 
 class SqliteSession(_Connected):
-    """Transactions on one file. Its memory lasts while nobody else writes (decision 0035)."""
+    """Transactions on one file. Its memory lasts while nobody else writes.
+
+    See docs/decisions/storage.md.
+    """
 
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
         real = private_file(path)

@@ -1,7 +1,7 @@
 """What is stored, as data: a table is a record class and the fields that identify it.
 
 A record is a frozen dataclass or, where every charge reads and writes one, a named tuple: that is a
-row already (decision 0035).
+row already (docs/decisions/storage.md).
 
 Compatibility promise: a table of a released version keeps its name, columns and meaning; a change
 is a new version of its `Part`, with a migration.

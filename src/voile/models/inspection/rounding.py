@@ -3,7 +3,7 @@
 What is *exact* has the same numbers wherever a row stands in a batch: single numbers, added and
 multiplied, look-ups, trees. Sums, matrix products and approximated functions round differently from
 place to place; in double precision that is far below the slack in sensitivities
-(docs/decisions/0051-slack-for-rounding.md), in single precision it is not, so there they are not
+(docs/decisions/row-wise-models.md), in single precision it is not, so there they are not
 known. Behind them a step makes a jump of a difference in rounding, and so does a pole.
 
 Not listed, on purpose: `LinearClassifier`, `LinearRegressor`, `SVMClassifier`, `SVMRegressor` and

@@ -1,7 +1,8 @@
 """Makes `loans.zip` and `study.zip` with the commands of the voile that is installed.
 
-They were made with the version before `Protected` became one value (decision 0098), and are kept as
-they were: run this only to make files of another version, elsewhere:
+They were made with the version before `Protected` became one value
+(docs/decisions/guarantees.md), and are kept as they were: run this only to make
+files of another version, elsewhere:
 
     python make.py FOLDER
 
