@@ -71,6 +71,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "JoinFederation": "tests/unit/app/federate/test_join.py",
     "ShowNodeStatus": "tests/unit/app/federate/test_join.py",
     "MakeNodeKeys": "tests/unit/app/federate/test_join.py",
+    "ServeWitness": "tests/unit/cli/test_audit.py",
     "StartTestbed": "tests/unit/app/testbed/test_handler.py",
     "StopTestbed": "tests/unit/app/testbed/test_handler.py",
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from voile.app.commands.audit import (
     IssueReceipt,
     NewAnchorAccount,
     ProveRecord,
+    ServeWitness,
     ShowLog,
     SignCheckpoint,
     StartLog,
@@ -50,12 +52,14 @@ from voile.audit_log import (
     RemoteWitness,
     Report,
     SigningKey,
+    Witness,
     explanation_bytes,
     explanation_rows,
     issue_receipt,
     publish,
     record_lines,
     rotate,
+    serve,
     verify_export,
     verify_receipt,
     verify_row_receipt,
@@ -73,11 +77,12 @@ from voile.audit_log.publishing import (
 )
 from voile.audit_log.receipt import parse_nonces
 from voile.audit_log.row_receipt import HEADER
+from voile.audit_log.witness import PART as WITNESS_PART
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.explanation import Explanation
 from voile.core.input_file import LARGEST_TEXT, open_regular, read_file
-from voile.core.storage import Storage
+from voile.core.storage import Storage, open_storage
 from voile.core.storage.opening import open_existing
 
 _PRIVATE = 0o600
@@ -108,6 +113,15 @@ class LogShown:
     records: tuple[dict[str, Any], ...]
     first: int
     checked: bool
+
+
+@dataclass(frozen=True)
+class WitnessServing:
+    """Where a witness answers, its public key, and the logs it watches."""
+
+    url: str
+    witness_key: str
+    logs: list[str]
 
 
 # --- keeping --------------------------------------------------------------------------------------
@@ -314,6 +328,33 @@ def verify(command: VerifyProof, _context: Context) -> Report:
 
 
 # --- what they share ------------------------------------------------------------------------------
+
+
+def serve_witness(command: ServeWitness, context: Context) -> WitnessServing:
+    """Answer until `context.stop` is set, or Ctrl-C; `context.watch` is told where."""
+    rules = [read_policy(path) for path in command.policies]
+    signer = (
+        key_in(command.key, command.name, KeyKind.WITNESS)
+        if command.name is not None
+        else SigningKey.load(command.key)
+    )
+    logs = {each.origin: each.log_keys for each in rules}
+    with open_storage(command.database, [WITNESS_PART]) as storage:
+        server = serve(Witness(storage, signer, logs), command.host, command.port)
+        serving = WitnessServing(server.url, str(signer.verifier), sorted(logs))
+        context.watch(serving)
+        told = (context.stop, server.shutdown)
+        threading.Thread(target=_end_when_told, args=told, daemon=True).start()
+        try:
+            server.serve_until_interrupted()
+        finally:
+            context.stop.set()
+    return serving
+
+
+def _end_when_told(stop: threading.Event, end: Callable[[], None]) -> None:
+    stop.wait()
+    end()
 
 
 def key_in(path: Path, name: str, kind: KeyKind) -> SigningKey:

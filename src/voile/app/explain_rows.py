@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from voile.app.artefact import Artefact
 from voile.app.assessment_file import ASSESSMENT
@@ -17,6 +19,7 @@ from voile.app.commands.explain import BESIDE_A_NAME, Explain, ExplanationSpec
 from voile.app.custody import WORKSPACE, Custody, Place, check_named, usual_place
 from voile.app.explain.assessed import AssessedClaims, claims_behind
 from voile.app.explain.building import build_release
+from voile.app.explain.files import as_plain
 from voile.app.explain.fitting import Affordability
 from voile.app.explain.inputs import ExplanationInputs, find_artefact, load_inputs
 from voile.app.explain.outputs import Outputs, Written, page_place
@@ -53,6 +56,25 @@ class ExplainResult:
     policy: Path
     top: int | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, with the explanation itself."""
+        explained, written, kept = self.explained, self.written, self.kept
+        told = {
+            "charges": list(explained.charges),
+            "records": list(explained.records),
+            "replayed": explained.replayed,
+            "alarms": list(explained.alarms),
+            "assessed": None if explained.assessed is None else asdict(explained.assessed),
+            "checkpoint": None if kept is None else str(kept),
+            "missing_cosignatures": 0 if kept is None else kept.missing,
+            "written": written.files,
+            "failed": list(written.failed),
+            "unproved": written.unproved,
+        }
+        if self.top is not None:
+            told["top"] = named_features(explained.explanation, self.top)
+        return told | as_plain(explained.explanation)
+
 
 @dataclass(frozen=True)
 class PreviewResult:
@@ -65,6 +87,29 @@ class PreviewResult:
     preview: Preview
     count: int
     of: str = "rows"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        preview = self.preview
+        return {
+            self.of: self.count,
+            "event": None if preview.event is None else str(preview.event),
+            "guarantees": [guarantee.to_dict() for guarantee in preview.guarantees],
+            "accuracy": preview.accuracy,
+            "standard_error": preview.standard_error,
+            "half_width": preview.half_width,
+            "remarks": list(preview.remarks),
+        }
+
+
+def named_features(explanation: Explanation, top: int | None) -> list[list[str]]:
+    """The features of each row that are named, strongest first; one without a share is not."""
+    strength, names = np.abs(explanation.values).mean(axis=2), explanation.feature_names
+    order = np.argsort(-strength, axis=1, kind="stable")[:, :top]
+    return [
+        [names[n] for n in row if top is None or strength[at, n] > 0]
+        for at, row in enumerate(order)
+    ]
 
 
 @dataclass(frozen=True, eq=False)

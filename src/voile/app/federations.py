@@ -62,6 +62,17 @@ class FederationResult:
     release: str
     example: Path
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "agreement": self.agreement,
+            "guarantee": self.guarantee.to_dict(),
+            "artefact": str(self.artefact),
+            "report": str(self.report),
+            "figures": dict(self.figures),
+            "compared": self.compared,
+        }
+
 
 @dataclass(frozen=True)
 class ServerKey:

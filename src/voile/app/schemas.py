@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from voile.app.calls import Context
 from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
@@ -21,6 +22,18 @@ class SchemaChecked:
     schema: Schema
     report: SchemaReport
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        report = self.report
+        return {
+            "schema": self.schema.name,
+            "ok": report.fits,
+            "empty_cells": report.empty_cells,
+            "empty_labels": report.empty_labels,
+            "mostly_empty": [column.name for column in report.mostly_empty],
+            **asdict(report),
+        }
+
 
 @dataclass(frozen=True)
 class SchemaProposed:
@@ -28,6 +41,16 @@ class SchemaProposed:
 
     proposal: Proposal
     written: Path | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: the schema, and what needs a second look."""
+        found = self.proposal
+        return {
+            "left_out": list(found.left_out),
+            "coded": list(found.coded),
+            "taken_as_missing": {name: list(words) for name, words in found.missing.items()},
+            **found.schema.declaration(),
+        }
 
 
 def show(command: ShowSchema, _context: Context) -> Schema:

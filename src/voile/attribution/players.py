@@ -10,12 +10,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.core.digest_names import digest_name
 from voile.core.explanation_checks import group_members
 
 Groups: TypeAlias = Mapping[str, Sequence[str]]
 """For each group its features; features in no group play for themselves."""
 
 
+@digest_name("voile.attribution.players.Players")
 @dataclass(frozen=True, eq=False)
 class Players:
     """Who plays, and which features belong to whom.

@@ -6,29 +6,20 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import typer
 
-from voile.app.commands.budget import (
-    BudgetHistory,
-    ForecastBudget,
-    OpenBudget,
-    RenewBudget,
-    ReportBudget,
-    ShowBudgets,
-    VerifyBudgets,
-)
+from voile.app.commands import budget as commands
 from voile.cli.commands import add_command
 from voile.cli.output import (
-    ExitCode,
     as_date,
     console,
     exit_code,
     folded_table,
     print_facts,
     print_json,
-    print_steps,
+    show_verified,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +27,7 @@ if TYPE_CHECKING:
     from voile.audit_log import Report
     from voile.ledger import BudgetReport
 
+_OPENED: Final = "log.db clinic --dataset clinic-v1 --epsilon 3 --delta 1e-6"
 app = typer.Typer(
     name="budget",
     help="Open privacy budgets, look at them, renew them, check them against the audit log.",
@@ -129,19 +121,14 @@ def _show_history(found: HistoryResult, *, as_json: bool) -> None:
 
 
 def _show_verified(found: Report, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"verified": found.verified, "steps": [asdict(step) for step in found.steps]})
-    else:
-        print_steps(found)
-    if not found.verified:
-        raise typer.Exit(ExitCode.VERIFICATION_FAILED)
+    show_verified(found, {"steps": [asdict(step) for step in found.steps]}, as_json=as_json)
 
 
 _add = partial(add_command, app)
-_add("open", OpenBudget, _show_done, "log.db clinic --dataset clinic-v1 --epsilon 3 --delta 1e-6")
-_add("show", ShowBudgets, _show_accounts, "log.db")
-_add("report", ReportBudget, _show_report, "log.db clinic --html budget.html")
-_add("history", BudgetHistory, _show_history, "log.db clinic")
-_add("forecast", ForecastBudget, _show_forecast, "log.db clinic --noise 20")
-_add("renew", RenewBudget, _show_done, "log.db clinic --reason 'new cohort, approved'")
-_add("verify", VerifyBudgets, _show_verified, "log.db --key audit.key")
+_add("open", commands.OpenBudget, _show_done, _OPENED)
+_add("show", commands.ShowBudgets, _show_accounts, "log.db")
+_add("report", commands.ReportBudget, _show_report, "log.db clinic --html budget.html")
+_add("history", commands.BudgetHistory, _show_history, "log.db clinic")
+_add("forecast", commands.ForecastBudget, _show_forecast, "log.db clinic --noise 20")
+_add("renew", commands.RenewBudget, _show_done, "log.db clinic --reason 'new cohort, approved'")
+_add("verify", commands.VerifyBudgets, _show_verified, "log.db --key audit.key")

@@ -10,10 +10,11 @@ import inspect
 import os
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from inspect import Parameter
+from pathlib import Path
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 import typer
@@ -25,13 +26,13 @@ from voile.app.calls import (
     default_answer,
     handle,
     passphrase_from_environment,
+    refuse_to_overwrite,
     refuse_without_yes,
 )
 from voile.app.commands.fields import Command, field_extra, option_of
 from voile.cli.interrupts import interruptible
 from voile.cli.output import (
     JsonOption,
-    ask_before_overwriting,
     given_options,
     somebody_answers,
 )
@@ -110,11 +111,16 @@ def _help(kind: type[Command]) -> str:
 
 
 def add_command(
-    group: typer.Typer, name: str, kind: type[Command], show: Callable[..., None], example: str
+    group: typer.Typer,
+    name: str,
+    kind: type[Command],
+    show: Callable[..., None],
+    example: str,
+    **more: Any,
 ) -> None:
     """Add a command to a group (`voile budget`), with an example of what follows its name."""
     epilog = f"Example: voile {group.info.name} {name} {example}"
-    group.command(name, epilog=epilog)(command_line(kind, show))
+    group.command(name, epilog=epilog)(command_line(kind, show, **more))
 
 
 def terminal(*, as_json: bool = False) -> Context:
@@ -125,7 +131,7 @@ def terminal(*, as_json: bool = False) -> Context:
     """
     return Context(
         say=say,
-        confirm=lambda existing: ask_before_overwriting(existing, yes=False),
+        confirm=_confirm,
         ask=_ask,
         prompt=default_answer if as_json else _prompt,
         passphrase=_passphrase,
@@ -134,6 +140,13 @@ def terminal(*, as_json: bool = False) -> Context:
         rounds=rounds_line,
         speed=_speed,
     )
+
+
+def _confirm(existing: Sequence[Path]) -> None:
+    """On a terminal; elsewhere it is refused."""
+    if not somebody_answers():
+        refuse_to_overwrite(existing)
+    typer.confirm(f"{', '.join(map(str, existing))}: overwrite?", abort=True, err=True)
 
 
 def _ask(question: str) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -17,11 +15,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from voile.app.explain import Explained
-    from voile.app.explain.outputs import Written
     from voile.app.explain_rows import ExplainResult, PreviewResult
     from voile.attribution import Speed
     from voile.core.description import Description, FeatureContribution
-    from voile.core.explanation import Explanation
 
 _MOST_COLUMNS = 4
 
@@ -46,22 +42,12 @@ def show_explained(result: ExplainResult | PreviewResult, *, as_json: bool) -> N
 
 def print_preview(result: PreviewResult, *, as_json: bool) -> None:
     """What it would cost and be like."""
-    preview, count, of = result.preview, result.count, result.of
-    if not as_json:
-        counted = f"{count:,} {of if count != 1 else of.removesuffix('s')}"
-        console().print(f"{counted}; nothing was charged\n{preview}", soft_wrap=True)
+    if as_json:
+        print_json(result.to_dict())
         return
-    print_json(
-        {
-            of: count,
-            "event": None if preview.event is None else str(preview.event),
-            "guarantees": [guarantee.to_dict() for guarantee in preview.guarantees],
-            "accuracy": preview.accuracy,
-            "standard_error": preview.standard_error,
-            "half_width": preview.half_width,
-            "remarks": list(preview.remarks),
-        }
-    )
+    count, of = result.count, result.of
+    counted = f"{count:,} {of if count != 1 else of.removesuffix('s')}"
+    console().print(f"{counted}; nothing was charged\n{result.preview}", soft_wrap=True)
 
 
 def print_explained(result: ExplainResult, *, as_json: bool, table: Table | None = None) -> None:
@@ -70,25 +56,10 @@ def print_explained(result: ExplainResult, *, as_json: bool, table: Table | None
     Args:
         table: how the values are shown to people; a line for each feature if not given.
     """
-    from voile.app.explain.files import as_plain
-
     explained, written, kept, top = result.explained, result.written, result.kept, result.top
     assert kept is not None, "a command signs what it leaves on record"
     if as_json or written.failed:
-        said = {
-            "charges": list(explained.charges),
-            "records": list(explained.records),
-            "replayed": explained.replayed,
-            "alarms": list(explained.alarms),
-            "assessed": None if explained.assessed is None else asdict(explained.assessed),
-            "checkpoint": str(kept),
-            "missing_cosignatures": kept.missing,
-            "written": written.files,
-            "failed": list(written.failed),
-            "unproved": written.unproved,
-        }
-        named = {} if top is None else {"top": _named(explained.explanation, top)}
-        print_json(said | named | as_plain(explained.explanation))
+        print_json(result.to_dict())
         return
     out, described = console(), explained.describe()
     for line in described.alarms:
@@ -107,25 +78,10 @@ def print_explained(result: ExplainResult, *, as_json: bool, table: Table | None
         out.print(f"{what}: {shown}", soft_wrap=True)
     if written.unproved:
         out.print(f"receipts: {written.unproved}", soft_wrap=True)
-    for receipt, answer in _proofs(written):
+    for receipt, answer in written.proofs:
         about = ["--answer", answer, "--policy", str(result.policy)]
         typed = shlex.join(["voile", "audit", "verify", receipt, *about])
         out.print(f"check it with: {typed}", soft_wrap=True)
-
-
-def _proofs(written: Written) -> list[tuple[str, str]]:
-    """Of each kind of receipt the first, with the file that it is about."""
-    found = []
-    for what in ("receipts", "row receipts"):
-        receipts = written.files.get(what, [])
-        beside = [str(Path(receipt).with_suffix(".voile")) for receipt in receipts[:1]]
-        saved = written.files.get("saved", []) if what == "receipts" and len(receipts) == 1 else []
-        found += [
-            (receipts[0], answer)
-            for answer in (saved or beside)[:1]
-            if Path(answer).suffix == ".voile" and Path(answer).exists()
-        ]
-    return found
 
 
 def leave(result: ExplainResult, *, as_json: bool) -> None:
@@ -143,12 +99,14 @@ def _table(explained: Explained, top: int | None) -> Table:
     """A column for each row and output if they are few, else the mean of absolute values."""
     from rich.table import Table
 
+    from voile.app.explain_rows import named_features
+
     (rows, _, outputs), whole = explained.explanation.shape, explained.describe()
     wide = rows * outputs <= _MOST_COLUMNS
     shown = [explained.describe(row) for row in range(rows)] if wide else [whole]
     chosen = [set(explained.explanation.feature_names)] * len(shown)
     if top is not None:
-        named = _named(explained.explanation, top)
+        named = named_features(explained.explanation, top)
         chosen = [set(names) for names in named] if wide else [set[str]().union(*named)]
     table = Table("feature", title=_title(shown[0], rows), caption=_meaning(whole))
     columns = ["value"] * whole.shows_values
@@ -198,12 +156,3 @@ def _cell(each: FeatureContribution, *, value: bool) -> Text | str:
 
     own = f"\n{each.value_text}" if value and each.value_text else ""
     return f"{each.text}{own}" if each.distinguishable else Text(f"({each.text}){own}", "dim")
-
-
-def _named(explanation: Explanation, top: int) -> list[list[str]]:
-    """The features of each row that are named, strongest first; one without a share is not."""
-    import numpy as np
-
-    strength, names = np.abs(explanation.values).mean(axis=2), explanation.feature_names
-    order = np.argsort(-strength, axis=1, kind="stable")[:, :top]
-    return [[names[n] for n in row if strength[at, n] > 0] for at, row in enumerate(order)]

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from voile.app.commands.federate import (
-    Federate,
-    MakeServerKey,
-    ShowFederationStatus,
-    StopFederation,
-    WriteReport,
-)
+from voile.app.commands import federate as commands
 from voile.cli.commands import Instead, command_line
 from voile.cli.output import console, explain_by_name, print_json, print_status
 
@@ -46,10 +40,7 @@ def _show_federated(result: FederationResult | FederationPreview, *, as_json: bo
     if not isinstance(result, FederationResult):
         _show_preview(result, as_json=as_json)
     elif as_json:
-        said = {"agreement": result.agreement, "guarantee": result.guarantee.to_dict()}
-        files = {"artefact": str(result.artefact), "report": str(result.report)}
-        figures = {"figures": dict(result.figures), "compared": result.compared}
-        print_json(said | files | figures)
+        print_json(result.to_dict())
     else:
         _print_federated(result)
 
@@ -100,10 +91,10 @@ def _show_report(written: ReportWritten, *, as_json: bool) -> None:
 
 
 federate = command_line(
-    Federate,
+    commands.Federate,
     _show_federated,
-    Instead("--key", MakeServerKey, _show_key),
-    Instead("--status", ShowFederationStatus, print_status),
-    Instead("--stop", StopFederation, _show_stopped),
+    Instead("--key", commands.MakeServerKey, _show_key),
+    Instead("--status", commands.ShowFederationStatus, print_status),
+    Instead("--stop", commands.StopFederation, _show_stopped),
 )
-report = command_line(WriteReport, _show_report)
+report = command_line(commands.WriteReport, _show_report)

@@ -7,11 +7,9 @@ results are printed for people on standard output, errors on standard error (`vo
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
 from pathlib import Path
@@ -106,6 +104,20 @@ def print_steps(report: Report) -> None:
     out.print(f"{'verified' if report.verified else 'NOT VERIFIED'}: {said}")
 
 
+def show_verified(report: Report, facts: dict[str, Any], *, as_json: bool) -> None:
+    """Print a verification; the exit code says whether it failed.
+
+    Args:
+        facts: what a program reads, besides whether all held.
+    """
+    if as_json:
+        print_json({"verified": report.verified, **facts})
+    else:
+        print_steps(report)
+    if not report.verified:
+        raise typer.Exit(ExitCode.VERIFICATION_FAILED)
+
+
 def print_error(kind: str, message: str, code: ExitCode, *, as_json: bool) -> None:
     """Report an error in the form that was asked for."""
     if as_json:
@@ -145,23 +157,6 @@ def folded_table(*headings: str) -> Table:
 def somebody_answers() -> bool:
     """Whether questions can be asked: both ends are a terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def ask_before_overwriting(outputs: Sequence[Path], *, yes: bool) -> None:
-    """Before anything is computed or charged: on a terminal ask, elsewhere refuse.
-
-    Args:
-        outputs: what will be written; those that are there already are asked about.
-        yes: what `--yes` says; nothing is asked then.
-    """
-    existing = [path for path in outputs if os.path.lexists(path)]
-    if yes or not existing:
-        return
-    from voile.app.calls import refuse_to_overwrite
-
-    if not somebody_answers():
-        refuse_to_overwrite(existing)
-    typer.confirm(f"{', '.join(map(str, existing))}: overwrite?", abort=True, err=True)
 
 
 def explain_by_name(folder: Path, release: str, rows: Path, *more: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import typer
@@ -27,35 +26,37 @@ app = typer.Typer(
 
 
 def _show_checked(found: SchemaChecked, *, as_json: bool) -> None:
-    schema, report = found.schema, found.report
     if as_json:
-        print_json({"schema": schema.name, **_verdict(report), **asdict(report)})
+        print_json(found.to_dict())
     else:
-        _print_report(schema, report)
-    if not report.fits:
+        _print_report(found.schema, found.report)
+    if not found.report.fits:
         raise typer.Exit(ExitCode.VERIFICATION_FAILED)
 
 
 def _show_schema(schema: Schema, *, as_json: bool) -> None:
     if as_json:
         print_json({"digest": schema.digest, **schema.declaration()})
-    else:
-        _print_schema(schema)
+        return
+    table = folded_table("feature", "kind", "values", "default", "semantic")
+    for each in schema.features:
+        values = str(each.domain), str(each.default)
+        table.add_row(each.name, each.domain.kind, *values, each.group)
+    out = console()
+    out.print(f"schema {schema.name!r}: {len(schema.features)} features")
+    out.print(table)
+    if schema.label is not None:
+        out.print(f"label {schema.label.name!r}: {schema.label.domain}")
+    out.print(f"digest {schema.digest}")
 
 
 def _show_proposed(result: SchemaProposed, *, as_json: bool) -> None:
     from voile.app.proposing import proposal_text
 
-    proposal = result.proposal
     if as_json:
-        told = {
-            "left_out": list(proposal.left_out),
-            "coded": list(proposal.coded),
-            "taken_as_missing": {name: list(words) for name, words in proposal.missing.items()},
-        }
-        print_json(told | proposal.schema.declaration())
+        print_json(result.to_dict())
     elif result.written is None:
-        typer.echo(proposal_text(proposal))
+        typer.echo(proposal_text(result.proposal))
     else:
         console().print(f"{result.written}: look at every line before you use it", soft_wrap=True)
 
@@ -93,15 +94,6 @@ def _print_report(schema: Schema, report: SchemaReport) -> None:
     out.print(f"{report.rows} rows, schema {schema.name!r}: {verdict}")
 
 
-def _verdict(report: SchemaReport) -> dict[str, bool | int | list[str]]:
-    return {
-        "ok": report.fits,
-        "empty_cells": report.empty_cells,
-        "empty_labels": report.empty_labels,
-        "mostly_empty": [column.name for column in report.mostly_empty],
-    }
-
-
 def _names(names: tuple[str, ...]) -> str:
     return ", ".join(repr(name) for name in names)
 
@@ -113,24 +105,6 @@ def _findings_table(title: str, outside: list[tuple[ColumnReport, ColumnFinding]
         examples = ", ".join(f"{example.value} ({example.row})" for example in finding.examples)
         table.add_row(column.name, str(finding.problem), str(finding.count), examples)
     return table
-
-
-def _print_schema(schema: Schema) -> None:
-    table = folded_table("feature", "kind", "values", "default", "semantic")
-    for feature in schema.features:
-        table.add_row(
-            feature.name,
-            feature.domain.kind,
-            str(feature.domain),
-            str(feature.default),
-            feature.group,
-        )
-    out = console()
-    out.print(f"schema {schema.name!r}: {len(schema.features)} features")
-    out.print(table)
-    if schema.label is not None:
-        out.print(f"label {schema.label.name!r}: {schema.label.domain}")
-    out.print(f"digest {schema.digest}")
 
 
 add_command(app, "check", CheckSchema, _show_checked, "clinic.toml patients.csv")

@@ -3,10 +3,11 @@
 Walks the object and hashes types, settings, arrays, code and what the code refers to. Equal content
 gives equal digests in every process; anything that cannot be walked is refused rather than guessed.
 
-Classes, modules and compiled functions of libraries are known by name. Somebody's own classes and
-modules are looked into (`voile.models.own_code`): all of a class, and of a module what any code of
-one's own that was walked names. This is written behind all the rest, and only where there is any,
-so a model that is made of libraries' parts and plain functions has the digest it always had.
+Classes, modules and compiled functions of libraries are known by name; voile's own classes by one
+that never changes (`voile.core.digest_names`). Somebody's own classes and modules are looked into
+(`voile.models.own_code`): all of a class, and of a module what any code of one's own that was
+walked names. This is written behind all the rest, and only where there is any, so a model that is
+made of libraries' parts and plain functions has the digest it always had.
 
 Not seen is what code finds out while it runs: files that it reads, modules that it imports and
 attributes that it asks for by a text it puts together.
@@ -26,6 +27,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from voile.core.digest_names import frozen_name
 from voile.core.errors import InvalidInput
 from voile.models.own_code import OwnCode, codes_in, names_in
 
@@ -121,7 +123,7 @@ class _DigestWalk:
             (np.ndarray, self._array),
             (Mapping, self._mapping),
             (set | frozenset, lambda v: self._sequence("set", sorted(v, key=repr))),
-            (list | tuple, lambda v: self._sequence(type(v).__name__, v)),
+            (list | tuple, lambda v: self._sequence(_short_name(type(v)), v)),
             (types.FunctionType, self._function),
             (types.MethodType, lambda v: self._sequence("method", [v.__func__, v.__self__])),
             (functools.partial, lambda v: self._sequence("partial", [v.func, v.args, v.keywords])),
@@ -289,7 +291,16 @@ def _content(cell: types.CellType) -> Any:
 
 
 def _name(value: Any) -> str:
+    """Of a class of voile the name it was given for good; of all else, where it lies."""
+    frozen = frozen_name(value)
+    if frozen is not None:
+        return frozen
     return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', repr(value))}"
+
+
+def _short_name(kind: type) -> str:
+    frozen = frozen_name(kind)
+    return kind.__name__ if frozen is None else frozen.rpartition(".")[2]
 
 
 def _is_tensor(value: object) -> bool:

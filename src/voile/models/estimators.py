@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.core.schema import Categories, Schema
@@ -29,6 +30,7 @@ def is_booster(source: Any) -> bool:
     return home in ("xgboost", "lightgbm") and type(source).__name__ == "Booster"
 
 
+@digest_name("voile.models.estimators.OfEstimator")
 @dataclass(frozen=True, eq=False)
 class OfEstimator(InspectedForward):
     """What an estimator says.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.models.digests import digest_of
@@ -25,6 +26,7 @@ def is_network(source: Any) -> bool:
     )
 
 
+@digest_name("voile.models.networks.OfNetwork")
 @dataclass(frozen=True, eq=False)
 class OfNetwork(InspectedForward):
     """What a module says, given rows as a tensor of its own kind."""

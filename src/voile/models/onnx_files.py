@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.input_file import read_file
 from voile.core.optional import optional
@@ -47,6 +48,7 @@ def load_onnx(path: Path) -> WrappedModel:
     return wrap_session(session, content)
 
 
+@digest_name("voile.models.onnx_files.OfSession")
 @dataclass(frozen=True, eq=False)
 class OfSession(InspectedForward):
     """What a graph says.

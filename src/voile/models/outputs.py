@@ -16,6 +16,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
 
 Outputs: TypeAlias = NDArray[np.float64]
@@ -44,6 +45,7 @@ class DeclaredOutputs(Protocol):
         """The set in which some of the outputs lie."""
 
 
+@digest_name("voile.models.outputs.Unbounded")
 @dataclass(frozen=True)
 class Unbounded:
     """Nothing is declared."""
@@ -67,6 +69,7 @@ class Unbounded:
         return self
 
 
+@digest_name("voile.models.outputs.Box")
 @dataclass(frozen=True)
 class Box:
     """Every output lies between two bounds: one pair for all outputs, or one bound per output."""
@@ -124,6 +127,7 @@ class Box:
         return Box(chosen(self.lower), chosen(self.upper))
 
 
+@digest_name("voile.models.outputs.Simplex")
 @dataclass(frozen=True)
 class Simplex:
     """Outputs are at least 0 and add up to 1."""

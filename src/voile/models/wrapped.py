@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
 from voile.models.inspection.genuine import is_of
 from voile.models.outputs import DeclaredOutputs, Outputs, Unbounded
@@ -63,6 +64,7 @@ class Diagnostics:
         )
 
 
+@digest_name("voile.models.wrapped.Chosen")
 @dataclass(frozen=True)
 class Chosen(InspectedForward):
     """Some of the outputs."""
@@ -86,6 +88,7 @@ def steady(forward: Forward) -> Forward | None:
     return forward.steady()
 
 
+@digest_name("voile.models.wrapped.WrappedModel")
 @dataclass(frozen=True, kw_only=True)
 class WrappedModel:
     """A model as the rest of voile sees it; made by `wrap`.

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.attribution.fastshap.encoding import Encoding
+from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
 from voile.core.schema import Categories, ColumnTable, FeatureValues, Numbers, Rows, Schema
 from voile.datasets import Dataset
@@ -95,6 +96,7 @@ class TableRecords:
         return wanted
 
 
+@digest_name("voile.pipelines.tables.OutputHead")
 @dataclass(frozen=True, eq=False)
 class OutputHead:
     """What a network answers: how its last layer is read, and how the outputs are called."""
@@ -135,6 +137,7 @@ class OutputHead:
         return cls(Sigmoid(low, high), names, Box(lower, upper))
 
 
+@digest_name("voile.pipelines.tables.NetworkModel")
 @dataclass(frozen=True, eq=False)
 class NetworkModel:
     """A network over the encoded columns of a schema; a `voile.models.Model` of its rows.
@@ -191,6 +194,7 @@ class NetworkModel:
         return Encoding.around_defaults(self.schema)
 
 
+@digest_name("voile.pipelines.tables.OfNetworkModel")
 @dataclass(frozen=True, eq=False)
 class OfNetworkModel(InspectedForward):
     """What a `NetworkModel` says, for `WrappedModel`: all that it is made of is row-wise."""

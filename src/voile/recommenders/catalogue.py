@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
 from voile.core.identifiers import canonical_name
 from voile.core.schema import RawColumn
@@ -32,6 +33,7 @@ MOST_LABELS: Final = 40
 """Of a kind that models look at: the most frequent ones in the catalogue, which is public."""
 
 
+@digest_name("voile.recommenders.catalogue.Catalogue")
 @dataclass(frozen=True, eq=False)
 class Catalogue:
     """Items, and what is publicly known about each.

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
 from voile.recommenders.budget import RIDGE
 from voile.recommenders.catalogue import Catalogue
@@ -35,6 +36,7 @@ class Recommender(Protocol):
         """Shape (users, items); a higher score is a better item."""
 
 
+@digest_name("voile.recommenders.models.PopularityRecommender")
 @dataclass(frozen=True, eq=False)
 class PopularityRecommender:
     """The same for everybody."""
@@ -46,6 +48,7 @@ class PopularityRecommender:
         return np.tile(self.popularity, (histories.shape[0], 1))
 
 
+@digest_name("voile.recommenders.models.LinearRecommender")
 @dataclass(frozen=True, eq=False)
 class LinearRecommender:
     """score(i) = Σ over the head items j of a history of weight(j, i).

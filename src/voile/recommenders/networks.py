@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee, ProtectedUnit, RowPart
 from voile.core.randomness import StreamCipher
@@ -77,6 +78,7 @@ class NetworkKind(Protocol):
         of its outputs is that item's score."""
 
 
+@digest_name("voile.recommenders.networks.Autoencoder")
 @dataclass(frozen=True)
 class Autoencoder:
     """A history in, the shares of all items out (a multinomial autoencoder, one hidden layer)."""
@@ -111,6 +113,7 @@ class Autoencoder:
         return rows, place
 
 
+@digest_name("voile.recommenders.networks.CollaborativeFilter")
 @dataclass(frozen=True)
 class CollaborativeFilter:
     """A history and one item in, whether they belong together out (neural collaborative filtering).
@@ -177,6 +180,7 @@ class CollaborativeFilter:
         return np.concatenate([rows, item], axis=1), 0
 
 
+@digest_name("voile.recommenders.networks.TrainedNetwork")
 @dataclass(frozen=True, eq=False)
 class TrainedNetwork(MadeOnce):
     """Parameters of a network over the head items.
@@ -316,6 +320,7 @@ class PrivateNetwork(ChargedRelease):
         return TrainedNetwork(unpacked(content, shape), event=self.cost(1))
 
 
+@digest_name("voile.recommenders.networks.NetworkRecommender")
 @dataclass(frozen=True, eq=False)
 class NetworkRecommender:
     """Scores of a trained network; items outside the head rank below it, by popularity."""

@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.core.digest_names import digest_name
 from voile.training.perceptron import Array
 
 
@@ -42,6 +43,7 @@ class Head(Protocol):
         """From derivatives in the means to derivatives in the logits."""
 
 
+@digest_name("voile.training.heads.Softmax")
 @dataclass(frozen=True)
 class Softmax:
     """Probabilities of exclusive classes."""
@@ -72,6 +74,7 @@ class Softmax:
         return found
 
 
+@digest_name("voile.training.heads.Sigmoid")
 @dataclass(frozen=True, eq=False)
 class Sigmoid:
     """Numbers between two bounds, given for each output, shape (outputs,)."""
@@ -102,6 +105,7 @@ class Sigmoid:
         return slopes * means * (1 - means)
 
 
+@digest_name("voile.training.heads.Identity")
 @dataclass(frozen=True, eq=False)
 class Identity:
     """Any numbers, in units of a typical spread around a typical value, shape (outputs,) each.

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
 from voile.core.one_thread import one_thread
 
@@ -27,6 +28,7 @@ LINES_AT_ONCE = 1_024
 """Lines a pass of `Perceptron.__call__`: what the layers say stays in the processor's cache."""
 
 
+@digest_name("voile.training.perceptron.Layer")
 class Layer(NamedTuple):
     """Views of a flat vector: weight (outputs, inputs) and bias (outputs,)."""
 
@@ -41,6 +43,7 @@ class Lines(NamedTuple):
     errors: Array
 
 
+@digest_name("voile.training.perceptron.Perceptron")
 @dataclass(frozen=True, eq=False)
 class Perceptron:
     """Linear layers with rectifiers between them.

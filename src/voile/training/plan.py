@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -46,6 +47,7 @@ class TrainingPlan:
         return step == self.steps or done > (step - 1) * self.checks // self.steps
 
 
+@digest_name("voile.training.plan.TrainingPoint")
 @dataclass(frozen=True)
 class TrainingPoint:
     """Losses during training: mean training loss since the point before, and validation loss."""
@@ -56,6 +58,7 @@ class TrainingPoint:
     validation_loss: float | None = None
 
 
+@digest_name("voile.training.plan.TrainingHistory")
 @dataclass(frozen=True)
 class TrainingHistory:
     """How training went.

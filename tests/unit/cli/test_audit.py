@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,9 @@ import pytest
 from tests.unit.audit_log.examples import NONCES, QUERY, release
 
 from voile import Explanation
+from voile.app.audits import WitnessServing
+from voile.app.calls import Context, handle
+from voile.app.commands.audit import ServeWitness
 from voile.audit_log import PART, AuditLog, Commitment, explanation_bytes
 from voile.core.storage import open_storage
 
@@ -260,6 +266,34 @@ def test_a_witness_process_cosigns_and_a_threshold_that_is_not_met_exits_with_4(
         assert said["missing_cosignatures"] == 0
     assert stat.S_IMODE((folder / "receipt.tlog-proof").stat().st_mode) == 0o600
     assert outcomes(audit_json("verify", "receipt.tlog-proof"))["witnesses"] == "checked"
+
+
+def test_a_witness_in_python_is_the_same_witness(folder: Path) -> None:
+    """It tells the same facts, cosigns, and ends when it is told to."""
+    audit_json("init", "log.db", "--origin", ORIGIN)
+    append(3)
+    with witness_process("w") as typed:
+        pass
+    told: queue.Queue[WitnessServing] = queue.Queue()
+    context = Context(watch=told.put)
+    command = ServeWitness.read(
+        {"database": "w.db", "policies": ["audit-policy.toml"], "key": "w.key", "port": 0}
+    )
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(handle, command, context)
+        try:
+            serving = told.get(timeout=60)
+            assert asdict(serving) | {"url": ""} == typed | {"url": ""}
+            path, trusted = (
+                folder / "audit-policy.toml",
+                f'witness_keys = ["{serving.witness_key}"]',
+            )
+            path.write_text(path.read_text().replace("witness_keys = []", trusted))
+            said = audit_json("checkpoint", "log.db", "--witness", serving.url)
+            assert said["witnesses"] == [f"{serving.url} cosigned (w.example)"]
+        finally:
+            context.stop.set()
+        assert running.result(timeout=60) == serving
 
 
 def test_help_stays_light() -> None:

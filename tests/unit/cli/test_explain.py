@@ -25,6 +25,7 @@ from voile.app.custody import PARTS
 from voile.app.explain import Explained, outputs
 from voile.app.explain.files import draw
 from voile.app.explain.released import NOT_ESTIMATED
+from voile.app.explain_rows import named_features
 from voile.audit_log import AuditLog
 from voile.cli import explain_output
 from voile.core.explanation_page import row_html
@@ -332,8 +333,8 @@ def test_top_names_the_features_of_each_row(run: Any) -> None:
 def test_each_row_shows_its_own_top_features() -> None:
     values = np.array([[3.0, 1.0, 0.0], [0.0, 1.0, 2.0]])
     whole = Explanation(values=values, base_values=np.zeros(1), feature_names=("a", "b", "c"))
-    assert explain_output._named(whole, 1) == [["a"], ["c"]]
-    assert explain_output._named(whole, 3) == [["a", "b"], ["c", "b"]]
+    assert named_features(whole, 1) == [["a"], ["c"]]
+    assert named_features(whole, 3) == [["a", "b"], ["c", "b"]]
     table = explain_output._table(Explained(whole, ()), 1)
     assert [list(column.cells) for column in table.columns] == [["a", "c"], ["+3", ""], ["", "+2"]]
 

@@ -205,6 +205,22 @@ class AnchorLog(SigningFiles, LedgerDatabase):
     )
 
 
+class ServeWitness(LedgerDatabase):
+    """Cosign checkpoints of other people's logs, as long as they only grow (C2SP tlog-witness).
+
+    >>> ServeWitness(database="w.db", policies=["log.toml"]).port
+    8765
+    """
+
+    policies: tuple[Path, ...] = custodian_field(
+        "Policy of a log to watch (its keys); repeatable.", option="--policy", metavar="FILE"
+    )
+    key: Path = custodian_field("The signing key.", default=Path("witness.key"), metavar="FILE")
+    name: str | None = custodian_field("Make a key with this name.", default=None)
+    host: str = custodian_field("Address to listen on.", default="127.0.0.1")
+    port: int = custodian_field("0 takes a free one.", default=8765, ge=0, le=65535)
+
+
 class NewAnchorAccount(Command):
     """Make an account that pays for anchors: a new key, encrypted with a passphrase.
 

@@ -33,6 +33,22 @@ class Written:
     failed: tuple[str, ...] = ()
     unproved: str = ""
 
+    @property
+    def proofs(self) -> list[tuple[str, str]]:
+        """Of each kind of receipt the first, with the file that it is about."""
+        found = []
+        for what in ("receipts", "row receipts"):
+            receipts = self.files.get(what, [])
+            beside = [str(Path(receipt).with_suffix(".voile")) for receipt in receipts[:1]]
+            alone = what == "receipts" and len(receipts) == 1
+            saved = self.files.get("saved", []) if alone else []
+            found += [
+                (receipts[0], answer)
+                for answer in (saved or beside)[:1]
+                if Path(answer).suffix == ".voile" and Path(answer).exists()
+            ]
+        return found
+
 
 def _is_numbered(path: Path) -> bool:
     return path.stem.isdigit()

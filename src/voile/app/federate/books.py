@@ -150,6 +150,7 @@ class ClientBooks:
         except BudgetExceeded as refused:
             record = self._refusal(refused)
             self.books.storage.submit(lambda t: self.books.log.append(t, record))
+            self._sign()
             raise
         self._pin()
         return booking
@@ -165,8 +166,11 @@ class ClientBooks:
         if self._pinned and now - self._pinned[-1] < _PIN_EVERY:
             return
         self._pinned[:] = [now]
+        self._sign()
+
+    def _sign(self) -> None:
         kept = self.books.keep()
-        if kept.error is not None:  # it is charged: what it paid for may leave
+        if kept.error is not None:  # it is on record: a charge may leave, a refusal stands
             _log.warning("%s", kept)
 
     def holds(self, participation: Participation, booking: Booking) -> bool:

@@ -8,10 +8,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.core.digest_names import digest_name
 from voile.core.schema import Categories, Numbers, Schema
 from voile.models import Rows
 
 
+@digest_name("voile.attribution.fastshap.encoding.Encoding")
 @dataclass(frozen=True, eq=False)
 class Encoding:
     """One entry for each input column, shape (columns,) each.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from voile.attribution.fastshap.surrogate import CHUNK, Surrogate
 from voile.attribution.settings import Progress
+from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.one_thread import one_thread
@@ -20,6 +21,7 @@ from voile.training import Perceptron, TrainingHistory
 LEARNED: Final = "learned explainer: values are approximate"
 
 
+@digest_name("voile.attribution.fastshap.explainer.FastShap")
 @dataclass(frozen=True, eq=False)
 class FastShap:
     """A trained explainer: `explainer(X) -> Explanation`, without background and without sampling.

@@ -15,6 +15,7 @@ from voile.attribution.fastshap.explainer import FastShap
 from voile.attribution.fastshap.objectives import sampled_values, total
 from voile.attribution.fastshap.surrogate import Surrogate
 from voile.attribution.settings import Speed
+from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 
@@ -23,6 +24,7 @@ EXACT_UP_TO: Final = 12
 SAMPLED_ORDERS: Final = 1_000
 
 
+@digest_name("voile.attribution.fastshap.quality.Quality")
 @dataclass(frozen=True, eq=False)
 class Quality:
     """How far learned values are from the truth, on some rows.

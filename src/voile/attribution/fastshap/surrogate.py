@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from voile.attribution.fastshap.encoding import Encoding
 from voile.attribution.inputs import Columns
 from voile.attribution.players import Players
+from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.schema import Schema
@@ -22,6 +23,7 @@ CHUNK = 1024
 """Rows a pass: their activations stay in the processor's cache."""
 
 
+@digest_name("voile.attribution.fastshap.surrogate.Fidelity")
 @dataclass(frozen=True, eq=False)
 class Fidelity:
     """How well a surrogate imitates its model on rows it was not trained on, all players present.
@@ -41,6 +43,7 @@ class Fidelity:
     coalition_loss: float
 
 
+@digest_name("voile.attribution.fastshap.surrogate.Surrogate")
 @dataclass(frozen=True, eq=False)
 class Surrogate:
     """A trained surrogate; a `voile.models.CoalitionModel`, so `SurrogateShapley` explains it.

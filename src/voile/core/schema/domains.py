@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from voile.core.digest_names import digest_name
 from voile.core.errors import SchemaError
 from voile.core.schema.arrays import Encoded, FeatureValues, Mask, RawColumn
 from voile.core.schema.cells import Reading, read_numbers, read_places
@@ -81,6 +82,7 @@ class Domain(Protocol):
         """What a schema file says about it besides the kind."""
 
 
+@digest_name("voile.core.schema.domains.Numbers")
 @dataclass(frozen=True)
 class Numbers:
     """Numbers between two bounds, both included; with `whole`, integers only."""
@@ -172,6 +174,7 @@ class Numbers:
         return f"{self.lower} to {self.upper}"
 
 
+@digest_name("voile.core.schema.domains.Categories")
 @dataclass(frozen=True)
 class Categories:
     """One of a list of strings, or one of a list of integers; the order fixes the encoding."""

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from voile.core.digest_names import digest_name
 from voile.core.errors import SchemaError
 from voile.core.schema.arrays import Encoded, FeatureValues, RawColumn
 from voile.core.schema.domains import Domain, Value, check_text
 
 
+@digest_name("voile.core.schema.features.Feature")
 @dataclass(frozen=True)
 class Feature:
     """One input column.
@@ -82,6 +84,7 @@ class Feature:
         }
 
 
+@digest_name("voile.core.schema.features.Label")
 @dataclass(frozen=True)
 class Label:
     """What a model predicts. It has no default: a label that cannot be read is no label."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput, SchemaError
 from voile.core.schema.arrays import (
     ColumnTable,
@@ -32,6 +33,7 @@ from voile.core.schema.parsing import lines_of, parse, read_text
 from voile.core.schema.report import SchemaReport, column_report
 
 
+@digest_name("voile.core.schema.schema.Schema")
 @dataclass(frozen=True)
 class Schema:
     """The public description of a table: names, kinds, bounds or categories, defaults, groups.
@@ -267,6 +269,7 @@ class Schema:
         return columns
 
 
+@digest_name("voile.core.schema.schema._Limits")
 @dataclass(frozen=True, eq=False)
 class _Limits:
     """All domains at once: `Feature.settle` for whole rows, ten times as fast for a single one.

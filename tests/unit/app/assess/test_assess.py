@@ -19,10 +19,13 @@ from tests.unit.app.federate.test_run import write_files
 from tests.unit.app.workspace import examples as workspaces
 from tests.unit.recommenders import examples as shops
 
+from voile import open_workspace
 from voile.app.artefact import Artefact, load_artefact
 from voile.app.artefact_manifest import MANIFEST
 from voile.app.assess import MembersAttack, Subject, assess_subject, find_subject
 from voile.app.assessment_file import ASSESSMENT, find_assessment
+from voile.app.calls import handle
+from voile.app.commands.explain import Explain
 from voile.app.custody import open_custody_at
 from voile.app.explain import ReleaseService
 from voile.app.federate import federate, read_agreement, read_job
@@ -443,6 +446,18 @@ def test_a_charged_release_is_said_to_be_assessed_where_it_was(tmp_path: Path) -
     one.write_text("".join((home / "applicants.csv").read_text().splitlines(keepends=True)[:2]))
     words = ("approval", one, "--workspace", home / "voile.toml")
     assert f"(Record {done.record} of the" in explained_page(tmp_path, *words)
+
+
+def test_both_doors_attach_what_was_found(tmp_path: Path) -> None:
+    workspaces.started(tmp_path)
+    done = assess_subject(find_subject(tmp_path), seconds=SECONDS)
+    asked = {"model": "approval", "data": tmp_path / "applicants.csv"}
+    typed = handle(Explain.read({**asked, "workspace": tmp_path / "voile.toml"}))
+    with open_workspace(tmp_path) as workspace:
+        called = workspace.explain("approval", tmp_path / "applicants.csv")
+    assert typed.explained.assessed is not None
+    assert f"ecord {done.record} of the" in str(typed.explained.assessed)
+    assert called.assessed == typed.explained.assessed
 
 
 def test_damaged_findings_are_told_before_anything_is_charged(tmp_path: Path) -> None:

@@ -64,6 +64,16 @@ def test_a_client_grants_its_plan_and_nothing_beyond(books: Custody) -> None:
     assert kinds == [ParticipationRecord, ParticipationRecord, RefusalRecord]
 
 
+def test_a_refused_participation_leaves_nothing_unsigned(tmp_path: Path) -> None:
+    with open_custody(tmp_path, "north.example/log", signing=None) as books:
+        recorder = ClientBooks(books, "north", PROMISE, (EVENT,))
+        recorder.before_participation(asked(1))
+        with pytest.raises(BudgetExceeded):
+            recorder.before_participation(asked(2))
+        assert isinstance(records(books)[-1], RefusalRecord)
+        assert books.unsigned == 0
+
+
 def test_another_event_than_planned_is_refused(books: Custody) -> None:
     recorder = ClientBooks(books, "north", PROMISE, (EVENT,))
     louder = Repeated(PoissonSampled(Gaussian(2.0), 0.1, Relation.BLANK_ONE), 10)
