@@ -169,7 +169,7 @@ def _is_special(name: str) -> bool:
 
 def _lines(statement: ast.stmt) -> int:
     decorators = getattr(statement, "decorator_list", [])
-    first = min([statement.lineno, *(one.lineno for one in decorators)])
+    first: int = min([statement.lineno, *(one.lineno for one in decorators)])
     return (statement.end_lineno or first) - first + 1
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from experiments.lib.recommenders.splits import leave_last_out
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,6 @@ from voile.recommenders import (
     Interactions,
     catalogue_of,
     interactions_of,
-    leave_last_out,
     newcomers,
     per_user_holdout,
     read_catalogue,
