@@ -4,9 +4,9 @@ Run it as `python -m tools.reachability`; it fails when something is found that 
 `tools/reachability.toml` does not name.
 
 It starts from the entry points of `pyproject.toml`, from the public names of `voile` and
-`voile.plots`, and from what the documentation and the examples import. From there it follows
-names: whatever reached code mentions is reached, also in annotations, in imports inside of
-functions and in strings such as "voile.app.init:start". Classes are followed whole.
+`voile.plots`, and from what the documentation and the examples import or name in full. From there
+it follows names: whatever reached code mentions is reached, also in annotations, in imports inside
+of functions and in strings such as "voile.app.init:start". Classes are followed whole.
 """
 
 from __future__ import annotations
@@ -209,9 +209,12 @@ _IMPORT = re.compile(r"from (voile[\w.]*) import (\([^)]*\)|[^\n]*)")
 
 
 def _mentioned_in_text(text: str) -> Iterator[Name]:
+    """Imports in code, and names in full such as `voile.plots.bar`."""
     for module, names in _IMPORT.findall(text):
         for name in re.findall(r"(\w+)(?: as \w+)?", names):
             yield module, name
+    for module, name in re.findall(r"`(voile[\w.]*)\.(\w+)", text):
+        yield module, name
 
 
 def follow(modules: dict[str, Module], start: Iterable[Name]) -> set[Name]:

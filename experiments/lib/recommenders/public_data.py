@@ -7,7 +7,7 @@ they come from other people's behaviour.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from experiments.lib.datasets import loaders
 from experiments.lib.datasets.loaders import Ratings
 from voile.core.identifiers import canonical_name
 from voile.core.schema import RawColumn
-from voile.recommenders.catalogue import ITEM, Catalogue, joined_labels, split_labels
+from voile.recommenders.catalogue import ITEM, Catalogue, Labels, split_labels
 from voile.recommenders.interactions import RATING, TIME, USER, Interactions, interactions_of
 
 GENRE: Final = "genre"
@@ -68,6 +68,15 @@ def _of_pairs(ratings: Ratings, *kinds: str, of: str) -> Catalogue:
     items = sorted({item for each in pairs.values() for item, _ in each}, key=int)
     labels = {kind: joined_labels(items, each) for kind, each in pairs.items()}
     return Catalogue(ratings.name, tuple(items), labels)
+
+
+def joined_labels(items: Iterable[str], pairs: Iterable[tuple[str, str]]) -> Labels:
+    """Labels of each item from a table of (item, label)."""
+    found: dict[str, list[str]] = {item: [] for item in items}
+    for item, label in pairs:
+        if item in found and label not in found[item]:
+            found[item].append(label)
+    return tuple(tuple(labels) for labels in found.values())
 
 
 def _pairs(table: Mapping[str, RawColumn], of: str, kind: str) -> list[tuple[str, str]]:

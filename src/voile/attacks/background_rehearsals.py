@@ -24,7 +24,6 @@ FEW, MORE = 2, 8
 """Times as many records as canaries in a rehearsed background."""
 SELDOM: Final = 50
 """Runs of a layout that is there for single faults; the first one is there for the noise."""
-MOST_TOGETHER: Final = 16
 
 
 def background(release: PrivateBackgroundShapley, together: int) -> tuple[Arrangement, ...]:

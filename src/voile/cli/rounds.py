@@ -83,14 +83,6 @@ def say(text: str) -> None:
     logging.getLogger(SAID).info(text)
 
 
-def say_if_weak(epsilon: float, delta: float) -> None:
-    """A promise that is about to be made, and means little."""
-    from voile.privacy.weakness import weaknesses
-
-    for weakness in weaknesses(epsilon, delta):
-        say(f"voile: warning: {weakness}")
-
-
 def steps_line(clock: Callable[[], float] = time.monotonic) -> Steps:
     """How far a long computation is and how long it will still take, on a terminal."""
     seen: list[tuple[int, float]] = []

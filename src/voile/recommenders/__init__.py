@@ -1,8 +1,8 @@
 """Recommenders whose item side is paid for once; recommending and explaining is free ever after.
 
 Data:
-    a public `Catalogue` (`read_catalogue`), protected `Interactions` (`read_interactions`), splits
-    (`per_user_holdout`, `newcomers`).
+    a public `Catalogue` (`read_catalogue`), protected `Interactions` (`read_interactions`),
+    `per_user_holdout`.
 
 Learn the item side with user-level privacy:
     `MomentsBudget` says by a frozen rule how a budget is spent; `PrivatePopularity` and
@@ -68,7 +68,7 @@ from voile.recommenders.networks import (
     steps_within,
 )
 from voile.recommenders.ratings import ItemLiking, PrivateLiking
-from voile.recommenders.splits import Newcomers, Split, newcomers, per_user_holdout
+from voile.recommenders.splits import Split, per_user_holdout
 from voile.recommenders.toward_others import (
     LabelImportance,
     NoisyProfileOfUser,
@@ -92,7 +92,6 @@ __all__ = [
     "LinearRecommender",
     "MomentsBudget",
     "NetworkRecommender",
-    "Newcomers",
     "NoisyProfileOfUser",
     "PopularityRecommender",
     "PrivateGram",
@@ -115,7 +114,6 @@ __all__ = [
     "measure",
     "measure_each",
     "network_recommender",
-    "newcomers",
     "per_user_holdout",
     "read_catalogue",
     "read_interactions",

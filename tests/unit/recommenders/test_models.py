@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from experiments.lib.recommenders.protocols import RatedOnly, SampledNegatives
+from experiments.lib.recommenders.splits import newcomers
 from experiments.lib.recommenders.twins import exact_autoencoder, exact_factors, exact_popularity
 
 from tests.unit.recommenders.examples import catalogue, moments, shop
@@ -20,7 +21,6 @@ from voile.recommenders import (
     factors_from,
     interactions_of,
     measure,
-    newcomers,
     per_user_holdout,
     recommender_from,
 )
