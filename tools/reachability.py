@@ -290,12 +290,21 @@ def _mentioned_by(statement: ast.stmt, module: Module) -> Iterator[Name]:
 
 def _mentioned_attribute(node: ast.Attribute, known: dict[str, Name]) -> Iterator[Name]:
     """Names in imported modules, as in `folder.module.name`."""
-    path = ast.unparse(node).split(".")
-    if path[0] in known:
+    path = _path(node)
+    if path and path[0] in known:
         home, name = known[path[0]]
         full = ".".join(part for part in (home, name, *path[1:]) if part)
         yield full.rpartition(".")[0], path[-1]
         yield home.partition(".")[0] + "".join(f".{part}" for part in path[1:-1]), path[-1]
+
+
+def _path(node: ast.expr) -> list[str]:
+    """The parts of `a.b.c`; none of anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return [node.id, *reversed(parts)] if isinstance(node, ast.Name) else []
 
 
 def _mentioned_string(text: str, module: Module, known: dict[str, Name]) -> Iterator[Name]:
