@@ -11,7 +11,7 @@ help:
 	@echo "make demo    install what the main job needs, if it is missing, and run it on built-in defaults"
 	@echo "make test    install everything, if it is missing, then lint and run the whole test suite"
 	@echo "make explore run the property tests on inputs that are new each time, not those of make test"
-	@echo "make lint    style, types and the import contract"
+	@echo "make lint    style, types, the import contract, and code that nothing reaches"
 	@echo "make bench   measure voile beside its peers; writes results/*.json"
 	@echo "make docs    build the documentation into site/"
 
@@ -52,6 +52,8 @@ lint: $(READY)
 	@$(BIN)/mypy
 	@echo "voile: who may import whom"
 	@$(BIN)/lint-imports
+	@echo "voile: what nothing reaches"
+	@$(BIN)/python -m tools.reachability
 
 suite: $(READY)
 	@echo "voile: tests"

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from experiments.lib.datasets import loaders
+from experiments.lib.datasets.catalogue import SOURCES
 from numpy.typing import NDArray
 
 from benchmarks.harness import Figure, alternate, compare, write
-from voile import datasets
 from voile.attribution import (
     CONSTANT_WORK,
     Evaluations,
@@ -153,7 +154,7 @@ def on_continuous_data() -> list[Figure]:
 
 def dutch() -> tuple[Callable_, Array, Array] | None:
     try:
-        data = datasets.dutch_census()
+        data = loaders.dutch_census()
     except InvalidInput as error:
         print(f"left out: {error}")
         return None
@@ -354,5 +355,5 @@ def run() -> None:
         "shap 0.51 and captum 0.9, same model, same rows",
         figures,
         seed=SEED,
-        data_checksum=datasets.SOURCES["dutch_census"].checksum,
+        data_checksum=SOURCES["dutch_census"].checksum,
     )

@@ -56,7 +56,7 @@ def run() -> None:
 
 
 def _checksum() -> str:
-    from voile.datasets import SOURCES
+    from experiments.lib.datasets.catalogue import SOURCES
 
     return SOURCES["dutch_census"].checksum
 
@@ -138,9 +138,8 @@ class Reached:
 
 
 def growth() -> list[Figure]:
+    from experiments.lib.datasets.loaders import dutch_census
     from sklearn.ensemble import HistGradientBoostingClassifier
-
-    from voile.datasets import dutch_census
 
     train, test = dutch_census().split(0.8, seed=SEED)
     model = HistGradientBoostingClassifier(max_iter=60, random_state=SEED)

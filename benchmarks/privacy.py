@@ -9,11 +9,12 @@ from collections.abc import Callable
 import dp_accounting
 import numpy as np
 import opendp.prelude as dp
+from experiments.lib.accounting.accountants import Renyi
 
 from benchmarks.harness import Figure, alternate, compare, write
 from voile import ProtectedUnit, Relation
 from voile.privacy import calibration
-from voile.privacy.accounting import PrivacyLoss, Renyi, ZeroConcentrated, ZeroConcentratedFilter
+from voile.privacy.accounting import PrivacyLoss, ZeroConcentrated, ZeroConcentratedFilter
 from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.privacy.events import Gaussian, Laplace, PrivacyEvent
 from voile.privacy.mechanisms import GaussianMechanism, LaplaceMechanism

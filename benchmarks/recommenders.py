@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from experiments.lib.recommenders.twins import ImplicitFactors, exact_autoencoder, exact_factors
 
 from benchmarks.harness import Figure, compare, write
 from voile import Protected, ProtectedUnit, Relation
@@ -45,13 +46,10 @@ from voile.recommenders import (
     Interactions,
     LinearRecommender,
     Split,
-    exact_autoencoder,
-    exact_factors,
     interactions_of,
     measure,
     per_user_holdout,
 )
-from voile.recommenders.twins import ImplicitFactors
 
 SEED = 1
 USERS, ITEMS, GENRES = 3_000, 1_500, 18

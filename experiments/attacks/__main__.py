@@ -28,9 +28,9 @@ from experiments.attacks.training import (
     gradients,
     membership,
 )
+from experiments.lib.attacks.findings import AttackFinding
+from experiments.lib.datasets.catalogue import SOURCES
 from experiments.private_background.setting import dutch
-from voile.attacks.findings import AttackFinding
-from voile.datasets import SOURCES
 
 
 def targets(findings: list[AttackFinding]) -> list[Figure]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from experiments.lib.attacks.explanation_attacks import background_scores, name_newcomer, name_row
+from experiments.lib.attacks.findings import AttackFinding, OpenRows
 from experiments.private_background.setting import Array, Setting
-from voile.attacks.explanation_attacks import background_scores, name_newcomer, name_row
-from voile.attacks.findings import AttackFinding, OpenRows
 from voile.attacks.membership import area_under_curve
 from voile.attribution import ExactShapley
 from voile.core.explanation import Explanation

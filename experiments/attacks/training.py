@@ -11,17 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.attacks.explanations import DELTA, ON
-from experiments.private_background.setting import Array
-from voile import datasets
-from voile.attacks.findings import AttackFinding
-from voile.attacks.gradient_leakage import (
+from experiments.lib.attacks.findings import AttackFinding
+from experiments.lib.attacks.gradient_leakage import (
     gradient,
     read_exactly,
     row_of_gradient,
     rows_of_staggered,
     staggered,
 )
-from voile.attacks.membership import area_under_curve, likelihood_ratios
+from experiments.lib.attacks.membership import likelihood_ratios
+from experiments.lib.datasets import loaders
+from experiments.private_background.setting import Array
+from voile.attacks.membership import area_under_curve
 from voile.attacks.training_canaries import GradientRecorder
 from voile.attribution import ExactShapley
 from voile.core.guarantee import Relation
@@ -45,7 +46,7 @@ class Trained:
 
     @classmethod
     def dutch(cls) -> Trained:
-        data = datasets.dutch_census()
+        data = loaders.dutch_census()
         chosen = np.random.default_rng(3).permutation(len(data))[:1_000]
         return cls(TableRecords.of(data).only(chosen))
 

@@ -14,7 +14,7 @@ from typing import Final
 from benchmarks.harness import Figure, compare, write
 
 from experiments.clipping_rule.setting import CLIENTS, DELTA, EPSILON, Way, case, trained
-from voile.datasets import SOURCES
+from experiments.lib.datasets.catalogue import SOURCES
 
 SEEDS: Final = (0, 1)
 NORMS: Final[Mapping[str, Mapping[str, tuple[float, ...]]]] = {

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.lib.datasets import loaders
 from voile import datasets
 from voile.attribution.fastshap import Surrogate, exact_values
 from voile.attribution.fastshap.encoding import Encoding
@@ -176,7 +177,7 @@ def case(name: str, size: int) -> Case:
     """Equal clients; rows in random order, those held out first."""
     clients = CLIENTS[name][size]
     if name == "adult":
-        data = datasets.adult()
+        data = loaders.adult()
     else:
         wanted = HELD_OUT + size * clients
         data = datasets.clinic_federation(wanted // 8 + 1, correlation=0.3, seed=7).together()

@@ -13,17 +13,19 @@ import numpy as np
 from benchmarks.harness import Figure, write
 
 from experiments.expected_quality.setting import HELD_OUT, Case, divided, outcome
+from experiments.lib.datasets import loaders
+from experiments.lib.datasets.catalogue import SOURCES
 from voile import datasets
 from voile.app.federate.expectation import ExpectedFigure, expected_of
-from voile.datasets import SOURCES, Dataset
+from voile.datasets import Dataset
 
 LEAST_HELD: Final = 16
 PIPELINE: Final = "private explainer"
 SETS: Final[dict[str, Callable[[], Dataset]]] = {
-    "adult": datasets.adult,
-    "acs income": datasets.acs_income,
-    "acs employment": datasets.acs_employment,
-    "dutch census": datasets.dutch_census,
+    "adult": loaders.adult,
+    "acs income": loaders.acs_income,
+    "acs employment": loaders.acs_employment,
+    "dutch census": loaders.dutch_census,
     "clinics": lambda: datasets.clinic_federation(5_000, correlation=0.3, seed=11).together(),
 }
 SIZES: Final = ((3, 150, 2.0), (5, 500, 1.0), (8, 1_200, 2.0), (4, 2_500, 4.0))

@@ -15,8 +15,8 @@ from experiments.fedsva.frozen import PUBLISHED_NORM
 from experiments.fedsva.networks import NORM, Pictures, published_sigma
 from experiments.fedsva.table import Runs, checksums, mean
 from experiments.fedsva.targets import convolution_run
-from voile.attacks.generative import GenerativeSearch, frechet_distance, generate_classes
-from voile.attacks.gradient_inversion import (
+from experiments.lib.attacks.generative import GenerativeSearch, frechet_distance, generate_classes
+from experiments.lib.attacks.gradient_inversion import (
     GradientView,
     InversionSearch,
     invert_gradients,

@@ -25,7 +25,7 @@ from experiments.fedsva.published import (
     with_bias,
 )
 from experiments.fedsva.table import Runs, checksums, final_five, mean
-from voile.datasets import evenly_by_label
+from experiments.lib.datasets.partitions import evenly_by_label
 from voile.pipelines.shapley_guided_noise import contribution_rate
 
 LEVELS: Final = (0.2, 2.0)

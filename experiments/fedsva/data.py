@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.fedsva.filters import Floats, filtered
+from experiments.lib.datasets import loaders
 from voile import datasets
 from voile.attribution.fastshap.encoding import Encoding
 from voile.core.schema import Schema
@@ -60,13 +61,13 @@ def federation(name: str) -> Federation:
     if name == MNIST:
         return _mnist()
     if name == CIFAR:
-        images = datasets.cifar10()
+        images = loaders.cifar10()
         order = np.random.default_rng(2026).permutation(len(images.train["y"]))
         return _pictures(CIFAR, images, order.reshape(CLIENTS, -1))
     if name == ADULT:
-        return _of_table(name, datasets.adult(), PRIVATE_FEATURES)
+        return _of_table(name, loaders.adult(), PRIVATE_FEATURES)
     if name == DUTCH:
-        return _of_table(name, datasets.dutch_census(), ("edu_level",))
+        return _of_table(name, loaders.dutch_census(), ("edu_level",))
     return _digits()
 
 
@@ -85,11 +86,11 @@ def blanked(data: Federation) -> Federation:
 
 
 def _mnist() -> Federation:
-    images = datasets.mnist_by_writer()
+    images = loaders.mnist_by_writer()
     return _pictures(MNIST, images, client_places(images))
 
 
-def client_places(images: datasets.Images) -> Places:
+def client_places(images: loaders.Images) -> Places:
     """Places of each client's rows, (clients, rows): writers are dealt to clients by their number
     of digits, so that sizes come out alike; what makes them unequal is left out."""
     writers, counts = np.unique(images.train["writer"], return_counts=True)
@@ -105,7 +106,7 @@ def client_places(images: datasets.Images) -> Places:
     return np.stack([places[:rows] for places in owned])
 
 
-def _pictures(name: str, images: datasets.Images, parts: Places) -> Federation:
+def _pictures(name: str, images: loaders.Images, parts: Places) -> Federation:
     x, y = filtered(images.train["x"]), images.train["y"].astype(np.intp)
     tests = np.random.default_rng(7).permutation(len(images.test["y"]))[:5000]
     test_x, test_y = filtered(images.test["x"][tests]), images.test["y"][tests].astype(np.intp)
@@ -145,7 +146,7 @@ def _digits() -> Federation:
 
 def digit_pictures() -> tuple[NDArray[np.uint8], Places]:
     """Of scikit-learn, three times as large, in a fixed random order."""
-    data = datasets.scikit_learn("digits")
+    data = loaders.scikit_learn("digits")
     order = np.random.default_rng(2026).permutation(len(data.rows))
     large = np.kron(data.rows[order].reshape(-1, 8, 8) * 15.9, np.ones((3, 3)))
     return large.astype(np.uint8), data.labels[order].astype(np.intp)

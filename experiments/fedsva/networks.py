@@ -14,7 +14,8 @@ from torch import nn
 from experiments.fedsva.accounted import DELTA
 from experiments.fedsva.data import client_places
 from experiments.fedsva.published import DELTA as PRINTED_DELTA
-from voile import Relation, datasets
+from experiments.lib.datasets import loaders
+from voile import Relation
 from voile.core.randomness import Seeded
 from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.training.private import PrivateSteps, Sgd, fit_module_privately
@@ -45,7 +46,7 @@ class Pictures:
 
 
 def mnist() -> Pictures:
-    images = datasets.mnist_by_writer()
+    images = loaders.mnist_by_writer()
     places = client_places(images)
     tests = np.random.default_rng(7).permutation(len(images.test["y"]))[:3000]
     return pictures_of(

@@ -27,7 +27,7 @@ from experiments.fedsva.published import (
     Trained,
     train,
 )
-from voile import datasets
+from experiments.lib.datasets.catalogue import SOURCES
 from voile.privacy.accounting.conversion import gaussian_epsilon
 
 DATA: Final = (MNIST, CIFAR, ADULT)
@@ -114,7 +114,7 @@ def write_table(runs: Runs) -> None:
 
 def checksums() -> str:
     names = ("mnist_by_writer", "cifar10", "adult")
-    return " ".join(datasets.SOURCES[name].checksum[:16] for name in names)
+    return " ".join(SOURCES[name].checksum[:16] for name in names)
 
 
 def lines_of(runs: Runs, name: str) -> list[list[str]]:

@@ -17,7 +17,8 @@ from experiments.fedsva.data import ADULT, CLIENTS, MNIST, PRIVATE_FEATURES, fed
 from experiments.fedsva.frozen import ATTRIBUTES, OURS
 from experiments.fedsva.published import Trained
 from experiments.fedsva.table import Runs, checksums, final_five, mean
-from voile import Protected, ProtectedUnit, Relation, datasets
+from experiments.lib.datasets import loaders
+from voile import Protected, ProtectedUnit, Relation
 from voile.pipelines.shapley_guided_noise import AttributeGroups, ChargedRate
 from voile.pipelines.tables import TableRecords
 
@@ -108,7 +109,7 @@ def charged_rate(runs: Runs, start: Trained) -> list[Figure]:
 
     Medians of both, measured in turn. Encoded rows are needed by both, and are in neither figure.
     """
-    data, federated = datasets.adult(), federation(ADULT)
+    data, federated = loaders.adult(), federation(ADULT)
     groups = AttributeGroups.two(data.schema, PRIVATE_FEATURES)
     protected = Protected(ProtectedUnit.COLUMNS, Relation.BLANK_ONE, ADULT, PRIVATE_FEATURES)
     records = TableRecords.of(data).only(np.arange(federated.rows))

@@ -20,11 +20,12 @@ import numpy as np
 from benchmarks.harness import Figure, write
 
 from experiments.fedxchain.attackers import Attack, Poisoned, backdoored, flipped, nothing, times
-from voile import Protected, ProtectedUnit, Relation, datasets
+from experiments.lib.datasets import loaders
+from experiments.lib.datasets.partitions import at_random, evenly_by_label
+from voile import Protected, ProtectedUnit, Relation
 from voile.core.atomic_file import replace_file
 from voile.core.randomness import Seeded
 from voile.datasets import Dataset
-from voile.datasets.partitions import at_random, evenly_by_label
 from voile.federation import (
     Client,
     CountingGuard,
@@ -135,7 +136,7 @@ def table(name: str) -> Dataset:
         from voile.datasets import clinic_federation
 
         return clinic_federation(1200, seed=7).together()
-    found: Dataset = getattr(datasets, name)()
+    found: Dataset = getattr(loaders, name)()
     return found
 
 

@@ -10,11 +10,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.lib.datasets.loaders import scikit_learn
+from experiments.lib.datasets.partitions import at_random, by_label, evenly_by_label
 from voile import Protected, ProtectedUnit, Relation
 from voile.core.randomness import Seeded
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
-from voile.datasets import Dataset, scikit_learn
-from voile.datasets.partitions import at_random, by_label, evenly_by_label
+from voile.datasets import Dataset
 from voile.federation import (
     Aggregator,
     Client,

@@ -11,18 +11,19 @@ from benchmarks import harness
 from benchmarks.harness import Figure
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from voile import datasets
+from experiments.lib.datasets import loaders
+from experiments.lib.datasets.catalogue import SOURCES
 from voile.attribution.fastshap import Surrogate, train_surrogate
 from voile.core.randomness import Seeded
-from voile.datasets import SOURCES, Dataset
+from voile.datasets import Dataset
 
 MOST_ROWS = 60_000
 
 LOADERS: Mapping[str, Callable[[], Dataset]] = {
-    "dutch_census": datasets.dutch_census,
-    "adult": datasets.adult,
-    "acs_income": datasets.acs_income,
-    "acs_employment": datasets.acs_employment,
+    "dutch_census": loaders.dutch_census,
+    "adult": loaders.adult,
+    "acs_income": loaders.acs_income,
+    "acs_employment": loaders.acs_employment,
 }
 
 

@@ -19,10 +19,10 @@ from typing import Any
 from benchmarks.harness import ROOT, Figure, write
 from matplotlib import pyplot as plt
 
+from experiments.lib.datasets.catalogue import SOURCES
 from experiments.private_background.setting import Array, Setting, cosines, dutch
 from voile.attribution import ExactShapley
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
-from voile.datasets import SOURCES
 from voile.models import Box
 from voile.privacy.sensitivity import shapley_background, shapley_background_with_base
 from voile.release import (

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.neural_network import MLPClassifier
 
-from voile import datasets
+from experiments.lib.datasets import loaders
 from voile.core.schema import Schema
 from voile.models import Box, WrappedModel, wrap
 
@@ -33,7 +33,7 @@ class Setting:
 
 @cache
 def dutch(seed: int = 0) -> Setting:
-    data = datasets.dutch_census()
+    data = loaders.dutch_census()
     order = np.random.default_rng(seed).permutation(len(data))
     private, explained, test, train = np.split(order, np.cumsum([PRIVATE, EXPLAINED, TEST]))
     network = MLPClassifier((64, 64), max_iter=60, early_stopping=True, random_state=seed)

@@ -12,10 +12,11 @@ from typing import Any, Final
 import numpy as np
 from benchmarks.harness import Figure, write
 
+from experiments.lib.datasets.catalogue import SOURCES
+from experiments.lib.evaluation.agreement import compare
+from experiments.lib.evaluation.faithfulness import faithfulness_difference
 from experiments.private_explainer.setting import TRAINING, Split
 from voile.attribution.fastshap import exact_values
-from voile.datasets import SOURCES
-from voile.evaluation import compare, faithfulness_difference
 from voile.pipelines.private_explainer import (
     BLACK_BOX,
     SURROGATE,

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from experiments.lib.datasets.loaders import dutch_census
+from experiments.lib.datasets.partitions import by_column
 from voile import Protected, ProtectedUnit, Relation
 from voile.attribution.fastshap import Surrogate
 from voile.core.randomness import Seeded
 from voile.core.schema import Rows
-from voile.datasets import by_column, dutch_census
 from voile.federation import (
     Client,
     CountingGuard,

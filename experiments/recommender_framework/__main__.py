@@ -27,11 +27,13 @@ import numpy as np
 from benchmarks.harness import ROOT, Figure, write
 from scipy.special import ndtr
 
+from experiments.lib.datasets.catalogue import SOURCES
+from experiments.lib.recommenders.twins import exact_autoencoder
 from experiments.recommender_framework import attacks, tables
 from experiments.recommender_framework.setting import DATA, DELTA, DataSet, OneRun
-from voile import Relation, datasets
+from voile import Relation
 from voile.privacy.mechanisms import WeakPrivacyWarning
-from voile.recommenders import Interactions, MomentsBudget, exact_autoencoder, recommender_from
+from voile.recommenders import Interactions, MomentsBudget, recommender_from
 
 KEPT = ROOT / "recommender_framework.runs"
 
@@ -162,7 +164,7 @@ def main() -> int:
         figures,
         seed=list(range(chosen.runs)),
         command="python -m experiments.recommender_framework",
-        data_checksum=" ".join(datasets.SOURCES[name].checksum[:16] for name in used),
+        data_checksum=" ".join(SOURCES[name].checksum[:16] for name in used),
         table_6=characteristics,
         table_7={
             "epsilon": [0.5, 1.0, 2.0, 5.0],

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import ndtr
 
-from voile.recommenders import Interactions, MomentsBudget, Recommender, exact_autoencoder
+from experiments.lib.recommenders.twins import exact_autoencoder
+from voile.recommenders import Interactions, MomentsBudget, Recommender
 from voile.recommenders.rows import gram, grid_bits, popularity, unit_rows
 
 Array = NDArray[np.float64]

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from experiments.lib.recommenders.twins import ImplicitFactors, solved
 from voile.recommenders import Catalogue, Interactions, MomentsBudget, PopularityRecommender
 from voile.recommenders.rows import folded, grid_bits, popularity, unfolded, unit_rows
-from voile.recommenders.twins import ImplicitFactors, solved
 
 Array = NDArray[np.float64]
 

@@ -10,6 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.lib.evaluation.agreement import kendall_fidelity
+from experiments.lib.evaluation.privacy_adjusted import privacy_adjusted_score
+from experiments.lib.recommenders import public_data
+from experiments.lib.recommenders.protocols import RatedOnly, SampledNegatives
+from experiments.lib.recommenders.twins import exact_autoencoder, exact_factors, exact_popularity
 from experiments.recommender_framework.private_baselines import (
     AlsSettings,
     as_published,
@@ -17,7 +22,7 @@ from experiments.recommender_framework.private_baselines import (
     private_als,
 )
 from voile import Protected, ProtectedUnit, Relation
-from voile.evaluation import cosine_similarity, kendall_fidelity, privacy_adjusted_score
+from voile.evaluation import cosine_similarity
 from voile.recommenders import (
     Autoencoder,
     CollaborativeFilter,
@@ -32,20 +37,14 @@ from voile.recommenders import (
     PrivateNetwork,
     PrivatePopularity,
     RankingProtocol,
-    RatedOnly,
     Recommender,
-    SampledNegatives,
     Split,
-    exact_autoencoder,
-    exact_factors,
-    exact_popularity,
     factors_from,
     joint_guarantee,
     measure,
     measure_each,
     network_recommender,
     per_user_holdout,
-    public_data,
     recommender_from,
     steps_within,
 )

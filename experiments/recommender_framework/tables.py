@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from benchmarks.harness import Figure
 
+from experiments.lib.evaluation.runs import compare_to, summarise
 from experiments.recommender_framework.setting import DATA, PUBLISHED, DataSet
-from voile.evaluation import compare_to, summarise
 from voile.recommenders import Interactions
 
 Runs = Mapping[str, Sequence[Mapping[str, float]]]

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 
 import pytest
+from experiments.lib.accounting.accountants import Accountant, Advanced, Renyi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,15 +14,7 @@ from tests.unit.privacy.strategies import concentrated, nested, sampled
 from voile import Relation
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import SMALLEST_DELTA
-from voile.privacy.accounting import (
-    Accountant,
-    Advanced,
-    Basic,
-    PrivacyLoss,
-    Renyi,
-    ZeroConcentrated,
-    privacy_loss,
-)
+from voile.privacy.accounting import Basic, PrivacyLoss, ZeroConcentrated, privacy_loss
 from voile.privacy.events import (
     BoundedRange,
     Composed,

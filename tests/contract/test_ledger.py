@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments.lib.accounting.filters import RenyiFilter
 
+from tests.support.journal import check_journal
 from tests.unit.ledger.examples import CHEAP, DATASET, KEY, Books, charge, clinic_tree, opening
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.guarantee import ProtectedUnit, Relation
@@ -26,14 +28,13 @@ from voile.ledger import (
     Question,
     Settled,
     WholeDataset,
-    check_journal,
     forecast,
     how_many,
     remaining,
     would_cost,
 )
 from voile.ledger.tables import ALERTS, ANSWERS, BALANCES, ENTRIES, POPULATIONS
-from voile.privacy.accounting import RenyiFilter, ZeroConcentratedFilter
+from voile.privacy.accounting import ZeroConcentratedFilter
 from voile.privacy.events import (
     ApproximateDp,
     Composed,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from experiments.lib.accounting.accountants import Accountant
 
 from tests.contract.releases import ABOUT_USERS, ARTEFACTS, CASES, COUNTS, ITEM_SIDE, Case
 from tests.paying import as_if_paid
@@ -17,7 +18,7 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
 from voile.core.row_note import KnownNote
 from voile.privacy import events
-from voile.privacy.accounting import Accountant, Basic, PrivacyLoss, ZeroConcentrated
+from voile.privacy.accounting import Basic, PrivacyLoss, ZeroConcentrated
 from voile.release import Release
 from voile.release.contract import parameters
 from voile.release.made_once import MadeOnce

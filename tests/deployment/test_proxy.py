@@ -18,7 +18,7 @@ from flwr.proto.fleet_pb2 import PullMessagesRequest, RegisterNodeFleetRequest
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from voile.app.testbed import deployment_files
+from tests.support.deployment_files import deployment_files
 from voile.app.testbed.superlink_process import StartedProcess, SuperLinkFiles, free_port
 from voile.federation.flower import (
     FleetConnection,

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.forking import child, kill, lines
+from tests.support.journal import check_journal
 from tests.unit.app.budget_examples import House, drawn, request
 from tests.unit.ledger.examples import CHEAP, Books, charge, opening
 from voile.app.custody import PARTS
@@ -35,7 +36,7 @@ from voile.core.errors import (
 )
 from voile.core.storage import Storage, open_storage, storage_on
 from voile.core.storage.sqlite import SqliteSession
-from voile.ledger import PART, Children, Ledger, check_journal
+from voile.ledger import PART, Children, Ledger
 from voile.ledger.event_text import event_text
 from voile.ledger.tables import ANSWERS, ENTRIES, Entry
 from voile.privacy.accounting import ZeroConcentratedFilter

@@ -6,9 +6,6 @@ of every kind of release (`release_rehearsals`), of what parties say of their ro
 (`figure_rehearsals`) and count among them (`count_rehearsal`). Rehearsals are production code on
 invented records.
 
-Look for members: `membership` by losses, likelihood ratios and explanations. What is found about
-real ones is a `findings.MembersFinding`, or a charged release: `members_count`.
-
-Look for pictures, with torch: `gradient_inversion` in the gradients that a server sees,
-`generative` in a global model, as a curious client.
+Look for members: `membership` by losses. What is found about real ones is a
+`findings.MembersFinding`, or a charged release: `members_count`.
 """

@@ -1,8 +1,8 @@
 """What an attack has found, and about whom: provenance is a type.
 
-Findings on invented records, and on rows that nobody protects, may be published. A finding on
-members of a protected data set is data about them: it is a class of its own, which prints nothing,
-has no way into a report, a log or a program's output, and is written to one folder only.
+A finding on members of a protected data set is data about them: it is a class of its own, which
+prints nothing, has no way into a report, a log or a program's output, and is written to one folder
+only.
 """
 
 from __future__ import annotations
@@ -11,79 +11,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from voile.core.atomic_file import replace_file
 from voile.core.errors import Refused
 
 NOT_FOR_RELEASE: Final = "evaluation-not-for-release"
-
-
-@dataclass(frozen=True)
-class InventedRecords:
-    """Records that are about nobody."""
-
-    def __str__(self) -> str:
-        return "invented records"
-
-
-@dataclass(frozen=True)
-class OpenRows:
-    """Rows that nobody protects.
-
-    Args:
-        why: public, held out, ...
-    """
-
-    why: str
-
-    def __str__(self) -> str:
-        return f"rows that nobody protects: {self.why}"
-
-
-Publishable: TypeAlias = InventedRecords | OpenRows
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttackFinding:
-    """How well one attack works, plain and protected, with the blind guess beside it.
-
-    Args:
-        attack: what is attempted.
-        measure: what the figures are: a share of right answers, an area under a curve.
-        plain: without protection.
-        protected: with it.
-        blind: of somebody who has not seen the output.
-        bound: what the charged event allows at most, where that is known.
-        release: what was attacked.
-        epsilon, delta: of it, in all.
-        rows: how many records were protected.
-        trials: how often it was attempted.
-        on: whose records; anything else than these two types is refused.
-    """
-
-    attack: str
-    measure: str
-    plain: float
-    protected: float
-    blind: float
-    release: str
-    epsilon: float
-    delta: float
-    rows: int
-    trials: int
-    on: Publishable
-    bound: float | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.on, InventedRecords | OpenRows):
-            raise Refused(
-                "only findings on invented records and on rows that nobody protects may be "
-                "published; findings on members are a MembersFinding"
-            )
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**vars(self), "on": str(self.on)}
 
 
 @dataclass(frozen=True)

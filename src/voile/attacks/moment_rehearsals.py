@@ -23,7 +23,6 @@ from voile.recommenders import (
 
 ITEMS: Final = 4
 """Of the invented catalogue; noise is drawn for each item, and for each pair of them."""
-MOST_TOGETHER: Final = 16
 _USERS: Final = "invented users"
 Moments = PrivatePopularity | PrivateGram
 

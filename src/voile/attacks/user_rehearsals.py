@@ -32,7 +32,6 @@ from voile.recommenders.explaining import RECOMMENDED
 from voile.recommenders.interactions import History
 from voile.release import PUBLIC
 
-MOST_TOGETHER: Final = 16
 _KIND: Final = "label"
 
 

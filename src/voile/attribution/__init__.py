@@ -28,14 +28,13 @@ from voile.attribution.fastshap import (
     train_explainer,
     train_surrogate,
 )
-from voile.attribution.gradients import Gradient, IntegratedGradients
+from voile.attribution.gradients import Gradient, IntegratedGradients, Rule
 from voile.attribution.interactions import ShapleyInteractions
 from voile.attribution.kernel import KernelShapley
 from voile.attribution.lime import Lime
 from voile.attribution.permutation import PermutationShapley
 from voile.attribution.players import Groups
 from voile.attribution.progress import progress_line
-from voile.attribution.quadrature import Rule
 from voile.attribution.sampling import Effort, Evaluations, Tolerance
 from voile.attribution.settings import CONSTANT_WORK, Progress, ShortCuts, Speed
 from voile.attribution.trees import TreeShapley

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property
+from enum import StrEnum
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,48 @@ from voile.attribution.explainer import ExplainerSettings
 from voile.attribution.game import output_names
 from voile.attribution.inputs import Columns
 from voile.attribution.players import Groups, Players
-from voile.attribution.quadrature import Rule, points_and_weights
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.row_note import KnownNote
 from voile.models import DifferentiableModel, Outputs, Rows, wrap
+
+# --- integration over [0, 1] ----------------------------------------------------------------------
+
+
+class Rule(StrEnum):
+    """How points and weights are chosen."""
+
+    GAUSS_LEGENDRE = "gauss-legendre"
+    TRAPEZOID = "trapezoid"
+    MIDDLE = "middle"
+    LEFT = "left"
+    RIGHT = "right"
+
+
+@lru_cache(maxsize=64)
+def points_and_weights(rule: Rule, steps: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Points in [0, 1] and weights that add up to 1, shape (steps,) each."""
+    fewest = 2 if rule is Rule.TRAPEZOID else 1
+    if steps < fewest:
+        raise InvalidInput(f"the rule {rule.value!r} needs at least {fewest} steps, found {steps}")
+    even = np.full(steps, 1 / steps)
+    match rule:
+        case Rule.GAUSS_LEGENDRE:
+            points, weights = np.polynomial.legendre.leggauss(steps)
+            return (1 + points) / 2, weights / 2
+        case Rule.TRAPEZOID:
+            weights = np.full(steps, 1 / (steps - 1))
+            weights[[0, -1]] /= 2
+            return np.linspace(0, 1, steps), weights
+        case Rule.MIDDLE:
+            return (np.arange(steps) + 0.5) / steps, even
+        case Rule.LEFT:
+            return np.arange(steps) / steps, even
+        case Rule.RIGHT:
+            return np.arange(1, steps + 1) / steps, even
+
+
+# --- attributions ---------------------------------------------------------------------------------
 
 NOT_ADDITIVE = "gradients: they do not add up to prediction minus base"
 

@@ -1,25 +1,40 @@
-"""How alike two sets of explanations of the same rows are; one figure for each row.
+"""How alike two sets of explanations of the same rows are, and the answers of two models.
 
-The measures of FastSHAP++ (section VI) and Kendall's distance of the recommender framework. A row
-whose measure is undefined gets the figure stated in the docstring, never NaN.
+Attributions are those of one output, shape (rows, features). A row whose measure is undefined gets
+the figure stated in the docstring, never NaN.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from voile.core.errors import InvalidInput
-from voile.core.explanation import Explanation
-from voile.evaluation.arrays import Attributions, PerRow, pair, top
+
+Attributions: TypeAlias = NDArray[np.float64]
+"""Shape (rows, features)."""
 
 
-def l2_distance(first: ArrayLike, second: ArrayLike) -> PerRow:
-    """Euclidean distance."""
-    one, two = pair(first, second)
-    return np.asarray(np.linalg.norm(one - two, axis=1))
+PerRow: TypeAlias = NDArray[np.float64]
+"""Shape (rows,): one figure for each explained row."""
+
+
+def attributions(name: str, given: ArrayLike) -> Attributions:
+    """Finite attributions with at least one row and one feature."""
+    array = np.asarray(given, dtype=np.float64)
+    if array.ndim != 2 or not array.size or not np.isfinite(array).all():
+        raise InvalidInput(f"{name} must be finite, of shape (rows, features), found {array.shape}")
+    return array
+
+
+def pair(first: ArrayLike, second: ArrayLike) -> tuple[Attributions, Attributions]:
+    """Two sets of attributions of the same rows and features."""
+    one, two = attributions("first", first), attributions("second", second)
+    if one.shape != two.shape:
+        raise InvalidInput(f"both must have the same shape, found {one.shape} and {two.shape}")
+    return one, two
 
 
 def cosine_similarity(first: ArrayLike, second: ArrayLike) -> PerRow:
@@ -32,40 +47,6 @@ def cosine_similarity(first: ArrayLike, second: ArrayLike) -> PerRow:
     return np.asarray(np.where(both_vanish, 1.0, np.clip(cosine, -1, 1)))
 
 
-def feature_agreement(first: ArrayLike, second: ArrayLike, *, k: int) -> PerRow:
-    """Share of the top k features (by absolute value) that both name."""
-    one, two = pair(first, second)
-    return np.asarray((top(one, k) & top(two, k)).sum(axis=1) / k)
-
-
-def sign_agreement(first: ArrayLike, second: ArrayLike, *, k: int) -> PerRow:
-    """Share of the top k features that both name with the same sign."""
-    one, two = pair(first, second)
-    same = np.sign(one) == np.sign(two)
-    return np.asarray((top(one, k) & top(two, k) & same).sum(axis=1) / k)
-
-
-def rank_correlation(first: ArrayLike, second: ArrayLike) -> PerRow:
-    """Spearman's correlation of the ranks by absolute value; 0 if a row has no ranking."""
-    one, two = pair(first, second)
-    return correlation(_ranks(one), _ranks(two))
-
-
-def kendall_fidelity(first: ArrayLike, second: ArrayLike) -> PerRow:
-    """One minus the share of pairs of features that are in opposite order (by value).
-
-    A pair tied on one side counts half; tied on both sides, not at all. One feature: 1.
-    """
-    one, two = pair(first, second)
-    features = one.shape[1]
-    if features == 1:
-        return np.ones(len(one))
-    left, right = np.triu_indices(features, 1)
-    first_order = np.sign(one[:, left] - one[:, right])
-    second_order = np.sign(two[:, left] - two[:, right])
-    return np.asarray(1 - np.abs(first_order - second_order).sum(axis=1) / (2 * len(left)))
-
-
 def r_squared(truth: ArrayLike, estimate: ArrayLike) -> float:
     """Share of the variance of all true attributions that the estimates explain."""
     one, two = pair(truth, estimate)
@@ -74,51 +55,9 @@ def r_squared(truth: ArrayLike, estimate: ArrayLike) -> float:
     return 1 - missed / spread if spread else float(missed == 0)
 
 
-def correlation(first: Attributions, second: Attributions) -> PerRow:
-    """Pearson's correlation of each pair of rows; 0 where one is constant."""
-    one = first - first.mean(axis=1, keepdims=True)
-    two = second - second.mean(axis=1, keepdims=True)
-    scale = np.linalg.norm(one, axis=1) * np.linalg.norm(two, axis=1)
-    inner = np.einsum("rf,rf->r", one, two)
-    return np.asarray(np.where(scale > 0, inner / np.where(scale > 0, scale, 1), 0.0))
-
-
-def _ranks(values: Attributions) -> Attributions:
-    from scipy.stats import rankdata
-
-    return np.asarray(rankdata(np.abs(values), axis=1))
-
-
-@dataclass(frozen=True, eq=False)
-class Agreement:
-    """All measures of two sets of explanations at once, one figure for each row."""
-
-    l2: PerRow
-    cosine: PerRow
-    features: PerRow
-    signs: PerRow
-    rank: PerRow
-
-    def means(self) -> dict[str, float]:
-        """The mean of each measure over the rows."""
-        return {item.name: float(getattr(self, item.name).mean()) for item in fields(self)}
-
-
-def compare(first: Explanation, second: Explanation, *, k: int = 5) -> Agreement:
-    """The measures of FastSHAP++ for two explanations of one output of the same rows.
-
-    `k` is lowered to the number of features if there are fewer.
-    """
-    if first.shape[2] != 1 or second.shape[2] != 1:
-        raise InvalidInput("choose one output of each first, with .output(name)")
-    if first.feature_names != second.feature_names:
-        raise InvalidInput("both must explain the same features in the same order")
-    one, two = first.values[:, :, 0], second.values[:, :, 0]
-    k = min(k, one.shape[1])
-    return Agreement(
-        l2=l2_distance(one, two),
-        cosine=cosine_similarity(one, two),
-        features=feature_agreement(one, two, k=k),
-        signs=sign_agreement(one, two, k=k),
-        rank=rank_correlation(one, two),
-    )
+def fidelity(first: ArrayLike, second: ArrayLike) -> float:
+    """Share of rows to which two models give the same class: how well a surrogate imitates."""
+    one, two = np.asarray(first), np.asarray(second)
+    if one.ndim != 1 or one.shape != two.shape or not one.size:
+        raise InvalidInput(f"expected two lists of classes, found {one.shape} and {two.shape}")
+    return float((one == two).mean())

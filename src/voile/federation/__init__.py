@@ -29,7 +29,7 @@ Run it:
 Keep the books:
     a client's `ParticipationGuard` is asked before each `Participation` and gives a `Booking`
     (`CountingGuard`, `NoGuard`); the server's `RoundLog` is told each `RoundReport` with the
-    `Outcome` of every client (`ListedRounds`, `NoRoundLog`). The history is a list of `HistoryRow`
+    `Outcome` of every client (`NoRoundLog`). The history is a list of `HistoryRow`
     (`write_history`, `read_history`, `without_times`, `charged`, `unbounded`, `most_spent`).
 
 `Arrays` are float32 arrays by name (`digest_of_arrays`). What is trained with all this lives in
@@ -85,7 +85,7 @@ from voile.federation.participation import (
 from voile.federation.pipeline import Pipeline, is_finished, run_pipeline
 from voile.federation.progress import Progress, Seen
 from voile.federation.randomness import FreshCiphers, SeededSources, Sources
-from voile.federation.round_log import ListedRounds, NoRoundLog, Outcome, RoundLog, RoundReport
+from voile.federation.round_log import NoRoundLog, Outcome, RoundLog, RoundReport
 from voile.federation.round_protocol import PlainRound, RoundProtocol
 from voile.federation.rounds import ClientError, Rounds, StageResult
 from voile.federation.secure_node import SecureMember
@@ -123,7 +123,6 @@ __all__ = [
     "KeptRounds",
     "Krum",
     "LevelAvg",
-    "ListedRounds",
     "NoGuard",
     "NoRoundLog",
     "Node",

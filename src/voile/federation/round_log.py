@@ -76,13 +76,3 @@ class NoRoundLog:
 
     def after_round(self, report: RoundReport) -> None:
         """Not kept."""
-
-
-@dataclass(frozen=True, eq=False)
-class ListedRounds:
-    """Keeps all reports in a list, lost with the process."""
-
-    reports: list[RoundReport] = field(default_factory=list)
-
-    def after_round(self, report: RoundReport) -> None:
-        self.reports.append(report)

@@ -9,7 +9,8 @@ A tour, by what you want to do:
 - look ahead: `remaining`, `would_cost`, `how_many`, `forecast`; for accounts that are opened when
   they are first charged (`like_parent`), `check_fits`
 - see it: `budget_report`, `watch` (custodian only)
-- check it: `check_journal` recomputes every balance; `voile.ledger.journal` reads what was written
+- check it: `voile.ledger.recomputing` recomputes balances, `voile.ledger.journal` reads what was
+  written
 
 Workflows and commands import from here and from few rooms besides: `event_text` and `sums`
 (costs as the log states them), `history`, `journal`, `recomputing`. The others are private, the
@@ -44,7 +45,6 @@ from voile.ledger.reading import (
     remaining,
     would_cost,
 )
-from voile.ledger.recomputing import check_journal
 from voile.ledger.replay import (
     About,
     Asked,
@@ -95,7 +95,6 @@ __all__ = [
     "WouldCost",
     "budget_report",
     "check_fits",
-    "check_journal",
     "child_of",
     "forecast",
     "how_many",

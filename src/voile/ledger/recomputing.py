@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from voile.core.errors import InvalidInput
 from voile.core.storage import Reader
@@ -18,13 +17,10 @@ from voile.ledger.accounts import Account
 from voile.ledger.balances import Standing, charged
 from voile.ledger.charging import charge_name
 from voile.ledger.event_text import event_from, parts_of
-from voile.ledger.journal import entries_of
 from voile.ledger.sums import unpacked
 from voile.ledger.tables import ALERTS, CHILDREN, PLAN_PARTS, Act, Entry
 from voile.ledger.tree import AccountNode
 from voile.privacy.accounting.measures import Measure, Sums
-
-_PAGE: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,16 +173,6 @@ class JournalCheck:
             self.problems.append(f"{charge_name(entry)}: {error}")
 
 
-def check_journal(t: Reader, nodes: list[AccountNode]) -> list[str]:
-    """Whether all balances are what the journal makes them, and the journal has no gap."""
-    check = JournalCheck({node.account.name: node.account for node in nodes})
-    for root in [node.account.name for node in nodes if node.account.parent is None]:
-        for entry in entries_of(t, root):
-            check.take(entry)
-    sums = differences(t, nodes, check.found)
-    return [*check.problems, *sums, *misplaced(t, nodes), *forgotten_alerts(t, nodes)]
-
-
 def misplaced(t: Reader, nodes: Iterable[AccountNode]) -> list[str]:
     """Accounts that are not listed where their terms say they belong."""
     terms = {(node.account.parent, node.account.name) for node in nodes if node.account.parent}
@@ -234,7 +220,6 @@ __all__ = [
     "JournalCheck",
     "Movement",
     "Recomputation",
-    "check_journal",
     "cost_of",
     "differences",
     "forgotten_alerts",

@@ -12,30 +12,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from voile.core.errors import BudgetExceeded, InvalidInput
+from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.privacy.accounting import privacy_loss
 from voile.privacy.accounting.accountants import PrivacyLoss
 from voile.privacy.accounting.conversion import check_target, gaussian_noise_multiplier
 from voile.privacy.accounting.curves import branches
-from voile.privacy.accounting.filters import Filter
 from voile.privacy.events import Composed, Gaussian, PoissonSampled, PrivacyEvent, Repeated
 
 __all__ = [
     "NoisyStage",
     "dp_sgd_noise",
-    "dp_sgd_noise_in",
     "gaussian_noise_multiplier",
-    "laplace_noise_multiplier",
-    "smallest_noise_in",
     "smallest_noise_of",
 ]
 
 EventOf = Callable[[float], PrivacyEvent]
 """What is released, as a function of the noise multiplier; more noise must cost less."""
 
-_LEAST, _MOST = 1e-2, 1e6
-_PRECISION = 1e-4
+LEAST, MOST = 1e-2, 1e6
+PRECISION = 1e-4
 
 
 @dataclass(frozen=True)
@@ -56,12 +52,6 @@ class NoisyStage:
     def event(self, noise_multiplier: float, relation: Relation) -> PrivacyEvent:
         noise = Gaussian(noise_multiplier * self.noise_share)
         return Repeated(PoissonSampled(noise, self.sampling_rate, relation), self.steps)
-
-
-def laplace_noise_multiplier(epsilon: float) -> float:
-    """The smallest Laplace noise multiplier for a pure epsilon."""
-    check_target(epsilon, 0.0, pure=True)
-    return 1 / epsilon
 
 
 def dp_sgd_noise(
@@ -95,31 +85,8 @@ def _dp_sgd_noise(
         event = Composed(tuple(stage.event(noise, relation) for stage in stages))
         return math.log(max(PrivacyLoss().compose(event).epsilon(delta), 1e-12) / epsilon)
 
-    least = math.log(_LEAST / min(stage.noise_share for stage in stages))
+    least = math.log(LEAST / min(stage.noise_share for stage in stages))
     return _root_on_the_safe_side(excess, _first_guess(stages, epsilon, delta), least)
-
-
-def dp_sgd_noise_in(account: Filter, stages: Sequence[NoisyStage], *, relation: Relation) -> float:
-    """The same against an open filter: all stages fit what is left of it, and barely."""
-    return smallest_noise_in(
-        account,
-        lambda noise: Composed(tuple(stage.event(noise, relation) for stage in stages)),
-    )
-
-
-def smallest_noise_in(account: Filter, event_of: EventOf) -> float:
-    """The smallest noise multiplier whose event still fits an open filter."""
-    if not account.fits(event_of(_MOST)):
-        raise BudgetExceeded(
-            "nothing fits what is left of this budget, however large the noise",
-            remaining=account.remaining(),
-            requested=math.nan,
-        )
-    low, high = math.log(_LEAST), math.log(_MOST)
-    while high - low > _PRECISION:
-        middle = (low + high) / 2
-        low, high = (low, middle) if account.fits(event_of(math.exp(middle))) else (middle, high)
-    return math.exp(high)
 
 
 def smallest_noise_of(event_of: EventOf, *, epsilon: float, delta: float) -> float:
@@ -130,9 +97,9 @@ def smallest_noise_of(event_of: EventOf, *, epsilon: float, delta: float) -> flo
         spent = PrivacyLoss().compose(event_of(math.exp(log_noise))).epsilon(delta)
         return math.log(max(spent, 1e-12) / epsilon)
 
-    if excess(math.log(_MOST)) > 0:
+    if excess(math.log(MOST)) > 0:
         raise InvalidInput("what does not depend on the noise costs more than this target already")
-    return _root_on_the_safe_side(excess, 0.0, math.log(_LEAST))
+    return _root_on_the_safe_side(excess, 0.0, math.log(LEAST))
 
 
 def _first_guess(stages: Sequence[NoisyStage], epsilon: float, delta: float) -> float:
@@ -150,23 +117,23 @@ def _first_guess(stages: Sequence[NoisyStage], epsilon: float, delta: float) -> 
         )
         return 0.5 * math.log(total) - math.log(wanted)
 
-    low, high = math.log(_LEAST), math.log(_MOST)
+    low, high = math.log(LEAST), math.log(MOST)
     return float(brentq(excess, low, high)) if excess(low) > 0 > excess(high) else 0.0
 
 
 def _root_on_the_safe_side(excess: Callable[[float], float], guess: float, least: float) -> float:
     """Where `excess` falls to zero, by secants from a guess; the answer has excess ≤ 0."""
     (x0, y0), (x1, y1) = _bracket(excess, guess, least)
-    while x1 - x0 > _PRECISION:
+    while x1 - x0 > PRECISION:
         secant = x0 - y0 * (x1 - x0) / (y1 - y0) if math.isfinite(y0) else (x0 + x1) / 2
         # Aim a little to the safe side, so that the bracket closes from both ends.
-        middle = min(max(secant + _PRECISION / 4, x0 + _PRECISION / 2), x1 - _PRECISION / 2)
+        middle = min(max(secant + PRECISION / 4, x0 + PRECISION / 2), x1 - PRECISION / 2)
         value = excess(middle)
         if value > 0:
             x0, y0 = middle, value
         else:
             x1, y1 = middle, value
-            if -value < _PRECISION / 2:
+            if -value < PRECISION / 2:
                 break
     return math.exp(x1)
 

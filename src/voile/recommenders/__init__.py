@@ -1,9 +1,8 @@
 """Recommenders whose item side is paid for once; recommending and explaining is free ever after.
 
 Data:
-    a public `Catalogue` (`read_catalogue`), protected `Interactions` (`read_interactions`), public
-    collections (`voile.recommenders.public_data`), splits (`per_user_holdout`, `leave_last_out`,
-    `newcomers`).
+    a public `Catalogue` (`read_catalogue`), protected `Interactions` (`read_interactions`),
+    `per_user_holdout`.
 
 Learn the item side with user-level privacy:
     `MomentsBudget` says by a frozen rule how a budget is spent; `PrivatePopularity` and
@@ -12,8 +11,7 @@ Learn the item side with user-level privacy:
     `Autoencoder` or a `CollaborativeFilter`.
 
 Recommend, from a user's own history:
-    `recommender_from`, `autoencoder_from` (EASE), `factors_from`; without privacy, to compare with:
-    `exact_autoencoder`, `exact_factors`, `exact_popularity`.
+    `recommender_from`, `autoencoder_from` (EASE), `factors_from`.
 
 Explain:
     to the user herself, free: `for_herself` with `ByItems`, `ByLabels`, `ScoresOnly`; networks by
@@ -22,8 +20,7 @@ Explain:
     to others, charged: `TopLabelsOfUser`, `NoisyProfileOfUser`, `LabelImportance`.
 
 Judge:
-    `measure`, `measure_each` under a named protocol: `FullRanking`, `SampledNegatives`,
-    `RatedOnly`.
+    `measure`, `measure_each` under a named protocol: `FullRanking`.
 """
 
 from voile.recommenders.budget import MomentsBudget
@@ -41,8 +38,6 @@ from voile.recommenders.measuring import (
     FullRanking,
     RankingProtocol,
     RankingQuality,
-    RatedOnly,
-    SampledNegatives,
     measure,
     measure_each,
 )
@@ -73,24 +68,12 @@ from voile.recommenders.networks import (
     steps_within,
 )
 from voile.recommenders.ratings import ItemLiking, PrivateLiking
-from voile.recommenders.splits import (
-    Newcomers,
-    Split,
-    leave_last_out,
-    newcomers,
-    per_user_holdout,
-)
+from voile.recommenders.splits import Split, per_user_holdout
 from voile.recommenders.toward_others import (
     LabelImportance,
     NoisyProfileOfUser,
     TopLabelsOfUser,
     refuse_items,
-)
-from voile.recommenders.twins import (
-    ImplicitFactors,
-    exact_autoencoder,
-    exact_factors,
-    exact_popularity,
 )
 
 __all__ = [
@@ -100,7 +83,6 @@ __all__ = [
     "Catalogue",
     "CollaborativeFilter",
     "FullRanking",
-    "ImplicitFactors",
     "Interactions",
     "ItemGram",
     "ItemLiking",
@@ -110,7 +92,6 @@ __all__ = [
     "LinearRecommender",
     "MomentsBudget",
     "NetworkRecommender",
-    "Newcomers",
     "NoisyProfileOfUser",
     "PopularityRecommender",
     "PrivateGram",
@@ -119,27 +100,20 @@ __all__ = [
     "PrivatePopularity",
     "RankingProtocol",
     "RankingQuality",
-    "RatedOnly",
     "Recommender",
-    "SampledNegatives",
     "ScoresOnly",
     "Split",
     "TopLabelsOfUser",
     "TrainedNetwork",
     "autoencoder_from",
     "catalogue_of",
-    "exact_autoencoder",
-    "exact_factors",
-    "exact_popularity",
     "factors_from",
     "for_herself",
     "interactions_of",
     "joint_guarantee",
-    "leave_last_out",
     "measure",
     "measure_each",
     "network_recommender",
-    "newcomers",
     "per_user_holdout",
     "read_catalogue",
     "read_interactions",

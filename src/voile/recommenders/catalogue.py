@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -171,15 +171,6 @@ def split_labels(cell: object) -> tuple[str, ...]:
     """The labels in one cell, each once."""
     found = (canonical_name(each) for each in str(cell).split(BETWEEN_LABELS))
     return tuple(dict.fromkeys(each for each in found if each is not None))
-
-
-def joined_labels(items: Iterable[str], pairs: Iterable[tuple[str, str]]) -> Labels:
-    """Labels of each item from a table of (item, label)."""
-    found: dict[str, list[str]] = {item: [] for item in items}
-    for item, label in pairs:
-        if item in found and label not in found[item]:
-            found[item].append(label)
-    return tuple(tuple(labels) for labels in found.values())
 
 
 def _identifier(line: int, cell: object) -> str:

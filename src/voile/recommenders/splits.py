@@ -21,47 +21,18 @@ class Split(NamedTuple):
     held_out: Interactions
 
 
-class Newcomers(NamedTuple):
-    """A model learns from some users and is asked about others, from a part of their history."""
-
-    known: Interactions
-    newcomers: Split
-
-
 def per_user_holdout(interactions: Interactions, *, share: float, seed: int) -> Split:
     """A random share of each user's interactions is held out, rounded to whole ones."""
     if not 0 < share < 1:
         raise InvalidInput(f"a share lies between 0 and 1, found {share}")
     draw = np.random.default_rng(seed)
-    rank = _ranks(interactions, draw.random(len(interactions.item)))
+    rank = ranks(interactions, draw.random(len(interactions.item)))
     counts = np.bincount(interactions.user, minlength=len(interactions))
     held = rank < np.round(share * counts).astype(np.int64)[interactions.user]
     return Split(interactions.where(~held), interactions.where(held))
 
 
-def leave_last_out(interactions: Interactions) -> Split:
-    """Each user's last interaction is held out; one without a time is taken to be earlier.
-
-    Of users with one interaction only, nothing is.
-    """
-    late = np.where(np.isnan(interactions.time), -np.inf, interactions.time)
-    counts = np.bincount(interactions.user, minlength=len(interactions))[interactions.user]
-    held = (_ranks(interactions, late) == counts - 1) & (counts > 1)
-    return Split(interactions.where(~held), interactions.where(held))
-
-
-def newcomers(interactions: Interactions, *, share: float, held_out: float, seed: int) -> Newcomers:
-    """A random share of the users is set aside; of these, a share of each history is held out."""
-    if not 0 < share < 1:
-        raise InvalidInput(f"a share lies between 0 and 1, found {share}")
-    chosen = np.random.default_rng(seed).random(len(interactions)) < share
-    apart = interactions.of_users(chosen)
-    return Newcomers(
-        interactions.of_users(~chosen), per_user_holdout(apart, share=held_out, seed=seed)
-    )
-
-
-def _ranks(interactions: Interactions, keys: NDArray[np.float64]) -> NDArray[np.int64]:
+def ranks(interactions: Interactions, keys: NDArray[np.float64]) -> NDArray[np.int64]:
     """The place of each interaction among those of its user, by a key."""
     order = np.lexsort((keys, interactions.user))
     counts = np.bincount(interactions.user, minlength=len(interactions))

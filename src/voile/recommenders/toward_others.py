@@ -20,7 +20,6 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee, ProtectedUnit, RowPart
 from voile.core.row_note import KnownNote
-from voile.evaluation.privacy_adjusted import ALPHA, REFERENCE_EPSILON
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import GaussianMechanism, SubsetSelection
 from voile.privacy.mechanisms.parameters import MARGIN
@@ -34,6 +33,10 @@ from voile.release.identities import origins_v1
 from voile.release.top_features_of_row import likely_wrong
 
 TOTAL: Final = "all recommendations"
+ALPHA: Final = 0.7
+REFERENCE_EPSILON: Final = 0.5
+"""Of the published privacy-adjusted score: the weight of fidelity, and where epsilon counts fully.
+"""
 OF_ONE_USER: Final = (
     "the histories of one call are of different users; a user who is explained again pays again",
     "the model depends on the explained users only through the moments, which are charged besides",

@@ -9,14 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments.lib.attacks.findings import AttackFinding, InventedRecords, OpenRows
 
-from voile.attacks.findings import (
-    NOT_FOR_RELEASE,
-    AttackFinding,
-    InventedRecords,
-    MembersFinding,
-    OpenRows,
-)
+from voile.attacks.findings import NOT_FOR_RELEASE, MembersFinding
 from voile.core.errors import Refused
 
 FACTS: dict[str, Any] = {

@@ -17,7 +17,7 @@ from voile.attribution import (
     PermutationShapley,
     Tolerance,
 )
-from voile.attribution.designs import allocation, designs, pairs_of_size, smallest_design
+from voile.attribution.kernel import allocation, designs, pairs_of_size, smallest_design
 from voile.core.errors import InvalidInput
 from voile.core.row_note import RowNote
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from voile.core.errors import InvalidInput
-from voile.evaluation import is_constant, judge_classes, judge_numbers
+from voile.evaluation import fidelity, is_constant, judge_classes, judge_numbers
 
 DRAW = np.random.default_rng(5)
 
@@ -85,3 +85,9 @@ def test_constant_is_relative_to_what_is_possible() -> None:
     outputs = np.linspace(0, 1, 100)[:, np.newaxis]
     assert not is_constant(outputs)
     assert is_constant(outputs, width=100.0)
+
+
+def test_fidelity_is_the_share_of_equal_classes() -> None:
+    assert fidelity([1, 0, 1, 1], [1, 1, 1, 0]) == 0.5
+    with pytest.raises(InvalidInput):
+        fidelity([1], [1, 0])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.rounds import ListedRounds
 from tests.unit.federation.toys import (
     CAP,
     START,
@@ -31,7 +32,6 @@ from voile.federation import (
     FedAdam,
     HistoryRow,
     Instruction,
-    ListedRounds,
     Outcome,
     PlainRound,
     RoundLog,

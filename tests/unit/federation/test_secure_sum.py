@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.rounds import ListedRounds
 from tests.unit.federation.secret_toys import (
     AGREED,
     NAMES,
@@ -33,7 +34,6 @@ from voile.federation import (
     FedAvg,
     Instruction,
     Krum,
-    ListedRounds,
     Node,
     Outcome,
     PlainRound,

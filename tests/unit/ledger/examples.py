@@ -8,19 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.protecting import joined
+from tests.support.journal import check_journal
 
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.storage import Storage, open_storage
-from voile.ledger import (
-    PART,
-    Charge,
-    Children,
-    Grant,
-    Ledger,
-    Opening,
-    ReplayKey,
-    check_journal,
-)
+from voile.ledger import PART, Charge, Children, Grant, Ledger, Opening, ReplayKey
 from voile.privacy.events import Gaussian, PrivacyEvent
 
 DATASET = "clinic v1"

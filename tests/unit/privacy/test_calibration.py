@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import dp_accounting
 import pytest
+from experiments.lib.accounting.filters import RenyiFilter
+from experiments.lib.accounting.noise import (
+    dp_sgd_noise_in,
+    laplace_noise_multiplier,
+    smallest_noise_in,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from voile import Relation
 from voile.core.errors import BudgetExceeded, InvalidInput
-from voile.privacy.accounting import (
-    Plan,
-    PrivacyLoss,
-    RenyiFilter,
-    ZeroConcentratedFilter,
-)
-from voile.privacy.calibration import (
-    NoisyStage,
-    dp_sgd_noise,
-    dp_sgd_noise_in,
-    laplace_noise_multiplier,
-    smallest_noise_in,
-)
+from voile.privacy.accounting import Plan, PrivacyLoss, ZeroConcentratedFilter
+from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.privacy.events import Composed, Gaussian
 
 BLANK = Relation.BLANK_ONE

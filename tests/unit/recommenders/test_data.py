@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from experiments.lib.recommenders.public_data import joined_labels
+from experiments.lib.recommenders.splits import leave_last_out, newcomers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,13 +22,10 @@ from voile.recommenders import (
     Interactions,
     catalogue_of,
     interactions_of,
-    leave_last_out,
-    newcomers,
     per_user_holdout,
     read_catalogue,
     read_interactions,
 )
-from voile.recommenders.catalogue import joined_labels
 
 
 def read(text: str, tmp_path: Path, items: int = 4) -> Interactions:

@@ -6,6 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from experiments.lib.recommenders.protocols import RatedOnly, SampledNegatives
+from experiments.lib.recommenders.splits import newcomers
+from experiments.lib.recommenders.twins import exact_autoencoder, exact_factors, exact_popularity
 
 from tests.unit.recommenders.examples import catalogue, moments, shop
 from voile.core.errors import InvalidInput
@@ -14,16 +17,10 @@ from voile.recommenders import (
     FullRanking,
     LinearRecommender,
     PopularityRecommender,
-    RatedOnly,
-    SampledNegatives,
     autoencoder_from,
-    exact_autoencoder,
-    exact_factors,
-    exact_popularity,
     factors_from,
     interactions_of,
     measure,
-    newcomers,
     per_user_holdout,
     recommender_from,
 )

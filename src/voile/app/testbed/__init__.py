@@ -2,10 +2,8 @@
 
 - `start_testbed`: certificates, keys, invented hospitals, and the processes of a federation
 - `stop_testbed`: ends those processes; files stay
-- `deployment_files`: a compose file and systemd units by the same commands
 """
 
-from voile.app.testbed.templates import deployment_files
 from voile.app.testbed.testbed import LocalDeployment, start_testbed, stop_testbed
 
-__all__ = ["LocalDeployment", "deployment_files", "start_testbed", "stop_testbed"]
+__all__ = ["LocalDeployment", "start_testbed", "stop_testbed"]

@@ -21,12 +21,16 @@ All networks are perceptrons in numpy (`voile.training`).
 """
 
 from voile.attribution.fastshap.checking import Check, check
-from voile.attribution.fastshap.consistent import consistent_rows
-from voile.attribution.fastshap.distil import Distilled, distil
+from voile.attribution.fastshap.distil import (
+    EXPLAINER_PLAN,
+    Distilled,
+    consistent_rows,
+    distil,
+    train_explainer,
+)
 from voile.attribution.fastshap.explainer import LEARNED, FastShap
 from voile.attribution.fastshap.files import load_explainer, load_surrogate, save
 from voile.attribution.fastshap.imitation import SURROGATE_PLAN, train_surrogate
-from voile.attribution.fastshap.learning import EXPLAINER_PLAN, train_explainer
 from voile.attribution.fastshap.marginals import Marginals, inferred_marginals
 from voile.attribution.fastshap.objectives import KernelRegression, NoisyLabels, Objective
 from voile.attribution.fastshap.onnx_export import export_onnx

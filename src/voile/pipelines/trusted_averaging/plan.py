@@ -50,7 +50,6 @@ from voile.privacy.calibration import dp_sgd_noise, gaussian_noise_multiplier
 from voile.privacy.events import PrivacyEvent, Repeated
 from voile.training import Softmax
 
-HIDDEN: Final = (64, 32)
 REPORTED: Final = frozenset({STAGE, DIVERGENCE})
 """What a node answers in clear: accuracy and divergence."""
 EXACT: Final = (

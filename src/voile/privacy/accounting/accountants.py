@@ -8,21 +8,17 @@ fixes everything beforehand a plan.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Protocol, Self
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass
+from typing import Self
 
 from voile.core.errors import InvalidInput
 from voile.privacy.accounting import privacy_loss
 from voile.privacy.accounting.conversion import (
     check_target,
     gaussian_epsilon,
-    renyi_to_epsilon,
     zcdp_to_epsilon,
 )
-from voile.privacy.accounting.curves import branches, renyi, rho
+from voile.privacy.accounting.curves import branches, rho
 from voile.privacy.events import (
     ApproximateDp,
     BoundedRange,
@@ -37,24 +33,9 @@ from voile.privacy.events import (
     Zcdp,
 )
 
-DEFAULT_ORDERS = (*range(2, 33), 36, 40, 48, 56, 64, 96, 128, 256, 512)
-
-
-class Accountant(Protocol):
-    """What all accountants can do."""
-
-    def compose(self, event: PrivacyEvent, times: int = 1) -> Self:
-        """The accountant after `times` more such events."""
-
-    def epsilon(self, delta: float) -> float:
-        """An epsilon that, with this delta, covers everything composed so far.
-
-        A delta below `SMALLEST_DELTA` is read, and has to be stated, as `SMALLEST_DELTA`.
-        """
-
 
 @dataclass(frozen=True)
-class _Listing:
+class EventList:
     """An accountant that keeps the events themselves."""
 
     events: tuple[PrivacyEvent, ...] = ()
@@ -67,7 +48,7 @@ class _Listing:
 
 
 @dataclass(frozen=True)
-class Basic(_Listing):
+class Basic(EventList):
     """Epsilons add up, deltas add up: delta is shared out evenly over the events that need one."""
 
     def epsilon(self, delta: float) -> float:
@@ -75,31 +56,8 @@ class Basic(_Listing):
         return max(self._of(way, delta) for way in self._ways())
 
     def _of(self, way: dict[Leaf, int], delta: float) -> float:
-        share = _share(way, delta)
+        share = share_of(way, delta)
         return math.fsum(times * alone(leaf, share) for leaf, times in way.items())
-
-
-@dataclass(frozen=True)
-class Advanced(_Listing):
-    """Advanced composition (Kairouz, Oh and Viswanath 2015, Theorem 3.5), never above basic.
-
-    Half of delta pays for the theorem, the other half is shared out over the events.
-    """
-
-    def epsilon(self, delta: float) -> float:
-        delta = check_target(1.0, delta, pure=True)
-        basic = Basic(self.events).epsilon(delta)
-        if delta == 0:
-            return basic
-        return min(basic, max(self._of(way, delta / 2) for way in self._ways()))
-
-    def _of(self, way: dict[Leaf, int], half: float) -> float:
-        share = _share(way, half)
-        each = [(alone(leaf, share), times) for leaf, times in way.items()]
-        drift = math.fsum(times * e * math.tanh(e / 2) for e, times in each)
-        squares = math.fsum(times * e * e for e, times in each)
-        spread = min(1 / half, math.e + math.sqrt(squares) / half)
-        return drift + math.sqrt(2 * squares * math.log(spread))
 
 
 @dataclass(frozen=True)
@@ -116,34 +74,8 @@ class ZeroConcentrated:
         return zcdp_to_epsilon(self.rho, delta)
 
 
-@dataclass(frozen=True, eq=False)
-class Renyi:
-    """Rényi differential privacy at several orders; the best one is read off at the end."""
-
-    orders: tuple[float, ...] = DEFAULT_ORDERS
-    divergences: NDArray[np.float64] | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if not self.orders or min(self.orders) <= 1:
-            raise InvalidInput(f"orders must lie above 1, found {self.orders}")
-
-    def compose(self, event: PrivacyEvent, times: int = 1) -> Self:
-        more = renyi(Repeated(event, times), np.array(self.orders, dtype=np.float64))
-        before = self.divergences
-        return type(self)(self.orders, more if before is None else before + more)
-
-    def epsilon(self, delta: float) -> float:
-        delta = check_target(1.0, delta)
-        if self.divergences is None:
-            return 0.0
-        return min(
-            renyi_to_epsilon(order, float(divergence), delta)
-            for order, divergence in zip(self.orders, self.divergences, strict=True)
-        )
-
-
 @dataclass(frozen=True)
-class PrivacyLoss(_Listing):
+class PrivacyLoss(EventList):
     """Numerical composition of privacy-loss distributions, rounded to the safe side.
 
     The tightest of all; for lists of events that are fixed beforehand.
@@ -180,7 +112,7 @@ def alone(leaf: Leaf, delta: float) -> float:
             return epsilon
 
 
-def _share(way: dict[Leaf, int], delta: float) -> float:
+def share_of(way: dict[Leaf, int], delta: float) -> float:
     needing = sum(n for leaf, n in way.items() if not isinstance(leaf, _PURE))
     return delta / needing if needing else delta
 

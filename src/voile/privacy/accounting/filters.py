@@ -1,27 +1,22 @@
 """Filters: spending that depends on earlier answers, and never exceeds a bound fixed at opening.
 
-The theorem each one uses (proofs and references: docs/guarantees/accounting.md):
+The theorem it uses (proofs and references: docs/guarantees/accounting.md):
 
 - `ZeroConcentratedFilter`: if every event is chosen after seeing earlier answers, and the sum of
   the rho of all events granted never exceeds B, everything together is B-zCDP. B is the largest rho
   that implies the promised (epsilon, delta).
-- `RenyiFilter`, one order: the same with the Rényi divergence of that one order, fixed at opening.
-- `RenyiFilter`, k orders: each order is a filter by itself, opened at delta/k, and an event is
-  granted while at least one of them has never been exceeded. The transcripts on which a given order
-  stands in the end are as likely as under its own filter, which costs delta/k.
 
-"Some order of a curve still fits at delta" is not covered by these theorems, and is not offered.
 Immutable: `spend` gives the filter after the event. `measures` adds up, rounding up.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Final, Protocol, Self
+from typing import ClassVar, Final, Self
 
-from voile.core.errors import BudgetExceeded, InvalidInput
+from voile.core.errors import BudgetExceeded
 from voile.privacy.accounting.conversion import check_target
 from voile.privacy.accounting.measures import (
     Measure,
@@ -37,29 +32,7 @@ from voile.privacy.events import PrivacyEvent
 _MOST_COUNTED: Final = 2**60
 
 
-class Filter(Protocol):
-    """What all filters can do."""
-
-    @property
-    def epsilon(self) -> float: ...
-
-    @property
-    def delta(self) -> float: ...
-
-    def fits(self, event: PrivacyEvent) -> bool:
-        """Whether the event could be granted now. Depends on public facts only."""
-
-    def spend(self, event: PrivacyEvent) -> Self:
-        """The filter after the event; `BudgetExceeded` if it does not fit."""
-
-    def remaining(self) -> float:
-        """The share of the budget that is left, between 0 and 1."""
-
-    def how_many(self, event: PrivacyEvent) -> int:
-        """How many more such events would fit, one after the other."""
-
-
-class _MeasuredFilter(ABC):
+class MeasuredFilter(ABC):
     """Sums in a measure up to the largest that imply (epsilon, delta)."""
 
     epsilon: float
@@ -110,7 +83,7 @@ class _MeasuredFilter(ABC):
 
 
 @dataclass(frozen=True)
-class ZeroConcentratedFilter(_MeasuredFilter):
+class ZeroConcentratedFilter(MeasuredFilter):
     """Sum of rho up to the largest that implies (epsilon, delta)."""
 
     epsilon: float
@@ -132,33 +105,3 @@ class ZeroConcentratedFilter(_MeasuredFilter):
 
     def _with_total(self, total: Sums) -> Self:
         return replace(self, spent=total[0])
-
-
-@dataclass(frozen=True)
-class RenyiFilter(_MeasuredFilter):
-    """Rényi divergence at one order, or at k orders with delta/k each, fixed at opening."""
-
-    epsilon: float
-    delta: float
-    orders: tuple[float, ...]
-    spent: tuple[float, ...] = field(default=())
-    cost_name: ClassVar[str] = "Rényi divergence"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", check_target(self.epsilon, self.delta))
-        if not self.orders:
-            raise InvalidInput("a Rényi filter needs at least one order")
-        object.__setattr__(self, "spent", self.spent or self.measure.nothing)
-        if len(self.spent) != len(self.orders):
-            raise InvalidInput("one sum is kept for each order")
-
-    @cached_property
-    def measure(self) -> Measure:
-        return Measure(self.orders)
-
-    @property
-    def total(self) -> Sums:
-        return self.spent
-
-    def _with_total(self, total: Sums) -> Self:
-        return replace(self, spent=total)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml  # type: ignore[import-untyped]
+from tests.support.deployment_files import deployment_files
 
-from voile.app.testbed import deployment_files
 from voile.federation.flower import NODE_PATHS
 
 DOCS = Path(__file__).parents[4] / "docs" / "deployment"

@@ -15,7 +15,7 @@ from voile.attribution.fastshap import (
     inferred_marginals,
     train_surrogate,
 )
-from voile.attribution.fastshap.consistent import RIDGE, _tilted
+from voile.attribution.fastshap.distil import RIDGE, _tilted
 from voile.core.randomness import Seeded
 from voile.core.schema import Categories, Feature, Schema
 from voile.training import TrainingPlan

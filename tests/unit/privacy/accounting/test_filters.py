@@ -7,6 +7,8 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
+from experiments.lib.accounting.accountants import Renyi
+from experiments.lib.accounting.filters import Filter, RenyiFilter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,14 +16,7 @@ from tests.unit.privacy.strategies import concentrated, sampled
 from voile import Relation
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.guarantee import SMALLEST_DELTA
-from voile.privacy.accounting import (
-    Filter,
-    Plan,
-    Renyi,
-    RenyiFilter,
-    ZeroConcentrated,
-    ZeroConcentratedFilter,
-)
+from voile.privacy.accounting import Plan, ZeroConcentrated, ZeroConcentratedFilter
 from voile.privacy.accounting.conversion import gaussian_noise_multiplier
 from voile.privacy.accounting.curves import rho
 from voile.privacy.events import Gaussian, Laplace, Leaf, PoissonSampled, PureDp, Repeated

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from experiments.lib.datasets import loaders
+from experiments.lib.datasets.loaders import Ratings
+from experiments.lib.recommenders import public_data
 
-from voile import datasets
 from voile.core.schema import Feature, Label, Numbers, Schema
-from voile.datasets import Ratings
-from voile.recommenders import public_data
 
 SCHEMA = Schema("ratings", (Feature("user_id", Numbers(0, 9)),), Label("rating", Numbers(1, 5)))
 
@@ -31,7 +31,7 @@ def test_movielens_1m(monkeypatch: pytest.MonkeyPatch) -> None:
         "title": np.array(["Heat (1995)", "Ran (1985)", "Untold"]),
         "genres": np.array(["Action|Crime", "Drama", ""]),
     }
-    monkeypatch.setattr(datasets, "movielens_1m", lambda: ratings("movie_id", {"movies": films}))
+    monkeypatch.setattr(loaders, "movielens_1m", lambda: ratings("movie_id", {"movies": films}))
     found = public_data.movielens_1m()
     assert found.catalogue.items == ("1", "2", "3")  # nobody rated 3
     assert found.catalogue.kinds["genre"] == (("Action", "Crime"), ("Drama",), ())
@@ -51,7 +51,7 @@ def test_movielens_100k(monkeypatch: pytest.MonkeyPatch) -> None:
         "Sci-Fi": np.array([0, 1, 0]),
     }
     given = ratings("item_id", {"items": films}, timestamp=np.array([7, 8, 9]))
-    monkeypatch.setattr(datasets, "movielens_100k", lambda: given)
+    monkeypatch.setattr(loaders, "movielens_100k", lambda: given)
     found = public_data.movielens_100k()
     assert found.catalogue.kinds["genre"] == (("Action",), ("Sci-Fi",), ())
     assert found.catalogue.kinds["period"] == (("from 1995",), ("before 1930",), ())
@@ -67,7 +67,7 @@ def test_tables_of_pairs(name: str, of: str, second: str, monkeypatch: pytest.Mo
         f"{of}_{second}": {f"{of}_id": np.array([1, 2]), f"{second}_id": np.array([4, 4])},
         "item_view": {f"{of}_id": np.array([99]), "also_viewed_id": np.array([1])},
     }
-    monkeypatch.setattr(datasets, name, lambda: ratings(f"{of}_id", tables))
+    monkeypatch.setattr(loaders, name, lambda: ratings(f"{of}_id", tables))
     found = getattr(public_data, name)()
     assert found.catalogue.items == ("1", "2", "3")  # and not 99, which only others' views name
     assert found.catalogue.kinds["category"] == (("category 7", "category 8"), (), ("category 7",))

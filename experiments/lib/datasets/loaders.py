@@ -5,23 +5,23 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.lib.datasets.catalogue import SOURCES, Source
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.core.schema import Categories, Feature, Label, Numbers, RawColumn, Schema
-from voile.datasets.catalogue import SOURCES, Source
 from voile.datasets.dataset import Dataset
 from voile.datasets.parquet_files import parquet_columns
 
 
 def schema_of(name: str) -> Schema:
     """The public schema of a data set in a table, by the name of its loader."""
-    resource = files("voile.datasets") / "schemas" / f"{name}.toml"
+    resource = Path(__file__).parent / "schemas" / f"{name}.toml"
     if not resource.is_file():
         raise InvalidInput(f"there is no schema called {name!r}")
     return Schema.loads(resource.read_text(encoding="utf-8"))

@@ -12,9 +12,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from experiments.lib.evaluation.agreement import correlation
 from voile.core.errors import InvalidInput
-from voile.evaluation.agreement import correlation
-from voile.evaluation.arrays import Attributions, PerRow, attributions
+from voile.evaluation.agreement import Attributions, PerRow, attributions
 
 Model: TypeAlias = Callable[[NDArray[np.float64]], ArrayLike]
 """From rows (n, features) to one output each, (n,)."""
@@ -81,14 +81,6 @@ def infidelity(
     outputs = _ask(model, changed.reshape(-1, features)).reshape(count, perturbations)
     predicted = np.einsum("rpf,rf->rp", chosen, phi)
     return np.asarray(np.square(predicted - (_ask(model, x)[:, None] - outputs)).mean(axis=1))
-
-
-def fidelity(first: ArrayLike, second: ArrayLike) -> float:
-    """Share of rows to which two models give the same class: how well a surrogate imitates."""
-    one, two = np.asarray(first), np.asarray(second)
-    if one.ndim != 1 or one.shape != two.shape or not one.size:
-        raise InvalidInput(f"expected two lists of classes, found {one.shape} and {two.shape}")
-    return float((one == two).mean())
 
 
 def _checked(

@@ -277,4 +277,4 @@ SOURCES: Final = MappingProxyType(
         ),
     }
 )
-"""By name: every data set that has a loader in `voile.datasets` and files of its own."""
+"""By name: every data set that has a loader in `experiments.lib.datasets` and files of its own."""

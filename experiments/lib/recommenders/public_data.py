@@ -7,16 +7,16 @@ they come from other people's behaviour.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
 
-from voile import datasets
+from experiments.lib.datasets import loaders
+from experiments.lib.datasets.loaders import Ratings
 from voile.core.identifiers import canonical_name
 from voile.core.schema import RawColumn
-from voile.datasets import Ratings
-from voile.recommenders.catalogue import ITEM, Catalogue, joined_labels, split_labels
+from voile.recommenders.catalogue import ITEM, Catalogue, Labels, split_labels
 from voile.recommenders.interactions import RATING, TIME, USER, Interactions, interactions_of
 
 GENRE: Final = "genre"
@@ -27,7 +27,7 @@ _NO_GENRE_COLUMNS: Final = {"item_id", "title", "release_date", "video_release_d
 
 def movielens_100k() -> Interactions:
     """943 users, 1,682 films with genres and the period of their release."""
-    ratings = datasets.movielens_100k()
+    ratings = loaders.movielens_100k()
     films = ratings.tables["items"]
     flags = [name for name in films if name not in _NO_GENRE_COLUMNS]
     rows = np.column_stack([films[name] for name in flags])
@@ -42,7 +42,7 @@ def movielens_100k() -> Interactions:
 
 def movielens_1m() -> Interactions:
     """6,040 users, 3,883 films; 177 of them were rated by nobody."""
-    ratings = datasets.movielens_1m()
+    ratings = loaders.movielens_1m()
     films = ratings.tables["movies"]
     genres = tuple(split_labels(cell) for cell in films["genres"].tolist())
     kinds = {GENRE: genres, PERIOD: _periods(films["title"], r"\((\d{4})\)\s*$")}
@@ -52,13 +52,13 @@ def movielens_1m() -> Interactions:
 
 def amazon() -> Interactions:
     """6,170 users, 2,753 products with category and brand."""
-    ratings = datasets.amazon()
+    ratings = loaders.amazon()
     return _interactions(ratings, _of_pairs(ratings, "category", "brand", of="item"))
 
 
 def yelp() -> Interactions:
     """16,239 users, 14,284 businesses with category and city."""
-    ratings = datasets.yelp()
+    ratings = loaders.yelp()
     return _interactions(ratings, _of_pairs(ratings, "category", "city", of="business"))
 
 
@@ -68,6 +68,15 @@ def _of_pairs(ratings: Ratings, *kinds: str, of: str) -> Catalogue:
     items = sorted({item for each in pairs.values() for item, _ in each}, key=int)
     labels = {kind: joined_labels(items, each) for kind, each in pairs.items()}
     return Catalogue(ratings.name, tuple(items), labels)
+
+
+def joined_labels(items: Iterable[str], pairs: Iterable[tuple[str, str]]) -> Labels:
+    """Labels of each item from a table of (item, label)."""
+    found: dict[str, list[str]] = {item: [] for item in items}
+    for item, label in pairs:
+        if item in found and label not in found[item]:
+            found[item].append(label)
+    return tuple(tuple(labels) for labels in found.values())
 
 
 def _pairs(table: Mapping[str, RawColumn], of: str, kind: str) -> list[tuple[str, str]]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from experiments.lib.attacks.generative import GenerativeSearch, frechet_distance, generate_classes
 
-from voile.attacks.generative import GenerativeSearch, frechet_distance, generate_classes
 from voile.core.errors import InvalidInput
 
 

@@ -12,11 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from experiments.lib.datasets import loaders
+from experiments.lib.datasets.catalogue import SOURCES, Source
+from experiments.lib.datasets.loaders import schema_of, scikit_learn
 
 import voile.datasets as package
-from voile import datasets
 from voile.core.errors import InvalidInput, VerificationFailed
-from voile.datasets import SOURCES, Dataset, Source, loaders, schema_of, scikit_learn
+from voile.datasets import Dataset
 
 TABLES = ("dutch_census", "acs_income", "acs_employment", "adult", "diabetes_130")
 LOADERS = {
@@ -62,11 +64,11 @@ def test_without_a_folder_the_error_says_what_to_do(
     source = SOURCES[LOADERS[name]]
     monkeypatch.delenv("VOILE_DATA", raising=False)
     with pytest.raises(InvalidInput, match="VOILE_DATA, which is not set") as error:
-        getattr(datasets, name)()
+        getattr(loaders, name)()
     assert source.origin in str(error.value)
     monkeypatch.setenv("VOILE_DATA", str(tmp_path))
     with pytest.raises(InvalidInput, match="no such file") as error:
-        getattr(datasets, name)()
+        getattr(loaders, name)()
     assert source.files[0][0] in str(error.value)
 
 
@@ -76,7 +78,7 @@ def test_another_file_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     (folder / "adult.parquet").write_bytes(b"something else")
     monkeypatch.setenv("VOILE_DATA", str(tmp_path))
     with pytest.raises(VerificationFailed, match="expected SHA-256 f5ace3228a"):
-        datasets.adult()
+        loaders.adult()
 
 
 def stored(
@@ -113,7 +115,7 @@ def test_tables_are_read_through_their_schema(
     columns |= {key: [value] * 4 for key, value in further.items()}
     columns["medical_specialty"] = [None, "Cardiology", None, None]
     stored(monkeypatch, tmp_path, name, {SOURCES[name].files[0][0]: parquet(columns)})
-    found = getattr(datasets, name)()
+    found = getattr(loaders, name)()
     assert np.array_equal(found.rows, np.tile(schema.null_row, (4, 1)))
     assert (found.labels == len(found.label_names) - 1).all()
     assert found.frame().shape == (4, len(schema.features))
@@ -135,7 +137,7 @@ def test_ratings_have_a_schema_of_users_and_items(
         "items.parquet": parquet({"item_id": [5, 9], "title": ["a", "b"]}),
     }
     stored(monkeypatch, tmp_path, "movielens_100k", files)
-    found = datasets.movielens_100k()
+    found = loaders.movielens_100k()
     assert found.schema.feature_names == ("user_id", "item_id")
     assert found.schema.labels(found.ratings).tolist() == [4.0, 3.0, 5.0]
     assert set(found.tables) == {"users", "items"}
@@ -149,7 +151,7 @@ def test_items_may_be_called_by_text(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         "amazon_electronics_head",
         {"ratings_head_50k.parquet": parquet(table)},
     )
-    found = datasets.amazon_electronics()
+    found = loaders.amazon_electronics()
     assert found.schema.rows(found.ratings)[:, 1].tolist() == [1.0, 0.0]
 
 
@@ -168,7 +170,7 @@ def test_pictures_come_in_two_parts(
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     stored(monkeypatch, tmp_path, name, {SOURCES[name].files[0][0]: buffer.getvalue()})
-    found = getattr(datasets, name)()
+    found = getattr(loaders, name)()
     assert set(found.train) == {"x", "y", "writer"}
     assert found.test["x"].shape == (1, *shape)
     assert len(found.schema.features) == np.prod(shape)
@@ -182,7 +184,7 @@ def test_a_pickled_array_is_not_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path
     np.savez(buffer, x_train=np.array([{"a": 1}], dtype=object))
     stored(monkeypatch, tmp_path, "cifar10", {"cifar10_12k_2k.npz": buffer.getvalue()})
     with pytest.raises(ValueError, match="allow_pickle"):
-        datasets.cifar10()
+        loaders.cifar10()
 
 
 def test_every_source_says_origin_licence_and_checksums() -> None:

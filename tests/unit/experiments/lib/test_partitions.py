@@ -6,11 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from experiments.lib.datasets.partitions import (
+    Partition,
+    at_random,
+    by_column,
+    by_label,
+    evenly_by_label,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from voile.core.errors import InvalidInput
-from voile.datasets import Partition, at_random, by_column, by_label, evenly_by_label
 
 LABELS = np.random.default_rng(0).choice([0.0, 1.0, 2.0], size=3_000, p=[0.6, 0.3, 0.1])
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from voile.attacks.gradient_inversion import (
+from experiments.lib.attacks.gradient_inversion import (
     GradientView,
     InversionSearch,
     invert_gradients,
     peak_signal_to_noise,
 )
+
 from voile.core.errors import InvalidInput
 
 torch = pytest.importorskip("torch")
@@ -69,7 +69,7 @@ def test_a_gradient_is_that_of_the_loss() -> None:
 
 
 def test_torch_is_loaded_when_it_is_needed_and_not_before() -> None:
-    modules = "voile.attacks.gradient_inversion, voile.attacks.generative"
+    modules = "experiments.lib.attacks.gradient_inversion, experiments.lib.attacks.generative"
     script = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False, timeout=120).returncode == 0
 

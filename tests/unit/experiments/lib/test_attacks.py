@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-
-from voile.attacks.explanation_attacks import background_scores, name_newcomer, name_row
-from voile.attacks.gradient_leakage import (
+from experiments.lib.attacks.explanation_attacks import background_scores, name_newcomer, name_row
+from experiments.lib.attacks.gradient_leakage import (
     gradient,
     read_exactly,
     row_of_gradient,
     rows_of_staggered,
     staggered,
 )
-from voile.attacks.membership import advantage_of, area_under_curve, likelihood_ratios
-from voile.attacks.one_run import curve_epsilon_at_least, epsilon_at_least, p_value
+from experiments.lib.attacks.membership import likelihood_ratios
+from experiments.lib.attacks.one_run import curve_epsilon_at_least, epsilon_at_least, p_value
+from numpy.typing import NDArray
+
+from voile.attacks.membership import area_under_curve
 from voile.core.errors import InvalidInput
 from voile.training import Softmax, TargetLoss, perceptron
 
@@ -90,13 +91,6 @@ def test_a_malicious_server_reads_rows_alone_and_out_of_a_sum() -> None:
 
 
 # --- membership -----------------------------------------------------------------------------------
-
-
-def test_the_area_counts_equal_scores_as_half() -> None:
-    assert area_under_curve(np.array([1.0, 2.0]), np.array([0.0, 1.0])) == pytest.approx(0.875)
-    assert area_under_curve(np.zeros(3), np.zeros(5)) == 0.5
-    figures = advantage_of(np.array([3.0, 4.0]), np.array([1.0, 2.0]))
-    assert figures == {"area_under_curve": 1.0, "largest_gap": 1.0}
 
 
 def test_likelihood_ratios_find_what_a_model_remembers() -> None:

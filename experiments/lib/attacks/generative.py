@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.attacks.gradient_inversion import Pictures
+from experiments.lib.attacks.gradient_inversion import Pictures
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 

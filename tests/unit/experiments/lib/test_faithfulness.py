@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from experiments.lib.evaluation.faithfulness import (
+    deletion,
+    faithfulness,
+    faithfulness_difference,
+    infidelity,
+    insertion,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
-from voile.evaluation import (
-    deletion,
-    faithfulness,
-    faithfulness_difference,
-    fidelity,
-    infidelity,
-    insertion,
-)
 
 WEIGHTS = np.array([2.0, -1.0, 0.5])
 BASE = np.zeros(3)
@@ -75,12 +74,6 @@ def test_infidelity_vanishes_exactly_for_the_truth() -> None:
     bad = infidelity(linear, x, exact(x) + 0.1, BASE, generator=generator)
     assert good == pytest.approx(np.zeros(5), abs=1e-20)
     assert (bad > 1e-3).all()
-
-
-def test_fidelity_is_the_share_of_equal_classes() -> None:
-    assert fidelity([1, 0, 1, 1], [1, 1, 1, 0]) == 0.5
-    with pytest.raises(InvalidInput):
-        fidelity([1], [1, 0])
 
 
 def test_bad_input_is_refused() -> None:

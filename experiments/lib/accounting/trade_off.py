@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from experiments.lib.accounting.accountants import Accountant
 from voile.core.errors import InvalidInput
-from voile.privacy.accounting.accountants import Accountant
 
 _LARGEST = 700.0
 """An epsilon beyond which both lines lie at zero; so does infinity, which promises nothing."""

@@ -11,12 +11,10 @@ import math
 
 from numpy.typing import ArrayLike
 
+from experiments.lib.evaluation.agreement import kendall_fidelity
 from voile.core.errors import InvalidInput
-from voile.evaluation.agreement import kendall_fidelity
-from voile.evaluation.arrays import PerRow
-
-ALPHA = 0.7
-REFERENCE_EPSILON = 0.5
+from voile.evaluation.agreement import PerRow
+from voile.recommenders.toward_others import ALPHA, REFERENCE_EPSILON
 
 
 def privacy_adjusted_score(

@@ -1,0 +1,1 @@
+"""Recommenders in experiments: public collections, models without privacy, ways to judge."""

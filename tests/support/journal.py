@@ -1,0 +1,18 @@
+"""The journal of a ledger, recomputed at once."""
+
+from __future__ import annotations
+
+from voile.core.storage import Reader
+from voile.ledger.journal import entries_of
+from voile.ledger.recomputing import JournalCheck, differences, forgotten_alerts, misplaced
+from voile.ledger.tree import AccountNode
+
+
+def check_journal(t: Reader, nodes: list[AccountNode]) -> list[str]:
+    """Whether all balances are what the journal makes them, and the journal has no gap."""
+    check = JournalCheck({node.account.name: node.account for node in nodes})
+    for root in [node.account.name for node in nodes if node.account.parent is None]:
+        for entry in entries_of(t, root):
+            check.take(entry)
+    sums = differences(t, nodes, check.found)
+    return [*check.problems, *sums, *misplaced(t, nodes), *forgotten_alerts(t, nodes)]
