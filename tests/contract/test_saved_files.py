@@ -6,17 +6,18 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.contract.stored.saved.make import ARRAYS, EXPLANATIONS, FOLDER, KIND, LABEL, POINTS
-from voile.app.recommend import load_recommender, save_recommender
+from voile.app.recommend import check_place, load_recommender, save_recommender
 from voile.attribution.fastshap import load_explainer, save
 from voile.audit_log import explanation_bytes
+from voile.core import array_file
 from voile.core.explanation import Explanation
-from voile.federation.files import read_arrays
 
 SAVED = {
     "complete": "52bf423d05de7e219a6813291a792daeddba6bf61ebe4aac480146bc10a17f24",
@@ -56,7 +57,7 @@ def test_a_saved_explanation_comes_back(name: str, tmp_path: Path) -> None:
 
 
 def test_arrays_of_a_federation_come_back() -> None:
-    found, label = read_arrays(FOLDER / "round.safetensors", KIND)
+    found, label = array_file.read(FOLDER / "round.safetensors", KIND)
     assert LABEL.items() <= label.items()
     assert found.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
@@ -79,3 +80,13 @@ def test_a_recommender_comes_back(tmp_path: Path) -> None:
     assert found.digest == SHOP
     assert save_recommender(found.moments, tmp_path / "again").digest == SHOP
     assert load_recommender(tmp_path / "again").digest == SHOP
+
+
+def test_a_recommender_takes_the_place_of_one_in_the_earlier_format(tmp_path: Path) -> None:
+    folder = shutil.copytree(FOLDER / "shop", tmp_path / "shop")
+    check_place(folder)
+    assert save_recommender(load_recommender(folder).moments, folder).digest == SHOP
+    assert {path.name for path in folder.iterdir()} == {
+        "recommender.json", "catalogue.json", "moments.safetensors",
+    }  # fmt: skip
+    assert load_recommender(folder).digest == SHOP

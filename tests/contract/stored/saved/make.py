@@ -45,10 +45,10 @@ EXPLANATIONS: dict[str, Explanation] = {
 }
 KIND = "a kind of file"
 LABEL: dict[str, Any] = {"round": 3, "note": None, "event": "größe", "figures": {"loss": 0.1}}
-ARRAYS = {
+ARRAYS: dict[str, Any] = {
     "layer/weights": np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4),
     "layer/shift": np.array([np.nan, -0.0, np.inf], np.float32),
-    "steps": np.array(7, np.int64),
+    "steps": np.array([7], np.int64),
 }
 POINTS = np.random.default_rng(1).random((10, 3))
 
