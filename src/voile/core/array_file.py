@@ -27,29 +27,19 @@ _MAGIC = b'{"__metadata__"'
 
 
 def write(
-    path: Path,
-    kind: str,
-    arrays: Mapping[str, NDArray[Any]],
-    label: Mapping[str, Any],
-    *,
-    version: int = 1,
-    mode: int = 0o644,
+    path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], label: Mapping[str, Any]
 ) -> Path:
     """Durable when this returns; a crash leaves the old file or the new one, never half of it."""
-    try:
-        content = pack(kind, arrays, label, version=version)
-    except UnicodeEncodeError as error:
-        raise InvalidInput(f"{path}: names must be text that UTF-8 can hold: {error}") from None
-    return replace_file(path, content, mode=mode)
+    return replace_file(path, pack(kind, arrays, label))
 
 
-def read(path: Path, kind: str, *, version: int = 1) -> tuple[Arrays, dict[str, Any]]:
+def read(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
     """Arrays and label that `write` wrote; anything else is an `UnreadableFile`."""
-    return unpack(read_file(path), path, kind, version=version)
+    return unpack(read_file(path), path, kind)
 
 
 def pack(
-    kind: str, arrays: Mapping[str, NDArray[Any]], label: Mapping[str, Any], *, version: int = 1
+    kind: str, arrays: Mapping[str, NDArray[Any]], label: Mapping[str, Any], version: int = 1
 ) -> bytes:
     """The bytes of such a file."""
     from safetensors.numpy import save
@@ -57,29 +47,29 @@ def pack(
     stored = {name: _as_numbers(array) for name, array in arrays.items()}
     texts = sorted(name for name, array in arrays.items() if array.dtype.kind == "U")
     head = {**label, "format": kind, "version": version} | ({"texts": texts} if texts else {})
-    head["checksum"] = _checksum(head, stored)
+    try:
+        head["checksum"] = _checksum(head, stored)
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"names must be text that UTF-8 can hold: {error}") from None
     content: bytes = save(stored, metadata={"voile": _text(head)})
     return content
 
 
-def unpack(
-    content: bytes, path: Path, kind: str, *, version: int = 1
-) -> tuple[Arrays, dict[str, Any]]:
-    """The inverse of `pack`; `path` names the content in errors."""
+def unpack(content: bytes, path: Path, kind: str, newest: int = 1) -> tuple[Arrays, dict[str, Any]]:
+    """The inverse of `pack`, up to the newest version; `path` names the content in errors."""
     from safetensors.numpy import load
 
     with damaged(path):
-        stored: Arrays = load(content)
+        arrays: Arrays = load(content)
         # The loader drops the metadata. Header: its length in 8 bytes, then JSON.
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         label = label_from(header.get("__metadata__", {}).get("voile", ""))
-    check_kind(path, label, kind, version)
+    check_kind(path, label, kind, newest)
     with damaged(path):
         found = label.pop("checksum", None)  # absent in files of earlier versions
-        if found is not None and found != _checksum(label, stored):
+        if found is not None and found != _checksum(label, arrays):
             raise ValueError("its checksum is another one")
-        texts = {name: _as_text(stored[name]) for name in label.pop("texts", ())}
-    return stored | texts, {n: x for n, x in label.items() if n not in ("format", "version")}
+        return arrays | {name: _as_text(arrays[name]) for name in label.pop("texts", ())}, label
 
 
 def is_saved(content: bytes) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import math
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from voile.core import array_file
 from voile.core.errors import UnreadableFile
-from voile.core.input_file import damaged, read_file
+from voile.core.input_file import damaged
 
 FORMAT = "voile explanation"
 VERSION = 2
@@ -27,32 +26,13 @@ _LABELS = "explanation.json"
 _LISTS = ("feature_names", "output_names", "guarantees", "notes")
 
 
-def write(path: Path, labels: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Path:
-    """Write labels and arrays; the file appears whole or not at all.
-
-    With the values of rows (`data`) it is for its owner only.
-    """
-    mode = 0o600 if "data" in arrays else 0o644
-    return array_file.write(path, FORMAT, arrays, labels, version=VERSION, mode=mode)
-
-
-def pack(labels: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """The bytes of such a file."""
-    return array_file.pack(FORMAT, arrays, labels, version=VERSION)
-
-
-def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read what `write` wrote; `UnreadableFile` says what is wrong with anything else."""
-    return unpack(read_file(path), path)
-
-
 def unpack(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read what `pack` gave, in any version; `path` names it in errors."""
+    """Labels and arrays of any version; `path` names the content in errors."""
     if content.startswith(_ZIP):
         arrays, labels = _unzipped(content, path)
     else:
-        arrays, labels = array_file.unpack(content, path, FORMAT, version=VERSION)
-    if unknown := sorted(set(labels) - set(_LISTS)):
+        arrays, labels = array_file.unpack(content, path, FORMAT, VERSION)
+    if unknown := sorted(set(labels) - {"format", "version", *_LISTS}):
         raise UnreadableFile(f"{path}: holds what no saved explanation does: {unknown!r:.100}")
     for name in _LISTS:
         if not isinstance(labels.get(name), list):
@@ -80,8 +60,7 @@ def _unzipped(content: bytes, path: Path) -> tuple[dict[str, NDArray[Any]], dict
         # The list is under a checksum, the directory of the zip is not: an entry could get lost.
         if sorted(members) != [f"{name}.npy" for name in names]:
             raise ValueError(f"it should hold {names}, found {sorted(members)}")
-        arrays = {name: _array(members[f"{name}.npy"]) for name in names}
-    return arrays, {n: x for n, x in labels.items() if n not in ("format", "version")}
+        return {name: _array(members[f"{name}.npy"]) for name in names}, labels
 
 
 def _stored(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:

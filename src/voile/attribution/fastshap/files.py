@@ -17,6 +17,7 @@ from voile.attribution.fastshap.explainer import FastShap
 from voile.attribution.fastshap.surrogate import Surrogate
 from voile.attribution.players import Players
 from voile.core import array_file
+from voile.core.choices import chosen
 from voile.core.errors import UnreadableFile
 from voile.core.input_file import damaged
 from voile.core.schema import Schema
@@ -78,7 +79,7 @@ def _surrogate(labels: Mapping[str, Any], arrays: Arrays) -> Surrogate:
     text = labels["schema"]
     schema = None if text is None else Schema.loads(text)
     _agree(encoding, owner, names, schema)
-    head: Head = _HEADS[labels["head"]](**_under(_HEAD, arrays))
+    head: Head = chosen(_HEADS, labels["head"], "head")(**_under(_HEAD, arrays))
     if any(array.shape != (len(names["outputs"]),) for array in vars_of(head).values()):
         raise ValueError("its head does not fit the number of outputs")
     return Surrogate(
