@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 
+from tests.contract.stored.saved.make import FOLDER as SAVED
 from tests.faults.mutations import (
     EVERYWHERE,
     Mutation,
@@ -203,9 +204,10 @@ rows = 100
 
 
 def _arrays(folder: Path) -> Iterator[Parser]:
-    stored = _explanation().to_bytes()
-    yield Parser("explanation", stored, Explanation.from_bytes, (zip_changed,))
     learned, chosen = _learned(), (safetensors_changed,)
+    yield Parser("explanation", _explanation().to_bytes(), Explanation.from_bytes, chosen)
+    stored = (SAVED / "complete.voile").read_bytes()
+    yield Parser("explanation, version 1", stored, Explanation.from_bytes, (zip_changed,))
     both = save(learned, folder / "e.safetensors").read_bytes()
     rows = np.array([[40.0, 1e3, 0.0]])
     use = through(folder / "explainer.safetensors", lambda path: load_explainer(path)(rows))

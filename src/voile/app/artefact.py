@@ -45,6 +45,7 @@ from voile.app.artefact_manifest import (
 )
 from voile.attribution import FastShap, Surrogate
 from voile.attribution.fastshap import export_onnx, load_explainer, load_surrogate, save
+from voile.core import array_file
 from voile.core.atomic_file import check_output, check_output_folder, replace_file
 from voile.core.errors import InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Guarantee
@@ -54,7 +55,7 @@ from voile.core.schema import Rows, Schema, is_table
 from voile.datasets.tables import read_table
 from voile.federation import HistoryRow, read_history, write_history
 from voile.federation.arrays import Arrays
-from voile.federation.files import read_arrays, write_arrays
+from voile.federation.files import write_arrays
 from voile.federation.history import without_times
 from voile.models import Outputs, WrappedModel
 from voile.pipelines.calibration import Calibration, last_layer
@@ -184,7 +185,7 @@ class Artefact:
             raise Refused(
                 "this artefact explains a model that somebody brought; it holds its surrogate only"
             )
-        return read_arrays(self._home / BLACK_BOX, _BLACK_BOX_FILE)
+        return array_file.read(self._home / BLACK_BOX, _BLACK_BOX_FILE)
 
     @property
     def trained(self) -> Arrays:

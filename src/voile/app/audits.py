@@ -81,6 +81,7 @@ from voile.audit_log.witness import PART as WITNESS_PART
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.explanation import Explanation
+from voile.core.explanation_file import is_saved
 from voile.core.input_file import LARGEST_TEXT, open_regular, read_file
 from voile.core.storage import Storage, open_storage
 from voile.core.storage.opening import open_existing
@@ -433,7 +434,7 @@ def _answer(path: Path) -> bytes:
             f"{path}: a copy of the numbers; a receipt commits to the explanation saved as .voile"
         )
     content = read_file(path)
-    return explanation_bytes(Explanation.load(path)) if content.startswith(b"PK") else content
+    return explanation_bytes(Explanation.load(path)) if is_saved(content) else content
 
 
 def _check_pair(proof: Path, answer: Path) -> None:

@@ -28,6 +28,7 @@ from voile.audit_log.federation_records import (
     WeightingRecord,
 )
 from voile.audit_log.merkle import HASH_SIZE
+from voile.core.choices import chosen
 from voile.core.errors import InvalidInput
 
 LARGEST_RECORD: Final = 1024
@@ -353,9 +354,7 @@ def decode_record(content: bytes) -> Record:
     except Malformed as error:
         raise InvalidInput(f"not a record: {error}") from None
     name, version = flat.pop("kind", None), flat.pop("version", None)
-    kind = KINDS.get((name, version))
-    if kind is None:
-        raise InvalidInput(f"unknown record {name!r}, version {version!r} (of a newer voile?)")
+    kind = chosen(KINDS, (name, version), "kind and version of a record")
     hints = _COLUMNS[kind]
     needed = {field for field, hint in hints.items() if NoneType not in hint}
     if not needed <= flat.keys() <= hints.keys():

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.core import explanation_file
+from voile.core import array_file
+from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
 from voile.core.explanation_checks import (
     Attributions,
@@ -31,8 +32,9 @@ from voile.core.explanation_checks import (
     shap_arrays,
     shortened,
 )
+from voile.core.explanation_file import FORMAT, VERSION, unpack
 from voile.core.guarantee import Guarantee
-from voile.core.input_file import damaged
+from voile.core.input_file import damaged, read_file
 from voile.core.optional import optional
 from voile.core.row_note import (
     KnownNote,
@@ -291,13 +293,11 @@ class Explanation:
 
     def save(self, path: str | Path) -> Path:
         """Write one file, without pickle; `load` gives back every bit. Replaces atomically."""
-        return explanation_file.write(Path(path), *self._stored())
+        mode = 0o644 if self.data is None else 0o600  # values of rows are for their owner only
+        return replace_file(Path(path), self.to_bytes(), mode=mode)
 
     def to_bytes(self) -> bytes:
         """The content of the file that `save` writes, to be kept in a database."""
-        return explanation_file.pack(*self._stored())
-
-    def _stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         arrays: dict[str, NDArray[Any]] = {"values": self.values, "base_values": self.base_values}
         arrays |= {} if self.data is None else {"data": self.data}
         arrays |= {} if self.standard_errors is None else {"standard_errors": self.standard_errors}
@@ -308,23 +308,21 @@ class Explanation:
             "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
             "notes": [note_to_plain(note) for note in self.notes],
         }
-        return labels, arrays
+        return array_file.pack(FORMAT, arrays, labels, VERSION)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote; anything else is an `UnreadableFile`."""
-        return cls._restored(Path(path), *explanation_file.read(Path(path)))
+        return cls._restored(Path(path), read_file(Path(path)))
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
         """The inverse of `to_bytes`."""
-        source = Path("stored explanation")
-        return cls._restored(source, *explanation_file.unpack(content, source))
+        return cls._restored(Path("stored explanation"), content)
 
     @classmethod
-    def _restored(
-        cls, path: Path, labels: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> Self:
+    def _restored(cls, path: Path, content: bytes) -> Self:
+        labels, arrays = unpack(content, path)
         with damaged(path):
             return cls(
                 feature_names=tuple(labels["feature_names"]),

@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from voile.core import array_file
 from voile.core.errors import Refused, UnreadableFile
 from voile.core.input_file import damaged
 from voile.federation.aggregators import Memory
 from voile.federation.arrays import Array, digest_of_arrays
-from voile.federation.files import file_stem, read_arrays, write_arrays
+from voile.federation.files import file_stem, write_arrays
 from voile.federation.history import HistoryRow
 from voile.federation.stage import Schedule
 
@@ -91,7 +92,7 @@ class Checkpoints:
 
     def _read(self, number: int) -> tuple[dict[str, Any], Any]:
         path = self._path(number)
-        arrays, label = read_arrays(path, CHECKPOINT)
+        arrays, label = array_file.read(path, CHECKPOINT)
         if (label.get("stage"), label.get("round")) != (self.stage, number):
             raise UnreadableFile(f"{path}: holds another round than its name says")
         if label.get("agreement") != self.agreement:

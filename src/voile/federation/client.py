@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from voile.core import array_file
 from voile.core.errors import InvalidInput, Refused
 from voile.federation.arrays import Arrays, shapes_of
-from voile.federation.files import file_stem, read_arrays, write_arrays
+from voile.federation.files import file_stem, write_arrays
 from voile.federation.history import event_as_text
 from voile.federation.messages import Instruction, Update, check_name
 from voile.federation.participation import Booking, Participation, ParticipationGuard
@@ -182,7 +183,7 @@ class Client:
         path = self._path(stage, number)
         if path is None or not path.exists():
             return None
-        held, label = read_arrays(path, STORED)
+        held, label = array_file.read(path, STORED)
         arrays = {n: array for n, array in held.items() if not n.startswith(_KEPT)}
         stated = event_as_text(participation.event)
         if label.get("agreement", "") != self.agreement:

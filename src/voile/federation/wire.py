@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
+from voile.core.choices import chosen
 from voile.core.errors import InvalidInput, Refused
 from voile.federation.arrays import Array
 from voile.federation.messages import (
@@ -84,10 +85,9 @@ def from_bytes(content: bytes) -> Wired:
     if form != _FORM or not isinstance(header, dict):
         raise InvalidInput(f"expected a message of the form {_FORM.decode()!r}, found another one")
     kind = header.pop("kind", None)
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise InvalidInput(f"there is no message of the kind {kind!r:.60}")
+    _, _, build = chosen(_KINDS, kind, "the kind of a message")
     read = _Fields(kind, header, blobs)
-    message: Wired = _KINDS[kind][2](read)
+    message: Wired = build(read)
     read.check_used_up()
     if blobs:
         raise InvalidInput(f"a message of the kind {kind!r} came with more than its header names")

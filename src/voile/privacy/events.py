@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeAlias
 
+from voile.core.choices import chosen
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Relation
 
@@ -178,9 +179,7 @@ def from_dict(stored: Mapping[str, Any], *, nested: int = 0) -> PrivacyEvent:
     if nested > MOST_NESTED:
         raise InvalidInput(f"a stored event is nested at most {MOST_NESTED} times")
     name = stored.get("kind") if isinstance(stored, Mapping) else None
-    kind = _KINDS.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise InvalidInput(f"not an event that this voile knows: {stored!r:.200}")
+    kind = chosen(_KINDS, name, "the kind of a stored event")
     expected = {item.name for item in fields(kind)}
     if set(stored) - {"kind"} != expected:
         raise InvalidInput(f"a stored {stored['kind']!r} has the fields {sorted(expected)}")

@@ -50,6 +50,8 @@ COMPLETE = explain(
     guarantees=(PROMISE,),
     notes=("sum of attributions",),
 )
+ZIPPED = Path(__file__).parents[2] / "contract" / "stored" / "saved" / "complete.voile"
+"""The complete one, as version 1 saved it."""
 PLAIN = explain(values=[[1.0, 2.0]], base_values=3, feature_names=("a", "b"))
 
 
@@ -165,9 +167,31 @@ def test_equal_explanations_give_equal_bytes(
     assert saved(one, tmp_path / "one") == saved(same, tmp_path / "same")
 
 
-def test_the_bytes_of_version_one_never_change(tmp_path: Path) -> None:
-    """The compatibility promise, held to: members, labels and encoding of a file people have."""
-    with zipfile.ZipFile(COMPLETE.save(tmp_path / "x")) as archive:
+def test_the_bytes_of_version_two_never_change() -> None:
+    """The compatibility promise, held to: labels and encoding of a file people have."""
+    content = COMPLETE.to_bytes()
+    head = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    assert json.loads(head.pop("__metadata__")["voile"]) == {
+        "format": "voile explanation",
+        "version": 2,
+        "feature_names": ["age", "größe"],
+        "output_names": ["risk", "cost"],
+        "guarantees": [PROMISE.to_dict()],
+        "notes": ["sum of attributions"],
+        "checksum": 3770381978,
+    }
+    assert {name: (array["dtype"], array["shape"]) for name, array in head.items()} == {
+        "values": ("F64", [2, 2, 2]),
+        "base_values": ("F64", [2, 2]),
+        "data": ("F64", [2, 2]),
+        "standard_errors": ("F64", [2, 2, 2]),
+    }
+
+
+def test_a_file_of_version_one_is_read() -> None:
+    """Members, labels and encoding of a file people have."""
+    assert Explanation.load(ZIPPED) == COMPLETE
+    with zipfile.ZipFile(ZIPPED) as archive:
         assert archive.namelist() == [
             "explanation.json",
             "values.npy",
@@ -198,7 +222,8 @@ def test_a_file_without_data_holds_none(tmp_path: Path) -> None:
     content = saved(with_data.group({"g": ["a"]}), tmp_path / "y")
     assert b"s\0\0\0e\0\0\0c" not in content
     assert b"secret" not in content
-    assert b"data.npy" not in content
+    assert b'"data"' not in content
+    assert b'"data"' in saved(with_data, tmp_path / "x")
 
 
 def test_names_that_no_file_can_hold_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
@@ -227,10 +252,11 @@ def test_a_file_cut_short_anywhere_is_refused(explanation: Explanation, tmp_path
         is_refused(path)
 
 
-def test_a_changed_byte_never_gives_another_explanation(tmp_path: Path) -> None:
-    """Zip repeats some of what it says, so a few changes are harmless: but none is misread."""
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_changed_byte_never_gives_another_explanation(version: int, tmp_path: Path) -> None:
+    """Blanks and what zip says twice do not matter, so a few are harmless: but none is misread."""
     path = tmp_path / "x"
-    content = saved(PLAIN, path)
+    content = PLAIN.to_bytes() if version == 2 else zipped(members())
     refused = 0
     for place in range(len(content)):
         for change in (0x01, 0xFF):
@@ -246,9 +272,9 @@ def test_a_changed_byte_never_gives_another_explanation(tmp_path: Path) -> None:
     assert refused > 0.8 * 2 * len(content)
 
 
-def test_every_changed_bit_of_an_array_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [COMPLETE.to_bytes(), ZIPPED.read_bytes()], ids=["2", "1"])
+def test_every_changed_bit_of_an_array_is_noticed(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x"
-    content = saved(COMPLETE, path)
     for array in (COMPLETE.values, COMPLETE.data, COMPLETE.standard_errors):
         assert array is not None
         start = content.index(array.tobytes())
@@ -261,7 +287,7 @@ def test_every_changed_bit_of_an_array_is_noticed(tmp_path: Path) -> None:
 
 def test_optional_parts_cannot_get_lost_in_the_directory_of_the_zip(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    content = saved(COMPLETE, path)
+    content = ZIPPED.read_bytes()
     start = content.index(b"PK\x01\x02")
     for place in range(start, len(content)):
         for change in (1, 2, 4, 8, 16, 32, 64, 128):
@@ -461,6 +487,39 @@ def test_a_zip_with_wrong_parts_is_refused(what: str, tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(zipped(WRONG[what]))
     is_refused(path)
+
+
+RELABELLED: dict[str, dict[str, Any]] = {
+    "another kind": {"format": "voile learned explainer"},
+    "a newer version": {"version": 3},
+    "no version": {"version": True},
+    "a key that no explanation has": {"approved_by": "regulator"},
+    "no names": {"feature_names": None},
+    "one name too few": {"feature_names": ["a"]},
+    "a text for guarantees": {"guarantees": ""},
+    "epsilon not a number": {"guarantees": [STATED | {"epsilon": float("nan")}]},
+    "numbers for a text": {"texts": ["values"]},
+    "a text that is not there": {"texts": ["data"]},
+    "a number for the texts": {"texts": 3},
+}
+
+
+@pytest.mark.parametrize("what", [None, *RELABELLED])
+def test_wrong_labels_are_refused(what: str | None, tmp_path: Path) -> None:
+    """Also where the checksum is right, or there is none."""
+    path = tmp_path / "x"
+    content = PLAIN.to_bytes()
+    size = int.from_bytes(content[:8], "little")
+    head = json.loads(content[8 : 8 + size])
+    label = json.loads(head["__metadata__"]["voile"]) | RELABELLED.get(what or "", {})
+    label.pop("checksum")
+    head["__metadata__"]["voile"] = json.dumps(label)
+    text = json.dumps(head).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + size :])
+    if what is None:
+        assert Explanation.load(path) == PLAIN
+    else:
+        is_refused(path)
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

@@ -24,6 +24,7 @@ from tests.unit.federation.toys import (
     stage,
 )
 from voile import Relation
+from voile.core import array_file
 from voile.core.errors import Refused, UnreadableFile
 from voile.core.randomness import Seeded
 from voile.core.row_note import KnownNote
@@ -48,7 +49,7 @@ from voile.federation import (
 )
 from voile.federation.checkpoints import CHECKPOINT
 from voile.federation.client import STORED
-from voile.federation.files import file_stem, read_arrays, write_arrays
+from voile.federation.files import file_stem, write_arrays
 from voile.privacy.events import Composed, Gaussian, PoissonSampled, Repeated, from_dict, to_dict
 
 NAMES = ("ash", "birch", "cedar", "elm")
@@ -130,12 +131,12 @@ def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
 def test_a_foreign_file_is_no_update(tmp_path: Path) -> None:
     path = write_arrays(tmp_path / "x", "something else", START, {})
     with pytest.raises(UnreadableFile, match="another program"):
-        read_arrays(path, STORED)
+        array_file.read(path, STORED)
     path.write_bytes(b"\x80\x04pickle")
     with pytest.raises(UnreadableFile, match="damaged"):
-        read_arrays(path, STORED)
+        array_file.read(path, STORED)
     with pytest.raises(UnreadableFile, match="cannot be read"):
-        read_arrays(tmp_path / "absent", STORED)
+        array_file.read(tmp_path / "absent", STORED)
 
 
 def test_a_damaged_stored_update_is_not_trained_anew(tmp_path: Path) -> None:
@@ -219,7 +220,7 @@ def test_what_does_not_say_with_what_randomness_it_was_made_is_refused(tmp_path:
 
 def without_note(path: Path) -> None:
     kind = CHECKPOINT if path.parent.name == "server" else STORED
-    arrays, label = read_arrays(path, kind)
+    arrays, label = array_file.read(path, kind)
     label.pop("note", None)
     for row in label.get("rows", []):
         row.pop("note")
@@ -292,6 +293,6 @@ def test_the_federations_figure_is_that_of_the_client_who_spent_most() -> None:
 
 def test_arrays_survive_the_disk_bit_for_bit(tmp_path: Path) -> None:
     arrays = {"x": np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)}
-    found, label = read_arrays(write_arrays(tmp_path / "a" / "x", "k", arrays, {"n": 1}), "k")
+    found, label = array_file.read(write_arrays(tmp_path / "a" / "x", "k", arrays, {"n": 1}), "k")
     assert digest_of_arrays(found) == digest_of_arrays(arrays)
     assert label["n"] == 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -134,7 +134,7 @@ def one_row(event: PrivacyEvent) -> PrivacyEvent:
 
 def rehearse_terms(terms: ChargedTerms) -> Rehearsal | None:
     """None for kinds that a record does not tell enough about."""
-    build = next((made for words, made in _KINDS if re.match(words, terms.what)), None)
+    build = next((made for words, made in _KINDS.items() if re.match(words, terms.what)), None)
     if build is None:
         return None
     try:
@@ -199,15 +199,15 @@ def _about_users(kind: Any, **more: Any) -> Callable[[ChargedTerms], ChargedRele
     return build
 
 
-_KINDS: Final[tuple[tuple[str, Callable[[ChargedTerms], ChargedRelease]], ...]] = (
-    ("synthetic background", _synthetic),
-    ("clusters of features", _clusters),
-    ("contribution rate", _rate),
-    ("importance of .* of the history$", _about_users(LabelImportance, users=2)),
-    ("noisy .* of the history$", _about_users(NoisyProfileOfUser)),
-    ("top .* of the history$", _about_users(TopLabelsOfUser)),
-    ("noisy ", _declared),
-)
+_KINDS: Final[Mapping[str, Callable[[ChargedTerms], ChargedRelease]]] = {
+    "synthetic background": _synthetic,
+    "clusters of features": _clusters,
+    "contribution rate": _rate,
+    "importance of .* of the history$": _about_users(LabelImportance, users=2),
+    "noisy .* of the history$": _about_users(NoisyProfileOfUser),
+    "top .* of the history$": _about_users(TopLabelsOfUser),
+    "noisy ": _declared,
+}
 """How a subject on record begins, and what is built from its terms; of two that fit, the first."""
 
 

@@ -14,6 +14,7 @@ from voile.app.commands.fields import (
     caller_field,
     custodian_field,
 )
+from voile.core.choices import chosen
 from voile.core.errors import Refused
 from voile.core.guarantee import RowPart
 from voile.core.transparency import Level, Role, check_role
@@ -33,10 +34,7 @@ def _row_part(given: object) -> object:
     """Whose rows, as people write it."""
     if isinstance(given, RowPart) and given is not RowPart.OTHER:
         return given
-    if given in _WORDS:
-        return _WORDS[str(given)]
-    *words, last = map(repr, _WORDS)
-    raise ValueError(f"expected one of {', '.join(words)} or {last}, found {given!r:.80}")
+    return chosen(_WORDS, given)
 
 
 ProtectedRows: TypeAlias = Annotated[

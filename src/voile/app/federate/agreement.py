@@ -13,6 +13,7 @@ from typing import Any, Final
 from voile.app.federate.kinds import DEFAULT, KINDS
 from voile.attacks.members_count import count_event
 from voile.audit_log.notes import VerifierKey
+from voile.core.choices import chosen
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, declared_maximum
 from voile.core.schema import Schema
@@ -76,8 +77,7 @@ class FederationAgreement:
             raise InvalidInput(f"no party may be called {SERVER!r}: that is the server")
         if set(self.keys) != set(self.sizes):
             raise InvalidInput("every party has a declared size and a key")
-        if self.pipeline not in KINDS:
-            raise InvalidInput(f"there is no pipeline {self.pipeline!r}; there are {list(KINDS)}")
+        chosen(KINDS, self.pipeline, "pipeline")
         if self.secure is not None and self.server_key is None:
             raise InvalidInput("a secure sum needs the server's key: it signs what it says")
         self._check_members_count()

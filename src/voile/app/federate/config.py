@@ -15,6 +15,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from voile.app.federate.kinds import DEFAULT, GUIDED, KINDS
+from voile.core.choices import chosen
 from voile.core.guarantee import Relation
 from voile.secure_aggregation import ActiveServer, HonestButCurious, ThreatModel, sparse_for
 
@@ -213,8 +214,7 @@ class FederationFile(_ConfigSection):
     @field_validator("pipeline")
     @classmethod
     def _is_known(cls, name: str) -> str:
-        if name not in KINDS:
-            raise ValueError(f"expected one of {', '.join(map(repr, KINDS))}")
+        chosen(KINDS, name)
         return name
 
 

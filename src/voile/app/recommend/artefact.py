@@ -2,8 +2,10 @@
 
     recommender.json        format, version, budget, charges, guarantee, digest of every other file
     catalogue.json          items and their public features
-    popularity.npy          with its noise, as the ledger keeps it
-    gram.npy                likewise; absent where popularity got the whole budget
+    moments.safetensors     popularity with its noise, and the Gram matrix likewise, which is absent
+                            where popularity got the whole budget
+
+Earlier versions kept each of the moments in a file of its own, `popularity.npy` and `gram.npy`.
 
 Models are made from the moments when it is opened. The manifest is written last; until then one
 without anything but format and version says whose folder it is.
@@ -15,15 +17,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterable, Mapping, MutableMapping
+from collections.abc import Hashable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+import numpy as np
+from numpy.typing import NDArray
+
 from voile.app.artefact_manifest import check_files, file_digest, write_json
 from voile.app.assessment_file import ASSESSMENT
+from voile.core import array_file
 from voile.core.atomic_file import check_output, check_output_folder, is_left_over, replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.guarantee import Guarantee, Relation
@@ -46,9 +52,10 @@ FORMAT: Final = "voile recommender"
 VERSION: Final = 1
 MANIFEST: Final = "recommender.json"
 CATALOGUE: Final = "catalogue.json"
-POPULARITY: Final = "popularity.npy"
-GRAM: Final = "gram.npy"
-_OWN: Final = (MANIFEST, CATALOGUE, POPULARITY, GRAM, ASSESSMENT)
+MOMENTS: Final = "moments.safetensors"
+_MOMENTS_FILE: Final = "voile item moments"
+_EARLIER: Final = ("popularity.npy", "gram.npy")
+_OWN: Final = (MANIFEST, CATALOGUE, MOMENTS, *_EARLIER, ASSESSMENT)
 """What may lie in such a folder, findings of `voile assess` among it."""
 
 
@@ -97,16 +104,21 @@ class TrainedRecommender:
         made = (self.moments.popularity, self.moments.gram)
         return tuple(each.charge for each in made if each is not None and each.charge)
 
+    @property
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """The moments by name."""
+        found, gram = {"popularity": self.moments.popularity.values}, self.moments.gram
+        return found if gram is None else found | {"gram": gram.matrix}
+
     @cached_property
-    def arrays(self) -> dict[str, bytes]:
-        """The moments by the name of their file, as the ledger keeps them."""
-        moments, found = self.moments, {POPULARITY: packed(self.moments.popularity.values)}
-        return found if moments.gram is None else found | {GRAM: packed(moments.gram.matrix)}
+    def packed(self) -> tuple[bytes, ...]:
+        """The moments as the ledger keeps them."""
+        return tuple(map(packed, self.arrays.values()))
 
     @cached_property
     def digest(self) -> str:
         """Of the moments and the catalogue."""
-        parts = [self.catalogue.digest.encode(), *self.arrays.values()]
+        parts = [self.catalogue.digest.encode(), *self.packed]
         return hashlib.sha256(b"\n".join(parts)).hexdigest()
 
 
@@ -150,15 +162,14 @@ def check_not_inside(folder: Path, outputs: Iterable[Path]) -> None:
 def save_recommender(moments: ItemMoments, folder: Path) -> TrainedRecommender:
     """Write it; durable when this returns."""
     folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.iterdir():
-        if is_left_over(path, _OWN):
-            path.unlink()
     head = {"format": FORMAT, "version": VERSION}
     write_json(folder / MANIFEST, head)
+    for path in folder.iterdir():
+        if is_left_over(path, _OWN) or path.name in _EARLIER:
+            path.unlink()
     trained = TrainedRecommender(moments)
     _write_catalogue(moments.catalogue, folder / CATALOGUE)
-    for name, content in trained.arrays.items():
-        replace_file(folder / name, content)
+    array_file.write(folder / MOMENTS, _MOMENTS_FILE, trained.arrays, {})
     budget = moments.budget
     write_json(
         folder / MANIFEST,
@@ -173,7 +184,7 @@ def save_recommender(moments: ItemMoments, folder: Path) -> TrainedRecommender:
             },
             "charges": list(trained.charges),
             "guarantee": moments.guarantee.to_dict(),
-            "files": {name: file_digest(folder / name) for name in _files(budget)},
+            "files": {name: file_digest(folder / name) for name in (CATALOGUE, MOMENTS)},
         },
     )
     return trained
@@ -198,29 +209,31 @@ def load_recommender(folder: Path) -> TrainedRecommender:
         )
         charges = tuple(map(str, head["charges"]))
         promise = Guarantee.from_dict(head["guarantee"])
-    check_files(folder, files, frozenset(_files(budget)), MANIFEST)
+    parts = 1 if budget.popularity_only else 2
+    kept = (MOMENTS,) if MOMENTS in files else _EARLIER[:parts]
+    check_files(folder, files, frozenset({CATALOGUE, *kept}), MANIFEST)
     catalogue = _read_catalogue(folder / CATALOGUE)
     with damaged(folder / MANIFEST):
-        if len(catalogue) != budget.items or len(charges) != len(files) - 1:
-            raise ValueError(f"expected {budget.items} items and {len(files) - 1} charges")
-        popularity, gram = _read_moments(folder, budget, charges)
+        if len(catalogue) != budget.items or len(charges) != parts:
+            raise ValueError(f"expected {budget.items} items and {parts} charges")
+        popularity, gram = _read_moments([folder / name for name in kept], budget, charges)
         return TrainedRecommender(ItemMoments(catalogue, budget, popularity, gram, promise))
 
 
-def _files(budget: MomentsBudget) -> list[str]:
-    """What a recommender of this budget consists of, but the manifest."""
-    return [CATALOGUE, POPULARITY, *([] if budget.popularity_only else [GRAM])]
-
-
 def _read_moments(
-    folder: Path, budget: MomentsBudget, charges: tuple[str, ...]
+    files: Sequence[Path], budget: MomentsBudget, charges: tuple[str, ...]
 ) -> tuple[ItemPopularity, ItemGram | None]:
+    if files[0].name == MOMENTS:
+        arrays, _ = array_file.read(files[0], _MOMENTS_FILE)
+        found = [packed(arrays[name]) for name in ("popularity", "gram")[: len(arrays)]]
+    else:
+        found = [read_file(path) for path in files]
     noise = budget.popularity_noise
-    values = unpacked(read_file(folder / POPULARITY), noise.shape)
+    values = unpacked(found[0], noise.shape)
     popularity = ItemPopularity(values, event=noise.event(), charge=charges[0])
     if budget.popularity_only:
         return popularity, None
-    matrix = unpacked(read_file(folder / GRAM), (budget.head, budget.head))
+    matrix = unpacked(found[1], (budget.head, budget.head))
     return popularity, ItemGram(matrix, event=budget.gram_noise.event(), charge=charges[1])
 
 

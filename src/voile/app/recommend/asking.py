@@ -146,7 +146,7 @@ def paying_account(service: ReleaseService, trained: TrainedRecommender) -> str:
 
 def _payer(custody: Custody, t: Reader, trained: TrainedRecommender) -> str | None:
     budget, payers = trained.moments.budget, set()
-    moments = zip(trained.charges, trained.arrays.values(), budget.noises, strict=True)
+    moments = zip(trained.charges, trained.packed, budget.noises, strict=True)
     for charge, content, noise in moments:
         settled = custody.ledger.paid(t, charge)
         record = decode_record(custody.log.record(t, settled.record))

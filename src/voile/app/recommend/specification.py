@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from voile.core.choices import member
 from voile.core.errors import InvalidInput, Refused
 from voile.core.identifiers import canonical_identifier
 from voile.recommenders import refuse_items
@@ -73,7 +74,7 @@ class RecommendationSpec:
 
     def __post_init__(self) -> None:
         for name, kind in (("toward", Toward), ("level", ProfileLevel)):
-            object.__setattr__(self, name, _member(kind, name, getattr(self, name)))
+            object.__setattr__(self, name, member(kind, getattr(self, name), name))
         if self.count < 1:
             raise InvalidInput(f"count must be at least 1, found {self.count}")
         if self.user is not None and canonical_identifier(self.user) is None:
@@ -122,11 +123,3 @@ class RecommendationSpec:
             )
         elif not self.delta:
             raise InvalidInput("noise on figures needs a delta above 0")
-
-
-def _member(kind: type[StrEnum], name: str, value: str) -> StrEnum:
-    try:
-        return kind(value)
-    except ValueError:
-        known = ", ".join(map(str, kind))
-        raise InvalidInput(f"{name} must be one of {known}, found {value!r}") from None

@@ -1,9 +1,6 @@
-"""The file a learned explainer is saved in: safetensors, with everything else as JSON inside.
+"""The file a learned explainer is saved in: arrays, with everything else as JSON inside.
 
-Nothing in it is executed when it is read. The surrogate travels along: without it, attributions
-could not be made to add up.
-
-Compatibility promise: a file of version n is read by every later voile.
+The surrogate travels along: without it, attributions could not be made to add up.
 """
 
 from __future__ import annotations
@@ -19,14 +16,14 @@ from voile.attribution.fastshap.encoding import Encoding
 from voile.attribution.fastshap.explainer import FastShap
 from voile.attribution.fastshap.surrogate import Surrogate
 from voile.attribution.players import Players
-from voile.core.array_file import read_labelled, write_labelled
+from voile.core import array_file
+from voile.core.choices import chosen
 from voile.core.errors import UnreadableFile
 from voile.core.input_file import damaged
 from voile.core.schema import Schema
 from voile.training import Head, Identity, Sigmoid, Softmax, arrays_of, with_arrays
 
 FORMAT: Final = "voile learned explainer"
-VERSION: Final = 1
 _SURROGATE, _EXPLAINER, _ENCODING, _HEAD = "surrogate/", "explainer/", "encoding/", "head/"
 _HEADS: Final[Mapping[str, type[Any]]] = {
     "softmax": Softmax,
@@ -41,8 +38,6 @@ def save(saved: FastShap | Surrogate, path: str | Path) -> Path:
     """Write an explainer with its surrogate, or a surrogate alone; replaces the file atomically."""
     surrogate = saved.surrogate if isinstance(saved, FastShap) else saved
     labels = {
-        "format": FORMAT,
-        "version": VERSION,
         "head": next(n for n, kind in _HEADS.items() if isinstance(surrogate.head, kind)),
         "players": list(surrogate.players.names),
         "features": list(surrogate.feature_names),
@@ -55,13 +50,13 @@ def save(saved: FastShap | Surrogate, path: str | Path) -> Path:
     arrays["owner"] = surrogate.players.owner.astype(np.int64)
     if isinstance(saved, FastShap):
         arrays |= _named(_EXPLAINER, arrays_of(saved.network))
-    return write_labelled(Path(path), arrays, labels)
+    return array_file.write(Path(path), FORMAT, arrays, labels)
 
 
 def load_explainer(path: str | Path) -> FastShap:
     """Read an explainer that `save` wrote; anything else is an `UnreadableFile`."""
     file = Path(path)
-    labels, arrays = _read(file)
+    arrays, labels = array_file.read(file, FORMAT)
     parameters = _under(_EXPLAINER, arrays)
     if not parameters:
         raise UnreadableFile(f"{file}: holds a surrogate, but no explainer; use load_surrogate")
@@ -72,7 +67,7 @@ def load_explainer(path: str | Path) -> FastShap:
 def load_surrogate(path: str | Path) -> Surrogate:
     """Read the surrogate of a file that `save` wrote."""
     file = Path(path)
-    labels, arrays = _read(file)
+    arrays, labels = array_file.read(file, FORMAT)
     with damaged(file):
         return _surrogate(labels, arrays)
 
@@ -84,7 +79,7 @@ def _surrogate(labels: Mapping[str, Any], arrays: Arrays) -> Surrogate:
     text = labels["schema"]
     schema = None if text is None else Schema.loads(text)
     _agree(encoding, owner, names, schema)
-    head: Head = _HEADS[labels["head"]](**_under(_HEAD, arrays))
+    head: Head = chosen(_HEADS, labels["head"], "head")(**_under(_HEAD, arrays))
     if any(array.shape != (len(names["outputs"]),) for array in vars_of(head).values()):
         raise ValueError("its head does not fit the number of outputs")
     return Surrogate(
@@ -119,19 +114,6 @@ def _agree(
     )
     if not sound:
         raise ValueError("its parts do not fit together")
-
-
-def _read(file: Path) -> tuple[dict[str, Any], Arrays]:
-    arrays, labels = read_labelled(file)
-    if labels.get("format") != FORMAT:
-        raise UnreadableFile(f"{file}: a safetensors file, but not a learned explainer of voile")
-    version = labels.get("version")
-    if not isinstance(version, int) or not 1 <= version <= VERSION:
-        raise UnreadableFile(
-            f"{file}: saved in version {version!r} of the format, this voile reads up to "
-            f"{VERSION}; update voile"
-        )
-    return labels, arrays
 
 
 def vars_of(holder: Any) -> Arrays:

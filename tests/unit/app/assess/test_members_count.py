@@ -33,10 +33,11 @@ from voile.attacks.members_count import (
 )
 from voile.attacks.training_canaries import TrainingCanaries
 from voile.cli.app import app
+from voile.core import array_file
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Relation
 from voile.federation import Outcome, read_history, write_history
-from voile.federation.files import read_arrays, write_arrays
+from voile.federation.files import write_arrays
 from voile.ledger import recent_charges
 from voile.ledger.event_text import event_text
 from voile.pipelines.calibration import Calibration
@@ -301,7 +302,7 @@ def write_box(folder: Path, arrays: Any, label: Any) -> None:
 def test_a_model_that_did_not_come_of_these_rounds_is_refused(study: Path) -> None:
     """Whatever its file says about calibration: the arrays before it are looked up in the log."""
     folder = study / "output" / "artefact"
-    arrays, label = read_arrays(folder / BLACK_BOX, "voile black box")
+    arrays, label = array_file.read(folder / BLACK_BOX, "voile black box")
     found = Calibration.from_plain(label["calibration"])
     other = {name: array + np.float32(1) for name, array in arrays.items()}
     write_box(folder, other, {})
