@@ -92,7 +92,11 @@ class Command(BaseModel):
     """
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", populate_by_name=True, arbitrary_types_allowed=True
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        arbitrary_types_allowed=True,
+        defer_build=True,  # `voile --help` needs names, not validators
     )
 
     @classmethod
