@@ -25,7 +25,7 @@ from typing import Any
 import psycopg
 
 from benchmarks.harness import Figure, alternate, compare, write
-from voile.audit_log import (
+from voile.records.audit_log import (
     PART,
     AuditLog,
     Commitment,
@@ -37,9 +37,9 @@ from voile.audit_log import (
     issue_receipt,
     verify_receipt,
 )
-from voile.audit_log.log import CHECKPOINTS, PublishedCheckpoint
-from voile.audit_log.notes import Checkpoint, KeyKind, Note, to_base64
-from voile.core.storage import Storage, Transaction, open_storage
+from voile.records.audit_log.log import CHECKPOINTS, PublishedCheckpoint
+from voile.records.audit_log.notes import Checkpoint, KeyKind, Note, to_base64
+from voile.records.storage import Storage, Transaction, open_storage
 
 ORIGIN = "example.org/benchmark"
 SEED = 7

@@ -32,7 +32,6 @@ import numpy as np
 
 from benchmarks.harness import Figure, write
 from voile.app.budget import open_budget
-from voile.app.custody import PARTS, Custody, Place
 from voile.app.explain import (
     Drawn,
     Explained,
@@ -44,15 +43,16 @@ from voile.app.explain.charging import look_up, settle
 from voile.app.explain.released import settled_notes
 from voile.attribution import FastShap
 from voile.attribution.fastshap import EXPLAINER_PLAN, train_explainer, train_surrogate
-from voile.audit_log import AuditLog, RowTree, explanation_bytes, explanation_rows
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.one_thread import one_thread
 from voile.core.randomness import Seeded
-from voile.core.storage import Transaction, open_storage
 from voile.datasets import clinic_federation
-from voile.ledger import Children, Ledger, Opening
-from voile.ledger.tables import BALANCES
 from voile.models import Box, Rows, wrap
+from voile.records.audit_log import AuditLog, RowTree, explanation_bytes, explanation_rows
+from voile.records.ledger import Children, Ledger, Opening
+from voile.records.ledger.tables import BALANCES
+from voile.records.storage import Transaction, open_storage
+from voile.records.vault import PARTS, Place, Vault
 from voile.release import PUBLIC, ClippedRelease, PostProcessed, trained_privately
 from voile.training import TrainingPlan
 
@@ -120,9 +120,9 @@ def service(database: str = "") -> Iterator[ReleaseService]:
         place = Place.within(Path(folder))
         with open_storage(database or place.database, PARTS) as storage:
             log = storage.submit(lambda t: AuditLog.create(t, "example.org/benchmark"))
-            custody = Custody(place, storage, Ledger(), log)
-            open_budget(storage, custody.ledger, log, account, caller="custodian")
-            yield ReleaseService(custody)
+            vault = Vault(place, storage, Ledger(), log)
+            open_budget(storage, vault.ledger, log, account, caller="custodian")
+            yield ReleaseService(vault)
 
 
 def asked(rows: Rows, *names: str, fresh: bool = False) -> ExplanationRequest:
@@ -151,7 +151,7 @@ class Parts:
         return clocked(lambda: self.service.answer(self.release, rows, fresh=self.known, **who))
 
     def alone(self, number: int) -> dict[str, float]:
-        row, custody = self.row(number), self.service.custody
+        row, vault = self.row(number), self.service.vault
         made: list[Any] = []
         times = {"draw": clocked(lambda: made.append(self.release.draw(row)))}
         explanation = settled_notes(made[0])
@@ -163,14 +163,14 @@ class Parts:
         found: list[Any] = []
 
         def look(t: Transaction) -> None:
-            account = custody.ledger.account(t, "people")
-            found.append(facts.questions(custody, account, request))
-            look_up(custody, t, found[0])
+            account = vault.ledger.account(t, "people")
+            found.append(facts.questions(vault, account, request))
+            look_up(vault, t, found[0])
 
-        times["look"] = clocked(lambda: custody.storage.submit(look))
+        times["look"] = clocked(lambda: vault.storage.submit(look))
         ready = {0: made[-1]}
         times["charge"] = clocked(
-            lambda: custody.storage.submit(lambda t: settle(custody, t, found[0], ready))
+            lambda: vault.storage.submit(lambda t: settle(vault, t, found[0], ready))
         )
         return times
 
@@ -285,7 +285,7 @@ def million(learned: FastShap) -> list[Figure]:
         learned, [trained_privately(TRAINED)], model="0" * 64, name="learned Shapley values"
     )
     with service() as made:
-        storage = made.custody.storage
+        storage = made.vault.storage
         made.answer(release, rows[:10_000], caller="service")
         before = storage.read_snapshot(lambda t: t.scan(BALANCES))
         whole = clocked(lambda: made.answer(release, rows, caller="service"))

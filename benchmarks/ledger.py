@@ -33,17 +33,17 @@ import psycopg
 
 from benchmarks.harness import Figure, alternate, compare, write
 from voile.app.budget import open_budget
-from voile.app.custody import PARTS, Custody, Place
 from voile.app.explain import Drawn, ReleaseService, Request
 from voile.app.explain.charging import AccountQuestions, prepare, settle
-from voile.audit_log import AuditLog
-from voile.audit_log.log import HEADS, LEAVES
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
-from voile.core.storage import Table, open_storage
-from voile.core.storage.sql import Dialect
-from voile.ledger import Ledger, Opening, PublicInput, Question, ReplayKey
-from voile.ledger.tables import ANSWERS, BALANCES, ENTRIES
 from voile.privacy.events import Gaussian
+from voile.records.audit_log import AuditLog
+from voile.records.audit_log.log import HEADS, LEAVES
+from voile.records.ledger import Ledger, Opening, PublicInput, Question, ReplayKey
+from voile.records.ledger.tables import ANSWERS, BALANCES, ENTRIES
+from voile.records.storage import Table, open_storage
+from voile.records.storage.sql import Dialect
+from voile.records.vault import PARTS, Place, Vault
 
 ORIGIN, DATASET = "example.org/benchmark", "clinic v1"
 PATH = ("analyst", "team", "clinic")
@@ -108,40 +108,40 @@ def request(name: str) -> Request:
     )
 
 
-def _custody(storage: Any, log: AuditLog) -> Custody:
+def _vault(storage: Any, log: AuditLog) -> Vault:
     """With the one key, in a file as people have it."""
     place = Place.within(Path(tempfile.mkdtemp()))
     KEY.save(place.replay_key)
-    return Custody(place, storage, Ledger(), log)
+    return Vault(place, storage, Ledger(), log)
 
 
-def _ready(place: str) -> tuple[Custody, Callable[[], AccountQuestions]]:
+def _ready(place: str) -> tuple[Vault, Callable[[], AccountQuestions]]:
     """Every question is a new one, prepared as step 1 of an answer leaves it."""
     storage = open_storage(place, PARTS)
-    custody = _custody(storage, storage.submit(AuditLog.open))
-    account = custody.account(PATH[0])
+    vault = _vault(storage, storage.submit(AuditLog.open))
+    account = vault.account(PATH[0])
     requests = (request(f"{os.getpid()}/{number}") for number in itertools.count())
-    source = (AccountQuestions(account, (prepare(custody, each, account),)) for each in requests)
+    source = (AccountQuestions(account, (prepare(vault, each, account),)) for each in requests)
     ready = deque(itertools.islice(source, PREPARED))
-    return custody, lambda: ready.popleft() if ready else next(source)
+    return vault, lambda: ready.popleft() if ready else next(source)
 
 
 def our_charge(place: str) -> Step:
-    custody, prepared = _ready(place)
+    vault, prepared = _ready(place)
 
     def step() -> object:
         charge = prepared().prepared[0].charge
-        return custody.storage.submit(lambda t: custody.ledger.charge(t, charge))
+        return vault.storage.submit(lambda t: vault.ledger.charge(t, charge))
 
     return step
 
 
 def our_answer(place: str) -> Step:
-    custody, prepared = _ready(place)
+    vault, prepared = _ready(place)
 
     def step() -> object:
         one = prepared()
-        return custody.storage.submit(lambda t: settle(custody, t, one, {0: ANSWER}))
+        return vault.storage.submit(lambda t: settle(vault, t, one, {0: ANSWER}))
 
     return step
 
@@ -244,8 +244,8 @@ def _example_record() -> bytes:
             epsilon=1.0,
             delta=1e-6,
         )
-        service = ReleaseService(_custody(storage, log))
-        open_budget(storage, service.custody.ledger, log, asked, caller="x")
+        service = ReleaseService(_vault(storage, log))
+        open_budget(storage, service.vault.ledger, log, asked, caller="x")
         answer = service.answer_request(request("example"), lambda: ANSWER)
         return storage.submit(lambda t: log.record(t, answer.record))
 

@@ -31,7 +31,6 @@ from experiments.lib.recommenders.twins import ImplicitFactors, exact_autoencode
 from benchmarks.harness import Figure, compare, write
 from voile import Protected, ProtectedUnit, Relation
 from voile.app.budget import open_budget
-from voile.app.custody import open_custody
 from voile.app.explain import ReleaseService
 from voile.app.recommend import (
     RecommendationSpec,
@@ -40,7 +39,6 @@ from voile.app.recommend import (
     answer,
     train,
 )
-from voile.ledger import Children, Opening
 from voile.recommenders import (
     Catalogue,
     Interactions,
@@ -50,6 +48,8 @@ from voile.recommenders import (
     measure,
     per_user_holdout,
 )
+from voile.records.ledger import Children, Opening
+from voile.records.vault import open_vault
 
 SEED = 1
 USERS, ITEMS, GENRES = 3_000, 1_500, 18
@@ -182,7 +182,7 @@ def implicit_als(implicit: Any, given: Interactions) -> tuple[ImplicitFactors, f
 def explanations(given: Interactions) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "shop"
-        with open_custody(path, "example.org/shop", signing=None) as custody:
+        with open_vault(path, "example.org/shop", signing=None) as vault:
             opening = Opening(
                 name="users",
                 protected=USER,
@@ -190,8 +190,8 @@ def explanations(given: Interactions) -> list[Figure]:
                 delta=1e-6,
                 children=Children.PARALLEL,
             )
-            open_budget(custody.storage, custody.ledger, custody.log, opening, caller="benchmark")
-            service = ReleaseService(custody)
+            open_budget(vault.storage, vault.ledger, vault.log, opening, caller="benchmark")
+            service = ReleaseService(vault)
             drawing, trained, fitting = trained_model(service, given)
             specs = [
                 RecommendationSpec(caller="user", user=name, by="genre")
@@ -206,7 +206,7 @@ def explanations(given: Interactions) -> list[Figure]:
                 bare.append(timed(bare_commit))
             found = answer(service, trained, given, specs[0])
             started = time.perf_counter()
-            custody.publish()
+            vault.publish()
             service.receipts(found)
             receipt = 1000 * (time.perf_counter() - started)
     middle = statistics.median(calls[WARM_UP:])

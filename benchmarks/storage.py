@@ -22,7 +22,7 @@ from typing import Any
 import psycopg
 
 from benchmarks.harness import Figure, alternate, compare, write
-from voile.core.storage import Part, Table, Transaction, open_storage
+from voile.records.storage import Part, Table, Transaction, open_storage
 
 PAYLOAD = b"x" * 200
 

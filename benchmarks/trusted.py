@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.harness import Figure, alternate, compare, write
 from voile import Protected, ProtectedUnit, Relation
-from voile.audit_log.anchor import origin_digest, shipped_contract
 from voile.core.randomness import Seeded
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.datasets import Dataset
@@ -49,6 +48,7 @@ from voile.pipelines.trusted_averaging import (
     plan_trusted_averaging,
     train_trusted,
 )
+from voile.records.audit_log.anchor import origin_digest, shipped_contract
 from voile.secure_aggregation import AttemptsInMemory, HonestButCurious, Signer, sparse_for
 
 SEED, FEATURES, ROWS, PUBLIC = 0, 20, 400, 60

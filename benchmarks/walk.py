@@ -141,7 +141,7 @@ def _figure(what: str, now: int) -> Figure:
 
 def traced(act: Callable[[], object]) -> Walk:
     import voile
-    from voile.ledger import Ledger
+    from voile.records.ledger import Ledger
 
     walk = Walk(str(Path(voile.__file__).parent), (risk.__code__, Ledger.charge.__code__))
     sys.setprofile(walk.notice)
@@ -154,8 +154,8 @@ def traced(act: Callable[[], object]) -> Walk:
 
 def _second_answer() -> Walk:
     """Of a service that is held open."""
-    from voile.app.custody import open_custody_at, usual_place
     from voile.app.explain import ExplanationSpec, ReleaseService, build_release, load_inputs
+    from voile.records.vault import open_vault_at, usual_place
 
     spec = ExplanationSpec.read(
         {
@@ -169,10 +169,10 @@ def _second_answer() -> Walk:
         }
     )
     inputs = load_inputs(spec)
-    with open_custody_at(usual_place()) as custody:
+    with open_vault_at(usual_place()) as vault:
         service, release = (
-            ReleaseService(custody),
-            build_release(inputs, custody.account("people"), 1),
+            ReleaseService(vault),
+            build_release(inputs, vault.account("people"), 1),
         )
         rows = np.array([[20.0, 30.0], [40.0, 50.0]])
         for row in (rows[:1], rows[1:]):

@@ -25,17 +25,17 @@ from scipy.optimize import minimize
 
 from voile import Explanation, plots
 from voile.app.budget import open_budget
-from voile.app.custody import POLICY, open_custody
 from voile.app.explain import Drawn, Explained, ReleaseService, Request
 from voile.app.explain.files import write_receipts
 from voile.attribution import ExactShapley
-from voile.audit_log import Policy, Report, explanation_bytes, verify_receipt
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.schema import Schema
-from voile.ledger import Opening, PublicInput, Question, RowPart
 from voile.models import Box, WrappedModel, wrap
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity
+from voile.records.audit_log import Policy, Report, explanation_bytes, verify_receipt
+from voile.records.ledger import Opening, PublicInput, Question, RowPart
+from voile.records.vault import POLICY, open_vault
 from voile.release import PUBLIC, Origin, PostProcessed, trained_privately
 
 SCHEMA = Schema.loads("""
@@ -99,8 +99,8 @@ class Story:
 
 def main(folder: Path) -> Story:
     """The whole story; everything it writes goes into `folder`."""
-    with open_custody(folder / "books", "example.org/bank") as custody:
-        service = ReleaseService(custody)
+    with open_vault(folder / "books", "example.org/bank") as vault:
+        service = ReleaseService(vault)
         model, origin = train_privately(service)
         reference = public_reference()
         release = PostProcessed(
@@ -110,9 +110,9 @@ def main(folder: Path) -> Story:
             name="exact Shapley values",
         )
         explained = service.answer(release, APPLICANT, caller="loan desk", purpose="refused loan")
-        custody.publish()
+        vault.publish()
         write_receipts(service, explained, folder / "receipt.tlog-proof")  # for its owner only
-        (folder / POLICY).write_text(str(custody.policy), encoding="utf-8")
+        (folder / POLICY).write_text(str(vault.policy), encoding="utf-8")
     explained.explanation.save(folder / "explanation.voile")
     checked = check_offline(folder)
     text = letter(explained.explanation)
@@ -138,8 +138,8 @@ def train_privately(service: ReleaseService) -> tuple[WrappedModel, Origin]:
         epsilon=2.0,
         delta=1e-5,
     )
-    custody = service.custody
-    open_budget(custody.storage, custody.ledger, custody.log, account, caller="custodian")
+    vault = service.vault
+    open_budget(vault.storage, vault.ledger, vault.log, account, caller="custodian")
     bound = Sensitivity(
         value=2 / (CUSTOMERS * PENALTY) * (1 + 1e-3),  # the solver stops a little before the end
         norm=Norm.L2,

@@ -29,16 +29,16 @@ from sklearn.ensemble import RandomForestClassifier
 
 from voile import plots
 from voile.app.budget import open_budget
-from voile.app.custody import Custody, open_custody
 from voile.app.explain import Explained, ReleaseService, RowsToExplain
 from voile.app.explain.files import write_receipts
 from voile.attribution import ExactShapley
-from voile.audit_log import Report, explanation_bytes, verify_receipt
 from voile.core.errors import BudgetExceeded
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Rows, Schema
-from voile.ledger import Adaptive, Children, Opening
 from voile.models import WrappedModel, wrap
+from voile.records.audit_log import Report, explanation_bytes, verify_receipt
+from voile.records.ledger import Adaptive, Children, Opening
+from voile.records.vault import Vault, open_vault
 from voile.release import (
     PUBLIC,
     ClippedRelease,
@@ -112,9 +112,9 @@ def main(folder: Path) -> Story:
     }
     names = TopFeaturesOfRow(explainer, k=2, epsilon=2.0, **settings)
     vector = ClippedRelease(explainer, bound=0.5, epsilon=2.0, delta=1e-6, **settings)
-    with open_custody(folder / "books", "example.org/card-bank") as custody:
-        open_account(custody)
-        service = ReleaseService(custody)
+    with open_vault(folder / "books", "example.org/card-bank") as vault:
+        open_account(vault)
+        service = ReleaseService(vault)
         alert = partial(
             service.answer,
             names,
@@ -125,10 +125,10 @@ def main(folder: Path) -> Story:
         )
         named, again = alert(), alert()
         refused = curious_shop(alert)
-        custody.publish()
+        vault.publish()
         (receipt,) = write_receipts(service, named, folder / "receipt.tlog-proof")
         checked = verify_receipt(
-            receipt.read_bytes(), custody.policy, answer=explanation_bytes(named.explanation)
+            receipt.read_bytes(), vault.policy, answer=explanation_bytes(named.explanation)
         )
     picture = folder / "alert.png"
     plots.bar(named.explanation).savefig(picture, dpi=150)
@@ -145,7 +145,7 @@ def curious_shop(alert: Callable[..., Explained]) -> str:
     raise AssertionError("ten answers fitted")
 
 
-def open_account(custody: Custody) -> None:
+def open_account(vault: Vault) -> None:
     """Each customer's alerts add up; those of different customers do not.
 
     Randomised response has no delta of its own; such answers are counted best at one high Rényi
@@ -159,7 +159,7 @@ def open_account(custody: Custody) -> None:
         spending=Adaptive((20.0,)),
         children=Children.PARALLEL,
     )
-    open_budget(custody.storage, custody.ledger, custody.log, account, caller="custodian")
+    open_budget(vault.storage, vault.ledger, vault.log, account, caller="custodian")
 
 
 def fraud_model() -> WrappedModel:

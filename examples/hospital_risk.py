@@ -23,14 +23,14 @@ import numpy as np
 
 from voile import Explanation, plots
 from voile.app.budget import open_budget
-from voile.app.custody import Custody, open_custody
 from voile.app.explain import Explained, ReleaseService, paid_synthetic_background
 from voile.attribution import ExactShapley
-from voile.audit_log import Policy, Report, explanation_bytes, verify_receipt
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.datasets import clinic_federation
-from voile.ledger import Opening, remaining
 from voile.models import Box, WrappedModel, wrap
+from voile.records.audit_log import Policy, Report, explanation_bytes, verify_receipt
+from voile.records.ledger import Opening, remaining
+from voile.records.vault import Vault, open_vault
 from voile.release import (
     PUBLIC,
     ByExplainer,
@@ -66,9 +66,9 @@ class Story:
 
 def main(folder: Path) -> Story:
     """The whole story; everything it writes goes into `folder`."""
-    with open_custody(folder / "books", "example.org/harbour-hospital") as custody:
-        open_account(custody)
-        service = ReleaseService(custody)
+    with open_vault(folder / "books", "example.org/harbour-hospital") as vault:
+        open_account(vault)
+        service = ReleaseService(vault)
         ward: Any = {"caller": "ward 3", "purpose": "discharge talk"}
         private = over_records()
         one = service.answer(private, PATIENT, payer="harbour", **ward)
@@ -76,12 +76,11 @@ def main(folder: Path) -> Story:
         importance = service.answer(
             importances(), RECORDS, payer="harbour", caller="quality office", purpose="report"
         )
-        custody.publish()
+        vault.publish()
         checked = tuple(
-            check_offline(service, explained, custody.policy)
-            for explained in (one, free, importance)
+            check_offline(service, explained, vault.policy) for explained in (one, free, importance)
         )
-        left = custody.storage.submit(lambda t: remaining(custody.ledger, t, "harbour"))
+        left = vault.storage.submit(lambda t: remaining(vault.ledger, t, "harbour"))
     pictures = (
         drawn(one.explanation, folder / "over-records.png"),
         drawn(importance.explanation, folder / "importance.png"),
@@ -89,14 +88,14 @@ def main(folder: Path) -> Story:
     return Story(service.preview(private), one, free, importance, 1 - left.share, checked, pictures)
 
 
-def open_account(custody: Custody) -> None:
+def open_account(vault: Vault) -> None:
     account = Opening(
         name="harbour",
         protected=PATIENTS,
         epsilon=3.0,
         delta=1e-5,
     )
-    open_budget(custody.storage, custody.ledger, custody.log, account, caller="custodian")
+    open_budget(vault.storage, vault.ledger, vault.log, account, caller="custodian")
 
 
 def risk() -> WrappedModel:

@@ -9,9 +9,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import voile.audit_log
+import voile.records.audit_log
 
-FOLDER = Path(voile.audit_log.__file__).parent / "anchor_contract"
+FOLDER = Path(voile.records.audit_log.__file__).parent / "anchor_contract"
 SHIPPED = FOLDER / "anchors.json"
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from voile.core.storage import Session
-from voile.core.storage.memory import MemoryDatabase, MemorySession
-from voile.core.storage.postgres import PostgresSession
-from voile.core.storage.sqlite import SqliteSession
+from voile.records.storage import Session
+from voile.records.storage.memory import MemoryDatabase, MemorySession
+from voile.records.storage.postgres import PostgresSession
+from voile.records.storage.sqlite import SqliteSession
 
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.real)])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.audit_log.examples import (
+from tests.unit.records.audit_log.examples import (
     LOG_KEY,
     NONCES,
     ORIGIN,
@@ -19,8 +19,8 @@ from tests.unit.audit_log.examples import (
     release,
     signing_key,
 )
-from voile.app.checkpoints import Keeper
-from voile.audit_log import (
+from voile.core.errors import InvalidInput, VerificationFailed
+from voile.records.audit_log import (
     PART,
     Appended,
     AuditLog,
@@ -36,12 +36,12 @@ from voile.audit_log import (
     rotate,
     verify_receipt,
 )
-from voile.audit_log.log import CHECKPOINTS, HEADS, LEAVES, PublishedCheckpoint
-from voile.audit_log.merkle import is_consistent, is_included, leaf_hash
-from voile.audit_log.notes import Checkpoint, Note
-from voile.audit_log.publishing import all_records, check_stored, latest_checkpoint
-from voile.core.errors import InvalidInput, VerificationFailed
-from voile.core.storage import Part, Session, Storage, Table, Transaction, storage_on
+from voile.records.audit_log.log import CHECKPOINTS, HEADS, LEAVES, PublishedCheckpoint
+from voile.records.audit_log.merkle import is_consistent, is_included, leaf_hash
+from voile.records.audit_log.notes import Checkpoint, Note
+from voile.records.audit_log.publishing import all_records, check_stored, latest_checkpoint
+from voile.records.checkpoints import Keeper
+from voile.records.storage import Part, Session, Storage, Table, Transaction, storage_on
 
 
 @dataclass(frozen=True)
@@ -436,7 +436,7 @@ class TestALostCopy:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr("voile.audit_log.publishing._store", killed)
+            patch.setattr("voile.records.audit_log.publishing._store", killed)
             with pytest.raises(KeyboardInterrupt):
                 keeper.publish(storage, log)
         assert keeper.copy.exists()

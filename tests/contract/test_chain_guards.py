@@ -12,12 +12,12 @@ import pytest
 
 from tests.protecting import row_of
 from tests.unit.secure_aggregation.parties import refusal
-from voile.app.custody import open_custody
 from voile.app.federate.books import ClientBooks, Promise
 from voile.app.federate.rounds import PART
-from voile.audit_log import RoundShownRecord, decode_record
 from voile.federation import AnnouncedRound, ChainGuard, KeptRounds
 from voile.federation.chain import first_link, next_link
+from voile.records.audit_log import RoundShownRecord, decode_record
+from voile.records.vault import open_vault
 
 PROMISE = Promise(row_of("study v1"), 3.0, 1e-5)
 AGREED, STAGE = "3f" * 32, "surrogate"
@@ -30,7 +30,7 @@ def in_memory(folder: Path) -> Iterator[ChainGuard]:  # noqa: ARG001
 
 @contextmanager
 def in_the_log(folder: Path) -> Iterator[ChainGuard]:
-    with open_custody(folder, "north.example/log", extra_parts=(PART,)) as books:
+    with open_vault(folder, "north.example/log", extra_parts=(PART,)) as books:
         yield ClientBooks(books, "north", PROMISE, (), AGREED)
 
 

@@ -12,11 +12,30 @@ import pytest
 from experiments.lib.accounting.filters import RenyiFilter
 
 from tests.support.journal import check_journal
-from tests.unit.ledger.examples import CHEAP, DATASET, KEY, Books, charge, clinic_tree, opening
+from tests.unit.records.ledger.examples import (
+    CHEAP,
+    DATASET,
+    KEY,
+    Books,
+    charge,
+    clinic_tree,
+    opening,
+)
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.guarantee import ProtectedUnit, Relation
-from voile.core.storage import Transaction, open_storage
-from voile.ledger import (
+from voile.privacy.accounting import ZeroConcentratedFilter
+from voile.privacy.events import (
+    ApproximateDp,
+    Composed,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    PrivacyEvent,
+    PureDp,
+    Repeated,
+    Zcdp,
+)
+from voile.records.ledger import (
     PART,
     Adaptive,
     Charge,
@@ -33,19 +52,8 @@ from voile.ledger import (
     remaining,
     would_cost,
 )
-from voile.ledger.tables import ALERTS, ANSWERS, BALANCES, ENTRIES, POPULATIONS
-from voile.privacy.accounting import ZeroConcentratedFilter
-from voile.privacy.events import (
-    ApproximateDp,
-    Composed,
-    Gaussian,
-    Laplace,
-    PoissonSampled,
-    PrivacyEvent,
-    PureDp,
-    Repeated,
-    Zcdp,
-)
+from voile.records.ledger.tables import ALERTS, ANSWERS, BALANCES, ENTRIES, POPULATIONS
+from voile.records.storage import Transaction, open_storage
 
 SAMPLED = PoissonSampled(Gaussian(2.0), 0.05, Relation.BLANK_ONE)
 

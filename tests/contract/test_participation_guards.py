@@ -12,7 +12,6 @@ import pytest
 
 from tests.protecting import row_of
 from tests.unit.federation.toys import START, Pull, rows_of
-from voile.app.custody import open_custody
 from voile.app.federate.books import ClientBooks, Promise
 from voile.core.errors import Refused
 from voile.federation import (
@@ -26,6 +25,7 @@ from voile.federation import (
     digest_of_arrays,
 )
 from voile.privacy.events import PrivacyEvent
+from voile.records.vault import open_vault
 
 CAP = 2
 EVENT: Any = Pull().cost(40)
@@ -40,7 +40,7 @@ def in_memory(folder: Path) -> Iterator[ParticipationGuard]:  # noqa: ARG001
 
 @contextmanager
 def ledger_and_log(folder: Path) -> Iterator[ParticipationGuard]:
-    with open_custody(folder, "north.example/log") as books:
+    with open_vault(folder, "north.example/log") as books:
         yield ClientBooks(books, "north", PROMISE, (EVENT,) * CAP)
 
 
@@ -67,7 +67,7 @@ def participation(number: int = 1, event: PrivacyEvent = EVENT, stage: str = "pu
 
 @dataclass
 class Watched:
-    """Custody that tell the order in which they are asked."""
+    """Vault that tell the order in which they are asked."""
 
     inner: Any
     told: list[str]

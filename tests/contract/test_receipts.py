@@ -10,9 +10,8 @@ import pytest
 
 from tests.contract.releases import CASES, PEOPLE, SCHEMA
 from tests.unit.app.budget_examples import RULES, House
-from tests.unit.audit_log.examples import LOG_KEY
+from tests.unit.records.audit_log.examples import LOG_KEY
 from voile.app.budget import open_budget, renew_budget
-from voile.app.checkpoints import Keeper, kept_checkpoint
 from voile.app.explain import (
     OnRecord,
     ReleaseService,
@@ -20,10 +19,11 @@ from voile.app.explain import (
     paid_clusters,
     paid_synthetic_background,
 )
-from voile.audit_log import CheckOutcome, Receipt, verify_receipt
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
-from voile.ledger import Children, Opening
+from voile.records.audit_log import CheckOutcome, Receipt, verify_receipt
+from voile.records.checkpoints import Keeper, kept_checkpoint
+from voile.records.ledger import Children, Opening
 
 ROWS = Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, "people 1")
 
@@ -38,7 +38,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def signing(house: House) -> ReleaseService:
     """Where the signing key is."""
     keeper = Keeper(RULES, kept_checkpoint(house.key), LOG_KEY)
-    return ReleaseService(replace(house.custody, keeper=keeper))
+    return ReleaseService(replace(house.vault, keeper=keeper))
 
 
 def open_payer(house: House, protected: Protected) -> None:
@@ -51,8 +51,8 @@ def open_payer(house: House, protected: Protected) -> None:
         if protected.unit is ProtectedUnit.EXPLAINED_ROW
         else Children.SEQUENTIAL,
     )
-    custody = house.custody
-    open_budget(custody.storage, custody.ledger, custody.log, opening, caller="custodian")
+    vault = house.vault
+    open_budget(vault.storage, vault.ledger, vault.log, opening, caller="custodian")
 
 
 def check(receipt: Receipt, entry: OnRecord) -> None:
@@ -94,15 +94,13 @@ def test_artefacts_are_proved_after_a_restart_and_a_renewal(place: str, tmp_path
         paid_synthetic_background(service, "payer", PEOPLE, SCHEMA, epsilon=1.0, delta=1e-6).charge,
         paid_clusters(service, "payer", PEOPLE, SCHEMA, epsilon=1.0, delta=1e-6, count=2).charge,
     ]
-    custody = house.custody
-    renew_budget(
-        custody.storage, custody.ledger, custody.log, "payer", reason="a new year", caller="x"
-    )
+    vault = house.vault
+    renew_budget(vault.storage, vault.ledger, vault.log, "payer", reason="a new year", caller="x")
     house.storage.close()
     again = House.reopen(place, tmp_path)
     for charge in made:
         assert charge is not None
-        read = partial(custody.ledger.paid, charge=charge)
+        read = partial(vault.ledger.paid, charge=charge)
         receipt = signing(again).receipt(charge)
         stored = again.storage.submit(read).answer
         assert verify_receipt(bytes(receipt), RULES, answer=stored).verified
@@ -121,7 +119,7 @@ def test_what_is_no_charge_or_no_free_call_is_refused(place: str, tmp_path: Path
         signing(house).receipt_of_call(9)
     case = CASES["post-processed, public"]
     called = house.service.answer(case.build(), case.rows, caller="analyst")
-    house.custody.place.replay_key.unlink()
+    house.vault.place.replay_key.unlink()
     with pytest.raises(InvalidInput, match="the replay key is not here"):
         signing(house).receipt_of_call(called.records[0])
     house.storage.close()

@@ -15,9 +15,9 @@ import pytest
 from tests.contract.stored.saved.make import ARRAYS, EXPLANATIONS, FOLDER, KIND, LABEL, POINTS
 from voile.app.recommend import check_place, load_recommender, save_recommender
 from voile.attribution.fastshap import load_explainer, save
-from voile.audit_log import explanation_bytes
 from voile.core import array_file
 from voile.core.explanation import Explanation
+from voile.records.audit_log import explanation_bytes
 
 SAVED = {
     "complete": "52bf423d05de7e219a6813291a792daeddba6bf61ebe4aac480146bc10a17f24",

@@ -24,7 +24,7 @@ from voile.core.errors import (
     StorageFault,
     StorageReadOnly,
 )
-from voile.core.storage import (
+from voile.records.storage import (
     Migrator,
     Part,
     Reader,
@@ -34,9 +34,9 @@ from voile.core.storage import (
     Transaction,
     storage_on,
 )
-from voile.core.storage.grouped import grouped_writes
-from voile.core.storage.memory import MemoryDatabase, MemorySession
-from voile.core.storage.storage import _Ticket
+from voile.records.storage.grouped import grouped_writes
+from voile.records.storage.memory import MemoryDatabase, MemorySession
+from voile.records.storage.storage import _Ticket
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tests.contract.releases import CASES, PEOPLE, SCHEMA
 from tests.protecting import explained_row_of, row_of
 from tests.unit.app.budget_examples import House
 from tests.unit.core.test_explanation_file import COMPLETE, PROMISE
-from tests.unit.ledger.examples import DATASET, Books
+from tests.unit.records.ledger.examples import DATASET, Books
 from voile.app.budget import opened_record
 from voile.app.explain import (
     Answer,
@@ -30,17 +30,17 @@ from voile.app.explain import (
     paid_clusters,
     paid_synthetic_background,
 )
-from voile.audit_log import BudgetOpenedRecord
-from voile.audit_log.digests import explanation_bytes, explanation_rows, guarantees_digest
-from voile.audit_log.records import canonical_bytes, decode_record
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.row_note import KnownNote, RowNote
-from voile.core.storage import Table, Transaction
-from voile.ledger.event_text import event_text
-from voile.ledger.opening import Done
-from voile.ledger.tables import ACCOUNTS, BALANCES, CHILDREN, DATASETS, ENTRIES, PLAN_PARTS
-from voile.ledger.tree import row_from
+from voile.records.audit_log import BudgetOpenedRecord
+from voile.records.audit_log.digests import explanation_bytes, explanation_rows, guarantees_digest
+from voile.records.audit_log.records import canonical_bytes, decode_record
+from voile.records.ledger.event_text import event_text
+from voile.records.ledger.opening import Done
+from voile.records.ledger.tables import ACCOUNTS, BALANCES, CHILDREN, DATASETS, ENTRIES, PLAN_PARTS
+from voile.records.ledger.tree import row_from
+from voile.records.storage import Table, Transaction
 from voile.release import PrivateClusters, PrivateHistograms
 
 _FOLDER = Path(__file__).parent / "stored"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.contract.stored.ledger.make import FOLDER, further, open_books, readings
-from tests.unit.ledger.examples import Books
+from tests.unit.records.ledger.examples import Books
 
 READINGS: dict[str, Any] = json.loads((FOLDER / "readings.json").read_text())
 

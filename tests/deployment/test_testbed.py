@@ -30,8 +30,6 @@ from voile.app.federate.party import signer_of
 from voile.app.federate.status import RunStatus, run_status, stop_run
 from voile.app.report import check_log
 from voile.app.testbed import LocalDeployment, start_testbed, stop_testbed
-from voile.audit_log import ParticipationRecord, decode_record, record_lines
-from voile.audit_log.publishing import RECORDS_FILE
 from voile.cli import main
 from voile.federation import Closing, Instruction, Joining, Update
 from voile.federation.envelopes import SignedByServer
@@ -41,6 +39,8 @@ from voile.federation.messages import SecureInstruction
 from voile.federation.responder import Event, NodeLog
 from voile.federation.wire import Declined, to_bytes
 from voile.pipelines.objectives import BLACK_BOX
+from voile.records.audit_log import ParticipationRecord, decode_record, record_lines
+from voile.records.audit_log.publishing import RECORDS_FILE
 from voile.secure_aggregation.signed import decode, encode
 
 pytestmark = [pytest.mark.real, pytest.mark.deployment]

@@ -28,7 +28,7 @@ from tests.faults.mutations import (
     words_changed,
     zip_changed,
 )
-from tests.unit.audit_log.examples import LOG_KEY, SmallLog, policy, release
+from tests.unit.records.audit_log.examples import LOG_KEY, SmallLog, policy, release
 from voile.app.artefact import Contents, finish, load_artefact, write_artefact
 from voile.app.artefact_manifest import FILES_OF_A_LOG, MANIFEST, log_place
 from voile.app.explain.files import origin_from
@@ -38,12 +38,6 @@ from voile.attribution import FastShap, Surrogate
 from voile.attribution.fastshap import load_explainer, load_surrogate, save
 from voile.attribution.fastshap.encoding import Encoding
 from voile.attribution.players import Players
-from voile.audit_log import Policy, Receipt, decode_record, verify_receipt, verify_row_receipt
-from voile.audit_log.canonical import Malformed
-from voile.audit_log.keys import SigningKey
-from voile.audit_log.notes import Checkpoint, Note
-from voile.audit_log.row_receipt import RowTree
-from voile.audit_log.witness import AddCheckpointRequest
 from voile.core.errors import Refused, VoileError
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
@@ -52,13 +46,25 @@ from voile.datasets import read_protected_table, read_table
 from voile.federation.checkpoints import Checkpoints, StagePlace
 from voile.federation.history import HistoryRow, read_history, write_history
 from voile.federation.round_log import Outcome
-from voile.ledger import ReplayKey
-from voile.ledger.event_text import event_from, event_text
 from voile.models import wrap
 from voile.models.loading import load_file
 from voile.models.row_wise import row_wise
 from voile.pipelines.tables import NetworkModel, OutputHead
 from voile.privacy.events import Composed, Gaussian, Repeated
+from voile.records.audit_log import (
+    Policy,
+    Receipt,
+    decode_record,
+    verify_receipt,
+    verify_row_receipt,
+)
+from voile.records.audit_log.canonical import Malformed
+from voile.records.audit_log.keys import SigningKey
+from voile.records.audit_log.notes import Checkpoint, Note
+from voile.records.audit_log.row_receipt import RowTree
+from voile.records.audit_log.witness import AddCheckpointRequest
+from voile.records.ledger import ReplayKey
+from voile.records.ledger.event_text import event_from, event_text
 from voile.release import PrivateHistograms
 from voile.training import Softmax, perceptron
 

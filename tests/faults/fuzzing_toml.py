@@ -20,7 +20,6 @@ from tests.unit.app.workspace.examples import (
     private_spec,
     write_files,
 )
-from voile.app.checkpoints import read_policy
 from voile.app.federate import read_job
 from voile.app.federate.config import SingleFile
 from voile.app.federate.starting import Founder, Settings, found
@@ -28,6 +27,7 @@ from voile.app.toml_file import TomlFile
 from voile.app.workspace import start_workspace
 from voile.app.workspace.file import WorkspaceFile
 from voile.core.schema import Schema
+from voile.records.checkpoints import read_policy
 
 MEMORY = 300 * 2**20
 """Bytes that reading may take, above what the process has when it begins."""

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from tests.faults.forking import child, kill, lines
-from tests.unit.audit_log.examples import (
+from tests.unit.records.audit_log.examples import (
     LOG_KEY,
     NONCES,
     ORIGIN,
@@ -33,7 +33,8 @@ from tests.unit.audit_log.examples import (
     policy,
     release,
 )
-from voile.audit_log import (
+from voile.core.errors import InvalidInput
+from voile.records.audit_log import (
     PART,
     AuditLog,
     Contradicted,
@@ -48,19 +49,18 @@ from voile.audit_log import (
     verify_export,
     verify_receipt,
 )
-from voile.audit_log.notes import Note
-from voile.audit_log.publishing import (
+from voile.records.audit_log.notes import Note
+from voile.records.audit_log.publishing import (
     Published,
     all_records,
     check_stored,
     latest_checkpoint,
     reissue,
 )
-from voile.audit_log.witness import PART as WITNESS_PART
-from voile.audit_log.witness import AddCheckpointRequest
-from voile.audit_log.witness_client import Answered
-from voile.core.errors import InvalidInput
-from voile.core.storage import Storage, open_storage
+from voile.records.audit_log.witness import PART as WITNESS_PART
+from voile.records.audit_log.witness import AddCheckpointRequest
+from voile.records.audit_log.witness_client import Answered
+from voile.records.storage import Storage, open_storage
 
 PLACES = ["sqlite", pytest.param("postgres", marks=pytest.mark.real)]
 LOGS = {ORIGIN: (LOG_KEY.verifier,)}
@@ -492,8 +492,8 @@ def test_what_is_no_address_of_a_witness_is_refused(url: str) -> None:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voile.audit_log.witness_server.LIFETIME", 0.4)
-    monkeypatch.setattr("voile.audit_log.witness_server.MOST", 8)
+    monkeypatch.setattr("voile.records.audit_log.witness_server.LIFETIME", 0.4)
+    monkeypatch.setattr("voile.records.audit_log.witness_server.MOST", 8)
 
 
 def connected(url: str) -> socket.socket:
@@ -535,7 +535,7 @@ def test_connections_that_say_nothing_do_not_keep_others_out(
     storage: Storage, log: AuditLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many more than there is room for, none of which ever ends by itself."""
-    monkeypatch.setattr("voile.audit_log.witness_server.LIFETIME", 1000.0)
+    monkeypatch.setattr("voile.records.audit_log.witness_server.LIFETIME", 1000.0)
     before = threading.active_count()
     with honest(WITNESS_KEYS[0]) as url, ExitStack() as stack:
         for _ in range(100):

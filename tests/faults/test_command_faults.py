@@ -22,10 +22,10 @@ from tests.unit.app.workspace.examples import private_spec, write_files
 from voile import cli
 from voile.app.notebook import open_workspace
 from voile.app.workspace import start_workspace
-from voile.audit_log import ReleaseRecord, decode_record
 from voile.core.explanation import Explanation
-from voile.ledger import share_of
-from voile.ledger.tables import ANSWERS
+from voile.records.audit_log import ReleaseRecord, decode_record
+from voile.records.ledger import share_of
+from voile.records.ledger.tables import ANSWERS
 
 ACCOUNT = "customers v1"
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -94,11 +94,11 @@ class _Victims:
         with open_workspace(self.home) as workspace:
             report = workspace.service.verify()
             assert report.verified, report.failed
-            custody = workspace.service.custody
-            nodes = custody.storage.read_snapshot(custody.ledger.nodes)
-            shares = custody.storage.read_snapshot(lambda t: [share_of(t, node) for node in nodes])
-            rows = custody.storage.read_snapshot(lambda t: t.scan(ANSWERS))
-            logged = custody.storage.read_snapshot(lambda t: custody.log.records(t, limit=10**6))
+            vault = workspace.service.vault
+            nodes = vault.storage.read_snapshot(vault.ledger.nodes)
+            shares = vault.storage.read_snapshot(lambda t: [share_of(t, node) for node in nodes])
+            rows = vault.storage.read_snapshot(lambda t: t.scan(ANSWERS))
+            logged = vault.storage.read_snapshot(lambda t: vault.log.records(t, limit=10**6))
         assert max(shares) <= 1.0
         stored = {f"{row.root}#{row.number}" for row in rows}
         records = map(decode_record, logged)

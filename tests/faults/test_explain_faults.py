@@ -29,10 +29,10 @@ from tests.unit.app.explain.examples import (
     records,
 )
 from voile.app.explain import Explained, ReleaseService, RowsToExplain
-from voile.audit_log import PostProcessingRecord, ReleaseRecord
 from voile.core.explanation import Explanation
-from voile.core.storage import Command, Reader
-from voile.ledger.tables import ANSWERS
+from voile.records.audit_log import PostProcessingRecord, ReleaseRecord
+from voile.records.ledger.tables import ANSWERS
+from voile.records.storage import Command, Reader
 
 RECORD = clipped()
 FREE = free()
@@ -86,8 +86,8 @@ def ask(place: str, folder: Path, way: str, stop: str = "") -> Callable[[int], N
                 return found
 
         inner: Any = FREE if way == "free" else RECORD
-        custody = replace(house.custody, storage=pausing)  # type: ignore[arg-type]
-        explained = ReleaseService(custody).answer(
+        vault = replace(house.vault, storage=pausing)  # type: ignore[arg-type]
+        explained = ReleaseService(vault).answer(
             Drawn(inner),
             RowsToExplain(ROWS[:1], identifiers=["ada"]),
             payer=None if way == "free" else "people",

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from tests.faults.forking import child, exit_code, kill, lines
-from voile.audit_log import SigningKey
 from voile.core.errors import StorageFull, StorageReadOnly
 from voile.core.explanation import Explanation
-from voile.ledger import ReplayKey
+from voile.records.audit_log import SigningKey
+from voile.records.ledger import ReplayKey
 
 NOBODY = 65534
 

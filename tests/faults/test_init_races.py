@@ -18,12 +18,12 @@ from tests.unit.app.workspace.examples import (
     private_spec,
     write_files,
 )
-from voile.app.custody import LOG_KEY, open_custody
 from voile.app.federate.starting import start_federation
 from voile.app.notebook import open_workspace
 from voile.app.workspace import start_workspace
-from voile.audit_log import SigningKey
 from voile.core.errors import InvalidInput
+from voile.records.audit_log import SigningKey
+from voile.records.vault import LOG_KEY, open_vault
 
 PROCESSES = 6
 
@@ -106,9 +106,9 @@ def _check_federation(home: Path) -> None:
     for folder in (home / "nodes" / "north", home / "nodes" / "south", home / "output"):
         key = SigningKey.load(folder / LOG_KEY)
         assert str(key.verifier) in text
-        with open_custody(folder, key.name, signing=None) as custody:
-            assert custody.policy.log_keys == (key.verifier,)
-            custody.publish()
+        with open_vault(folder, key.name, signing=None) as vault:
+            assert vault.policy.log_keys == (key.verifier,)
+            vault.publish()
 
 
 def _start_together(start: Callable[[], object]) -> list[str]:

@@ -23,9 +23,7 @@ import pytest
 from tests.faults.forking import child, kill, lines
 from tests.support.journal import check_journal
 from tests.unit.app.budget_examples import House, drawn, request
-from tests.unit.ledger.examples import CHEAP, Books, charge, opening
-from voile.app.custody import PARTS
-from voile.audit_log import ReleaseRecord, decode_record
+from tests.unit.records.ledger.examples import CHEAP, Books, charge, opening
 from voile.core.errors import (
     BudgetExceeded,
     ForeignDatabase,
@@ -34,14 +32,16 @@ from voile.core.errors import (
     StorageFull,
     StorageReadOnly,
 )
-from voile.core.storage import Storage, open_storage, storage_on
-from voile.core.storage.sqlite import SqliteSession
-from voile.ledger import PART, Children, Ledger
-from voile.ledger.event_text import event_text
-from voile.ledger.tables import ANSWERS, ENTRIES, Entry
 from voile.privacy.accounting import ZeroConcentratedFilter
 from voile.privacy.accounting.measures import fits
 from voile.privacy.events import Gaussian
+from voile.records.audit_log import ReleaseRecord, decode_record
+from voile.records.ledger import PART, Children, Ledger
+from voile.records.ledger.event_text import event_text
+from voile.records.ledger.tables import ANSWERS, ENTRIES, Entry
+from voile.records.storage import Storage, open_storage, storage_on
+from voile.records.storage.sqlite import SqliteSession
+from voile.records.vault import PARTS
 
 PLACES = ["sqlite", pytest.param("postgres", marks=pytest.mark.real)]
 EVENT = Gaussian(20.0)
@@ -118,7 +118,7 @@ def check_books(
     assert report.verified, report.failed
     rows = house.storage.submit(lambda t: t.scan(ANSWERS))
     stored = {f"{row.root}#{row.number}": row for row in rows}
-    contents = house.storage.submit(lambda t: house.custody.log.records(t, limit=10**6))
+    contents = house.storage.submit(lambda t: house.vault.log.records(t, limit=10**6))
     records = [decode_record(content) for content in contents]
     logged = Counter(record.charge for record in records if isinstance(record, ReleaseRecord))
     assert set(logged.values()) <= {1}
@@ -268,7 +268,7 @@ def test_sixty_four_writers_drive_a_tree_to_exhaustion(place: str) -> None:
             Books.on(storage).charge(name, SMALLEST)
     check_refusals_were_right(charges, place)
     # Every writer was heard until all was gone. How large a share each gets is up to the machine's
-    # scheduler; that turns are given in order is tested in unit/core/storage/test_turns.py.
+    # scheduler; that turns are given in order is tested in unit/records/storage/test_turns.py.
     attempts = [each["granted"] + each["refused"] for each in said]
     assert min(attempts) >= len(SIDES)
     assert len({entry.caller.split("/")[0] for entry in charges}) == 8

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.forking import child, exit_code, kill, lines
-from tests.unit.app.test_signing import (
+from tests.unit.records.test_signing import (
     EVERY,
     NEVER,
     answer,
@@ -19,10 +19,10 @@ from tests.unit.app.test_signing import (
     open_people,
     opened,
 )
-from voile.app.custody import Custody
 from voile.app.explain import ReleaseService
-from voile.app.signing import SigningSchedule
 from voile.core.errors import StorageFault
+from voile.records.signing import SigningSchedule
+from voile.records.vault import Vault
 
 PROCESSES = 3
 ANSWERS = 8
@@ -32,9 +32,9 @@ START = 3
 
 def answering(folder: Path, schedule: SigningSchedule, name: str) -> Callable[[int], None]:
     def work(pipe: int) -> None:
-        with opened(folder, schedule) as custody:
+        with opened(folder, schedule) as vault:
             for number in range(ANSWERS):
-                answer(custody, f"{name} {number}")
+                answer(vault, f"{name} {number}")
                 os.write(pipe, b"answered\n")
 
     return work
@@ -42,9 +42,9 @@ def answering(folder: Path, schedule: SigningSchedule, name: str) -> Callable[[i
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    with opened(tmp_path, NEVER) as custody:
-        open_people(custody)
-        answer(custody, "first")  # children find everything loaded
+    with opened(tmp_path, NEVER) as vault:
+        open_people(vault)
+        answer(vault, "first")  # children find everything loaded
     assert kept_size(tmp_path) == START
     return tmp_path
 
@@ -64,17 +64,17 @@ def test_processes_that_sign_one_log_leave_nothing_unsigned(folder: Path) -> Non
             assert exit_code(process) == 0
     assert seen == sorted(seen)
     assert kept_size(folder) == START + 2 * PROCESSES * ANSWERS
-    with opened(folder, None) as custody:
-        assert custody.unsigned == 0
-        assert ReleaseService(custody).verify().verified
+    with opened(folder, None) as vault:
+        assert vault.unsigned == 0
+        assert ReleaseService(vault).verify().verified
 
 
 def test_what_a_killed_process_left_unsigned_is_counted_and_signed(folder: Path) -> None:
     def work(pipe: int) -> None:
-        with opened(folder, NEVER) as custody:
-            answer(custody)
+        with opened(folder, NEVER) as vault:
+            answer(vault)
             os.write(pipe, b"answered\n")
-            answer(custody, "bob")
+            answer(vault, "bob")
             os.write(pipe, b"answered\n")
             os.read(os.pipe()[0], 1)  # for ever
 
@@ -84,9 +84,9 @@ def test_what_a_killed_process_left_unsigned_is_counted_and_signed(folder: Path)
             said += os.read(pipe, 4096)
         kill(process)
     assert kept_size(folder) == START
-    with opened(folder, EVERY) as custody:
-        eventually(lambda: custody.unsigned == 0)
-        assert answer(custody).replayed
+    with opened(folder, EVERY) as vault:
+        eventually(lambda: vault.unsigned == 0)
+        assert answer(vault).replayed
     assert kept_size(folder) == START + 4
 
 
@@ -96,32 +96,32 @@ def test_a_process_that_is_killed_while_signing_leaves_a_log_that_opens(folder: 
             for _ in range(number + 1):
                 os.read(pipe, 9)
             kill(process)
-        with opened(folder, NEVER) as custody:
-            assert ReleaseService(custody).verify().verified
-            size = custody.storage.submit(custody.log.head).size
+        with opened(folder, NEVER) as vault:
+            assert ReleaseService(vault).verify().verified
+            size = vault.storage.submit(vault.log.head).size
         assert kept_size(folder) == size
 
 
 def test_a_forked_child_signs_nothing_and_does_not_wait(folder: Path) -> None:
-    with opened(folder, NEVER) as custody:
-        answer(custody)
+    with opened(folder, NEVER) as vault:
+        answer(vault)
 
         def work(pipe: int) -> None:
             with pytest.raises(StorageFault, match="fork"):
-                answer(custody, "bob")
+                answer(vault, "bob")
             os.write(pipe, b"refused\n")
 
         with child(work) as (process, pipe):
             assert lines(pipe) == ["refused"]
             assert exit_code(process) == 0
-        assert custody.unsigned == 2
+        assert vault.unsigned == 2
     assert kept_size(folder) == START + 2
 
 
 def test_a_forked_child_that_closes_the_log_leaves_it_to_its_parent(folder: Path) -> None:
     opening = opened(folder, NEVER)
-    custody = opening.__enter__()
-    answer(custody)
+    vault = opening.__enter__()
+    answer(vault)
     with child(lambda _: close(opening)) as (process, pipe):
         assert lines(pipe) == []
         assert exit_code(process) == 0
@@ -130,5 +130,5 @@ def test_a_forked_child_that_closes_the_log_leaves_it_to_its_parent(folder: Path
     assert kept_size(folder) == START + 2
 
 
-def close(opening: AbstractContextManager[Custody]) -> None:
+def close(opening: AbstractContextManager[Vault]) -> None:
     opening.__exit__(None, None, None)

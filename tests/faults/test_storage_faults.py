@@ -29,7 +29,7 @@ from voile.core.errors import (
     StorageFull,
     StorageReadOnly,
 )
-from voile.core.storage import (
+from voile.records.storage import (
     Part,
     Reader,
     Storage,
@@ -38,8 +38,8 @@ from voile.core.storage import (
     open_storage,
     storage_on,
 )
-from voile.core.storage.postgres import PostgresSession
-from voile.core.storage.sqlite import SqliteSession
+from voile.records.storage.postgres import PostgresSession
+from voile.records.storage.sqlite import SqliteSession
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ import pytest
 from tests.faults.forking import child, exit_code, lines
 from tests.unit.app.budget_examples import EVENT, House, drawn, request
 from voile.core.errors import BudgetExceeded, StorageFault
-from voile.ledger.tables import ANSWERS
 from voile.privacy.accounting import ZeroConcentratedFilter
+from voile.records.ledger.tables import ANSWERS
 
 FITS = ZeroConcentratedFilter(1.0, 1e-5).how_many(EVENT)
 ROUNDS_OF_A_CHILD = 25

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from voile.core.storage import Reader
-from voile.ledger.journal import entries_of
-from voile.ledger.recomputing import JournalCheck, differences, forgotten_alerts, misplaced
-from voile.ledger.tree import AccountNode
+from voile.records.ledger.journal import entries_of
+from voile.records.ledger.recomputing import JournalCheck, differences, forgotten_alerts, misplaced
+from voile.records.ledger.tree import AccountNode
+from voile.records.storage import Reader
 
 
 def check_journal(t: Reader, nodes: list[AccountNode]) -> list[str]:

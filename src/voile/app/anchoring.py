@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from voile.audit_log import (
+from voile.core.atomic_file import replace_file
+from voile.core.errors import InvalidInput, VerificationFailed
+from voile.records.audit_log import (
     AnchorAddress,
     Anchors,
     AuditLog,
@@ -22,14 +24,12 @@ from voile.audit_log import (
     Policy,
     open_anchors,
 )
-from voile.audit_log.anchor import deploy
-from voile.audit_log.delivery import Mined
-from voile.audit_log.kept import signed_checkpoint
-from voile.audit_log.notes import Checkpoint, Note
-from voile.audit_log.publishing import latest_checkpoint, missing_cosignatures
-from voile.core.atomic_file import replace_file
-from voile.core.errors import InvalidInput, VerificationFailed
-from voile.core.storage import Storage
+from voile.records.audit_log.anchor import deploy
+from voile.records.audit_log.delivery import Mined
+from voile.records.audit_log.kept import signed_checkpoint
+from voile.records.audit_log.notes import Checkpoint, Note
+from voile.records.audit_log.publishing import latest_checkpoint, missing_cosignatures
+from voile.records.storage import Storage
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from voile.app.custody import POLICY
-from voile.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
 from voile.core.atomic_file import replace_file
 from voile.core.errors import UnreadableFile, VerificationFailed
 from voile.core.input_file import read_file, read_json
 from voile.federation.files import file_stem
+from voile.records.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
+from voile.records.vault import POLICY
 
 FORMAT: Final = "voile artefact"
 VERSION: Final = 1

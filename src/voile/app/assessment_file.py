@@ -14,12 +14,12 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from voile.app.artefact_manifest import read_form
-from voile.app.custody import Custody
-from voile.audit_log import EventsAssessmentRecord, decode_record
 from voile.core.atomic_file import check_output, replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.input_file import read_file
-from voile.core.storage import Reader
+from voile.records.audit_log import EventsAssessmentRecord, decode_record
+from voile.records.storage import Reader
+from voile.records.vault import Vault
 
 ASSESSMENT: Final = "assessment.json"
 _PAGE: Final = 1_000
@@ -89,7 +89,7 @@ def write_assessment(content: bytes, folder: Path) -> Path:
     return replace_file(folder / ASSESSMENT, content)
 
 
-def is_on_record(custody: Custody, found: Mapping[str, Any]) -> bool:
+def is_on_record(vault: Vault, found: Mapping[str, Any]) -> bool:
     """Whether the log holds the digest of these findings, where they say that it does, and of no
     later ones about the same subject: whoever assesses often keeps the last word, not the best one.
 
@@ -99,18 +99,18 @@ def is_on_record(custody: Custody, found: Mapping[str, Any]) -> bool:
     number = found.get("record")  # of an earlier version, which did not say
     if number is None:
         return False
-    about = custody.storage.read_snapshot(
+    about = vault.storage.read_snapshot(
         lambda t: [
-            each for each in _assessments(custody, t, number) if each.subject == found["subject"]
+            each for each in _assessments(vault, t, number) if each.subject == found["subject"]
         ]
     )
     said = [(each.findings.hex(), each.verdict) for each in about]
     return said == [(found["digest"], found["verdict"])]
 
 
-def _assessments(custody: Custody, t: Reader, first: int) -> Iterator[EventsAssessmentRecord]:
+def _assessments(vault: Vault, t: Reader, first: int) -> Iterator[EventsAssessmentRecord]:
     """All from this record on; if it is none itself, nothing."""
-    while page := custody.log.records(t, first=first, limit=_PAGE):
+    while page := vault.log.records(t, first=first, limit=_PAGE):
         for content in page:
             record = decode_record(content) if _KIND in content else None
             if isinstance(record, EventsAssessmentRecord):

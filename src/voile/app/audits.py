@@ -14,7 +14,6 @@ from typing import Any
 
 from voile.app.anchoring import anchor_log, anchors_of, deploy_anchor
 from voile.app.calls import Context
-from voile.app.checkpoints import kept_checkpoint, read_policy
 from voile.app.commands.audit import (
     AcceptCheckpoint,
     AnchorLog,
@@ -29,18 +28,15 @@ from voile.app.commands.audit import (
     StartLog,
     VerifyProof,
 )
-from voile.app.custody import (
-    Place,
-    check_named,
-    find_keeper,
-    open_custody_at,
-    open_known_log,
-    usual_place,
-)
 from voile.app.explain import ReleaseService
 from voile.app.log_start import check_start, start_log
 from voile.app.output_check import check_outputs, files_of
-from voile.audit_log import (
+from voile.core.atomic_file import replace_file
+from voile.core.errors import InvalidInput, UnreadableFile
+from voile.core.explanation import Explanation
+from voile.core.explanation_file import is_saved
+from voile.core.input_file import LARGEST_TEXT, open_regular, read_file
+from voile.records.audit_log import (
     PART,
     Anchored,
     AuditLog,
@@ -64,27 +60,31 @@ from voile.audit_log import (
     verify_receipt,
     verify_row_receipt,
 )
-from voile.audit_log.anchor import new_keystore, open_account
-from voile.audit_log.canonical import Malformed, decode_flat
-from voile.audit_log.delivery import GWEI
-from voile.audit_log.notes import LARGEST_NOTE, KeyKind, VerifierKey, to_base64
-from voile.audit_log.publishing import (
+from voile.records.audit_log.anchor import new_keystore, open_account
+from voile.records.audit_log.canonical import Malformed, decode_flat
+from voile.records.audit_log.delivery import GWEI
+from voile.records.audit_log.notes import LARGEST_NOTE, KeyKind, VerifierKey, to_base64
+from voile.records.audit_log.publishing import (
     Published,
     check_stored,
     export_log,
     latest_checkpoint,
     reissue,
 )
-from voile.audit_log.receipt import parse_nonces
-from voile.audit_log.row_receipt import HEADER
-from voile.audit_log.witness import PART as WITNESS_PART
-from voile.core.atomic_file import replace_file
-from voile.core.errors import InvalidInput, UnreadableFile
-from voile.core.explanation import Explanation
-from voile.core.explanation_file import is_saved
-from voile.core.input_file import LARGEST_TEXT, open_regular, read_file
-from voile.core.storage import Storage, open_storage
-from voile.core.storage.opening import open_existing
+from voile.records.audit_log.receipt import parse_nonces
+from voile.records.audit_log.row_receipt import HEADER
+from voile.records.audit_log.witness import PART as WITNESS_PART
+from voile.records.checkpoints import kept_checkpoint, read_policy
+from voile.records.storage import Storage, open_storage
+from voile.records.storage.opening import open_existing
+from voile.records.vault import (
+    Place,
+    check_named,
+    find_keeper,
+    open_known_log,
+    open_vault_at,
+    usual_place,
+)
 
 _PRIVATE = 0o600
 
@@ -275,8 +275,8 @@ def issue(command: IssueReceipt, context: Context) -> AuditDone:
         place = replace(place, replay_key=command.replay_key)
     check_outputs([out], files_of(place))
     context.check_overwriting([out], allowed=command.overwrite)
-    with open_custody_at(place, signing=None) as custody:
-        service = ReleaseService(custody)
+    with open_vault_at(place, signing=None) as vault:
+        service = ReleaseService(vault)
         free = charge.isdecimal()
         content = bytes(service.receipt_of_call(int(charge)) if free else service.receipt(charge))
     return _written(out, content, mode=_PRIVATE)

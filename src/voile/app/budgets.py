@@ -13,7 +13,6 @@ from voile.app.budget.history import BudgetAct, budget_history
 from voile.app.budget.page import budget_html, declaring
 from voile.app.budget.verification import Evidence, verify
 from voile.app.calls import Context
-from voile.app.checkpoints import Kept, kept_checkpoint, read_policy
 from voile.app.commands.budget import (
     BudgetHistory,
     ForecastBudget,
@@ -23,19 +22,19 @@ from voile.app.commands.budget import (
     ShowBudgets,
     VerifyBudgets,
 )
-from voile.app.custody import PARTS, Custody, Place, check_named, open_custody_at, usual_place
 from voile.app.output_check import check_outputs, files_of
 from voile.app.workspace import declared_beside
-from voile.audit_log import AuditLog, RemoteWitness, Report, SigningKey
-from voile.audit_log.notes import LARGEST_NOTE
 from voile.core.atomic_file import replace_file
 from voile.core.choices import member
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.input_file import read_file, read_json
-from voile.core.storage import Reader, Storage
-from voile.core.storage.opening import open_existing
-from voile.ledger import (
+from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
+from voile.privacy.weakness import weaknesses
+from voile.records.audit_log import AuditLog, RemoteWitness, Report, SigningKey
+from voile.records.audit_log.notes import LARGEST_NOTE
+from voile.records.checkpoints import Kept, kept_checkpoint, read_policy
+from voile.records.ledger import (
     AccountNode,
     Adaptive,
     BudgetReport,
@@ -50,8 +49,9 @@ from voile.ledger import (
     forecast,
     share_of,
 )
-from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
-from voile.privacy.weakness import weaknesses
+from voile.records.storage import Reader, Storage
+from voile.records.storage.opening import open_existing
+from voile.records.vault import PARTS, Place, Vault, check_named, open_vault_at, usual_place
 
 
 @dataclass(frozen=True)
@@ -136,16 +136,16 @@ def open_account(command: OpenBudget, context: Context) -> BudgetDone:
     )
     for weakness in weaknesses(command.epsilon, command.delta):
         context.say(f"voile: warning: {weakness}")
-    with _records(command) as custody:
+    with _records(command) as vault:
         done = open_budget(
-            custody.storage,
-            custody.ledger,
-            custody.log,
+            vault.storage,
+            vault.ledger,
+            vault.log,
             asked,
             caller=command.caller,
             again=command.again,
         )
-        kept = custody.keep()
+        kept = vault.keep()
     facts = {"opened": command.account, "composition": done.account.composition}
     return BudgetDone({**facts, "entry": done.entry}, kept)
 
@@ -153,17 +153,17 @@ def open_account(command: OpenBudget, context: Context) -> BudgetDone:
 def renew_account(command: RenewBudget, _context: Context) -> BudgetDone:
     """Start a new period, on record."""
     name = command.account
-    with _records(command) as custody:
+    with _records(command) as vault:
         done = renew_budget(
-            custody.storage,
-            custody.ledger,
-            custody.log,
+            vault.storage,
+            vault.ledger,
+            vault.log,
             name,
             reason=command.reason,
             caller=command.caller,
         )
-        found = custody.storage.read_snapshot(lambda t: budget_report(custody.ledger, t, name))
-        kept = custody.keep()
+        found = vault.storage.read_snapshot(lambda t: budget_report(vault.ledger, t, name))
+        kept = vault.keep()
     facts = {"renewed": name, "period": done.period, "entry": done.entry}
     lifetime = found.lifetime
     facts |= {"lifetime_epsilon": lifetime.epsilon, "lifetime_promised": lifetime.promised_epsilon}
@@ -251,10 +251,10 @@ def _place(database: str, key: Path | None = None, policy: Path | None = None) -
 
 
 @contextmanager
-def _records(command: OpenBudget | RenewBudget) -> Iterator[Custody]:
+def _records(command: OpenBudget | RenewBudget) -> Iterator[Vault]:
     place = _place(command.database, command.signing_key, command.policy)
-    with open_custody_at(place, signing=None) as custody:
-        yield custody
+    with open_vault_at(place, signing=None) as vault:
+        yield vault
 
 
 @contextmanager
@@ -268,8 +268,8 @@ def _reading(database: str) -> Iterator[Storage]:
         with open_existing(database, PARTS) as storage:
             yield storage
         return
-    with open_custody_at(place, signing=None) as custody:
-        yield custody.storage
+    with open_vault_at(place, signing=None) as vault:
+        yield vault.storage
 
 
 def _use(node: AccountNode, share: float) -> AccountUse:

@@ -57,11 +57,11 @@ from voile.app.commands.workspace import RunDemo, Start
 from voile.core.errors import InvalidInput, VoileError
 
 if TYPE_CHECKING:
-    from voile.app.checkpoints import Kept
-    from voile.app.custody import Custody, Place
     from voile.app.explain import ReleaseService
     from voile.attribution import Speed
     from voile.federation import Progress
+    from voile.records.checkpoints import Kept
+    from voile.records.vault import Place, Vault
 
 PASSPHRASE: Final = "VOILE_KEYSTORE_PASSPHRASE"
 PAID: Final = (
@@ -214,35 +214,35 @@ class Context:
 
         The log is compared with the pinned checkpoint when they are opened.
         """
-        from voile.app.custody import open_custody_at
         from voile.app.explain import ReleaseService
+        from voile.records.vault import open_vault_at
 
         if self.service is not None:
             yield self.service
             return
-        with open_custody_at(place, signing=None) as custody:
-            if custody.keeper is None:
+        with open_vault_at(place, signing=None) as vault:
+            if vault.keeper is None:
                 self.say(f"no {place.policy}: nothing is signed, and there will be no receipt")
-            yield ReleaseService(custody)
+            yield ReleaseService(vault)
 
     @contextmanager
-    def charging(self, custody: Custody, outputs: Files) -> Iterator[None]:
+    def charging(self, vault: Vault, outputs: Files) -> Iterator[None]:
         """Around the charge: a refusal is on record as well, so it is signed before it leaves."""
         with self.interruptible(PAID, outputs):
             try:
                 yield
             except BaseException:
                 with suppress(VoileError):  # of a database that is gone; told already
-                    self._sign_refusal(custody)
+                    self._sign_refusal(vault)
                 raise
 
-    def sign(self, custody: Custody) -> Kept | None:
+    def sign(self, vault: Vault) -> Kept | None:
         """Sign what is on record; None where a schedule does it."""
-        return custody.keep() if self.service is None else None
+        return vault.keep() if self.service is None else None
 
-    def _sign_refusal(self, custody: Custody) -> None:
-        if not custody.unsigned:
+    def _sign_refusal(self, vault: Vault) -> None:
+        if not vault.unsigned:
             return
-        kept = custody.keep()
+        kept = vault.keep()
         if kept.published is None or kept.missing:
             self.say(f"checkpoint: {kept}")

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from voile.app.artefact import Artefact
 from voile.app.calls import Context
 from voile.app.commands.workspace import RunDemo
-from voile.app.custody import WORKSPACE, Place, open_custody
 from voile.app.explain import ReleaseService
 from voile.app.explain.files import RECEIPT, draw
 from voile.app.federate import (
@@ -45,7 +44,6 @@ from voile.app.public_example import EXAMPLE, write_example
 from voile.app.report import check_log, write_report
 from voile.attribution import ExactShapley
 from voile.attribution.fastshap import exact_values
-from voile.audit_log import verify_receipt
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, VerificationFailed
 from voile.core.guarantee import Protected, Relation
@@ -72,6 +70,8 @@ from voile.pipelines.objectives import BLACK_BOX, SURROGATE, Imitate
 from voile.pipelines.private_explainer import PrivateExplainer
 from voile.pipelines.private_explainer.plan import PipelinePlan, Spent
 from voile.pipelines.tables import NetworkModel, TableRecords
+from voile.records.audit_log import verify_receipt
+from voile.records.vault import WORKSPACE, Place, open_vault
 from voile.release import PostProcessed
 from voile.training import TrainingPlan, with_arrays
 
@@ -309,12 +309,12 @@ def _one_patient(artefact: Artefact, output: Path, rows: Rows) -> tuple[Path, Pa
     name = "interventional Shapley values"
     release = PostProcessed(explainer, [artefact.origin], model.digest, name)
     write_example(artefact.schema, patient, output / PATIENTS)
-    with open_custody(output, origin_of(artefact.name, SERVER), signing=None) as custody:
-        service = ReleaseService(custody)
+    with open_vault(output, origin_of(artefact.name, SERVER), signing=None) as vault:
+        service = ReleaseService(vault)
         explained = service.answer(release, patient, caller="explainer", subject=artefact.name)
-        custody.publish()
+        vault.publish()
         (receipt,) = service.receipts(explained)
-        entry, policy = explained.entries[0], custody.policy
+        entry, policy = explained.entries[0], vault.policy
     found = verify_receipt(bytes(receipt), policy, query=entry.question, answer=entry.answer)
     if found.failed is not None:
         raise VerificationFailed(f"{found.failed.name}: {found.failed.detail}")

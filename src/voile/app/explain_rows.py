@@ -14,9 +14,7 @@ import numpy as np
 from voile.app.artefact import Artefact
 from voile.app.assessment_file import ASSESSMENT
 from voile.app.calls import Context
-from voile.app.checkpoints import Kept
 from voile.app.commands.explain import BESIDE_A_NAME, Explain, ExplanationSpec
-from voile.app.custody import WORKSPACE, Custody, Place, check_named, usual_place
 from voile.app.explain.assessed import AssessedClaims, claims_behind
 from voile.app.explain.building import build_release
 from voile.app.explain.files import as_plain
@@ -33,7 +31,9 @@ from voile.attribution import Speed
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
-from voile.ledger import Account
+from voile.records.checkpoints import Kept
+from voile.records.ledger import Account
+from voile.records.vault import WORKSPACE, Place, Vault, check_named, usual_place
 from voile.release import Preview, Release
 
 _log = logging.getLogger(__name__)
@@ -206,9 +206,9 @@ class ExplanationJob:
 
     def _account(self, service: ReleaseService) -> Account | None:
         payer = self.spec.account
-        return None if payer is None else service.custody.account(payer)
+        return None if payer is None else service.vault.account(payer)
 
-    def assessed(self, custody: Custody, release: Release[Any]) -> AssessedClaims | None:
+    def assessed(self, vault: Vault, release: Release[Any]) -> AssessedClaims | None:
         """What the last assessment found about the claims behind it; looked up once for a file."""
         folders = (self.modules, None if self.artefact is None else self.artefact.folder)
         found = [_version(folder / ASSESSMENT) for folder in folders if folder is not None]
@@ -216,7 +216,7 @@ class ExplanationJob:
             return None
         key = (id(release), *found)
         if key not in self._assessed:
-            self._assessed[key] = claims_behind(custody, release, self.artefact, self.modules)
+            self._assessed[key] = claims_behind(vault, release, self.artefact, self.modules)
         return self._assessed[key]
 
 
@@ -238,16 +238,16 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
     outputs.check_rows(rows.count, job.spec.protect)
     _log.info("%d rows were read", rows.count)
     with context.records(job.place) as service:
-        custody, payer = service.custody, job.spec.account
+        vault, payer = service.vault, job.spec.account
         if job.workspace is not None and context.service is None:
-            check_ledger(job.workspace, custody)
-        outputs.check_signing(custody.keeper)
+            check_ledger(job.workspace, vault)
+        outputs.check_signing(vault.keeper)
         release = job.release(service, rows.count)
         if command.preview:
             found = job.preview(service, rows, caller=command.caller, fresh=command.fresh)
             return PreviewResult(found, rows.count)
-        assessed = job.assessed(custody, release)
-        with context.charging(custody, lambda: outputs.files):
+        assessed = job.assessed(vault, release)
+        with context.charging(vault, lambda: outputs.files):
             with job.affordability(service, rows.count).named():
                 explained = service.answer(
                     release,
@@ -259,7 +259,7 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
                 )
             _log.info("answered, with %d charge(s)", len(explained.charges))
             explained = replace(inputs.told(explained), assessed=assessed)
-            kept = context.sign(custody)
+            kept = context.sign(vault)
             written = outputs.write(service, explained)
     return ExplainResult(explained, written, kept, job.place.policy, job.spec.top)
 

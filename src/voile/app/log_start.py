@@ -6,14 +6,14 @@ as long as there is no policy, nobody was told whom to trust.
 
 from __future__ import annotations
 
-from voile.app.custody import Place
 from voile.app.output_check import check_outputs, files_of_database
-from voile.audit_log import PART, AuditLog, Policy, SigningKey
-from voile.audit_log.kept import signed_checkpoint
-from voile.audit_log.publishing import latest_checkpoint
 from voile.core.atomic_file import create_file
 from voile.core.errors import InvalidInput, VerificationFailed
-from voile.core.storage import Storage, open_storage
+from voile.records.audit_log import PART, AuditLog, Policy, SigningKey
+from voile.records.audit_log.kept import signed_checkpoint
+from voile.records.audit_log.publishing import latest_checkpoint
+from voile.records.storage import Storage, open_storage
+from voile.records.vault import Place
 
 
 def check_start(place: Place) -> None:

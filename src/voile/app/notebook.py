@@ -10,13 +10,13 @@ from typing import Any, Self
 
 from voile.app.calls import Context
 from voile.app.commands.explain import Explain
-from voile.app.custody import WORKSPACE, open_custody_at
 from voile.app.explain import Explained, ReleaseService
 from voile.app.explain_rows import ExplainResult, ExplanationJob, explain
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger
-from voile.audit_log import Receipt
 from voile.core.explanation import Explanation
+from voile.records.audit_log import Receipt
+from voile.records.vault import WORKSPACE, open_vault_at
 from voile.release import Preview, Release
 
 
@@ -28,9 +28,9 @@ def open_workspace(path: str | PathLike[str] = WORKSPACE) -> Workspace:
     file = WorkspaceFile.read(Path(path).absolute())
     file.check_files()
     with ExitStack() as stack:
-        custody = stack.enter_context(open_custody_at(file.place))
-        check_ledger(file, custody)
-        return Workspace(file, ReleaseService(custody), stack.pop_all())
+        vault = stack.enter_context(open_vault_at(file.place))
+        check_ledger(file, vault)
+        return Workspace(file, ReleaseService(vault), stack.pop_all())
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from voile.app.checkpoints import kept_checkpoint
-from voile.app.custody import Place
-from voile.audit_log import SigningKey
-from voile.audit_log.kept import lock_of
 from voile.core.atomic_file import check_output, check_output_folder
 from voile.core.errors import InvalidInput
 from voile.core.input_file import open_regular
-from voile.core.storage.opening import file_of
-from voile.ledger import ReplayKey
+from voile.records.audit_log import SigningKey
+from voile.records.audit_log.kept import lock_of
+from voile.records.checkpoints import kept_checkpoint
+from voile.records.ledger import ReplayKey
+from voile.records.storage.opening import file_of
+from voile.records.vault import Place
 
 _PRECIOUS: Final = {
     b"SQLite format 3\0": "a database",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from voile.audit_log import RoundShownRecord, decode_record
-from voile.audit_log.notes import VerifierKey
 from voile.core.errors import Refused
 from voile.federation import AnnouncedRound
+from voile.records.audit_log import RoundShownRecord, decode_record
+from voile.records.audit_log.notes import VerifierKey
 
 _Where: TypeAlias = tuple[str, str, int]
 

@@ -17,7 +17,7 @@ from voile.cli.output import ExitCode, as_date, print_facts, print_json, show_ve
 if TYPE_CHECKING:
     from voile.app.audits import AuditDone, LogShown, WitnessServing
     from voile.app.calls import Context
-    from voile.audit_log import Report
+    from voile.records.audit_log import Report
 
 _PROVED: Final = "log.db 17 --nonces nonces.json --out 17.tlog-proof"
 _ANCHORED: Final = "log.db --rpc http://127.0.0.1:8545 --keystore payer.json"

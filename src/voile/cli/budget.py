@@ -24,8 +24,8 @@ from voile.cli.output import (
 
 if TYPE_CHECKING:
     from voile.app.budgets import AccountUse, BudgetDone, ForecastResult, HistoryResult
-    from voile.audit_log import Report
-    from voile.ledger import BudgetReport
+    from voile.records.audit_log import Report
+    from voile.records.ledger import BudgetReport
 
 _OPENED: Final = "log.db clinic --dataset clinic-v1 --epsilon 3 --delta 1e-6"
 app = typer.Typer(

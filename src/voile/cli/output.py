@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from voile.app.federate.node_files import NodeStatus
     from voile.app.federate.status import RunStatus
-    from voile.audit_log import Report
+    from voile.records.audit_log import Report
 
 
 VISIBLE: Final = {

@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from tests.protecting import joined
-from tests.unit.audit_log.examples import LOG_KEY, ORIGIN, policy
-from tests.unit.ledger.examples import DATASET, KEY, opening
+from tests.unit.records.audit_log.examples import LOG_KEY, ORIGIN, policy
+from tests.unit.records.ledger.examples import DATASET, KEY, opening
 
 from voile.app.budget import open_budget, renew_budget
 from voile.app.budget.verification import Evidence, verify
-from voile.app.checkpoints import Keeper, kept_checkpoint
-from voile.app.custody import PARTS, Custody, Place
 from voile.app.explain import Answer, Drawn, ReleaseService, Request
-from voile.audit_log import AuditLog, Policy, Report
 from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
-from voile.core.storage import Storage, open_storage
-from voile.ledger import Alert, Ledger, PublicInput, Question
 from voile.privacy.events import Gaussian, PrivacyEvent
+from voile.records.audit_log import AuditLog, Policy, Report
+from voile.records.checkpoints import Keeper, kept_checkpoint
+from voile.records.ledger import Alert, Ledger, PublicInput, Question
+from voile.records.storage import Storage, open_storage
+from voile.records.vault import PARTS, Place, Vault
 
 RULES: Policy = policy(0)
 EVENT = Gaussian(20.0)
@@ -80,12 +80,12 @@ class House:
     folder: Path
 
     @property
-    def custody(self) -> Custody:
-        return self.service.custody
+    def vault(self) -> Vault:
+        return self.service.vault
 
     @property
     def storage(self) -> Storage:
-        return self.custody.storage
+        return self.vault.storage
 
     @property
     def key(self) -> Path:
@@ -98,7 +98,7 @@ class House:
         storage = open_storage(place, PARTS)
         log = storage.submit(lambda t: AuditLog.create(t, ORIGIN))
         where = Place.within(folder)
-        house = cls(ReleaseService(Custody(where, storage, Ledger(), log), on_alert), folder)
+        house = cls(ReleaseService(Vault(where, storage, Ledger(), log), on_alert), folder)
         for key, path in ((LOG_KEY, where.signing_key), (KEY, where.replay_key)):
             if not path.exists():
                 key.save(path)
@@ -108,15 +108,15 @@ class House:
     def reopen(cls, place: str, folder: Path) -> House:
         storage = open_storage(place, PARTS)
         log = storage.submit(AuditLog.open)
-        custody = Custody(Place.within(folder), storage, Ledger(), log)
-        return cls(ReleaseService(custody), folder)
+        vault = Vault(Place.within(folder), storage, Ledger(), log)
+        return cls(ReleaseService(vault), folder)
 
     def open(self, name: str = "clinic", **changes: Any) -> None:
-        kept = self.custody
+        kept = self.vault
         open_budget(kept.storage, kept.ledger, kept.log, opening(name, **changes), caller="x")
 
     def renew(self, name: str) -> None:
-        kept = self.custody
+        kept = self.vault
         renew_budget(kept.storage, kept.ledger, kept.log, name, reason="why", caller="x")
 
     def answer(self, content: str = "row 1", **changes: Any) -> Answer:
@@ -125,11 +125,11 @@ class House:
         return self.service.answer_request(asked, answer, fresh=fresh)
 
     def keep(self) -> None:
-        Keeper(RULES, kept_checkpoint(self.key), LOG_KEY).publish(self.storage, self.custody.log)
+        Keeper(RULES, kept_checkpoint(self.key), LOG_KEY).publish(self.storage, self.vault.log)
 
     def verify(self) -> Report:
         copy = kept_checkpoint(self.key)
         kept = ((copy.name, copy.read_bytes()),) if copy.exists() else ()
-        own = self.custody
+        own = self.vault
         evidence = Evidence(RULES, kept, replay_key=own.key)
         return verify(own.storage, own.ledger, own.log, evidence)

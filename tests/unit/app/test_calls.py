@@ -44,7 +44,7 @@ def test_files_are_overwritten_only_if_somebody_says_so() -> None:
 def test_a_refused_notebook_call_leaves_nothing_unsigned(tmp_path: Path) -> None:
     started(tmp_path)
     with open_workspace(tmp_path) as workspace:
-        custody = workspace.service.custody
+        vault = workspace.service.vault
 
         def ask() -> None:
             for _ in range(1_000):
@@ -52,4 +52,4 @@ def test_a_refused_notebook_call_leaves_nothing_unsigned(tmp_path: Path) -> None
 
         with pytest.raises(BudgetExceeded):
             ask()
-        assert custody.unsigned == 0
+        assert vault.unsigned == 0

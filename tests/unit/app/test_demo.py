@@ -13,13 +13,13 @@ from tests.protecting import row_of
 
 from voile.app import demo
 from voile.app.artefact import load_artefact
-from voile.app.custody import POLICY
 from voile.app.federate import NOT_FOR_RELEASE
-from voile.audit_log import Policy, verify_receipt
-from voile.audit_log.digests import explanation_bytes
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary
+from voile.records.audit_log import Policy, verify_receipt
+from voile.records.audit_log.digests import explanation_bytes
+from voile.records.vault import POLICY
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ import voile
 from voile.app.explain import Explained, RowsToExplain
 from voile.app.notebook import Workspace, open_workspace
 from voile.app.workspace import start_workspace
-from voile.audit_log import verify_receipt
 from voile.core.errors import BudgetExceeded, InvalidInput, VoileError
+from voile.records.audit_log import verify_receipt
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_what_no_renewal_can_pay_for_is_refused_with_what_fits(
 def test_a_receipt_proves_a_charge(workspace: Workspace) -> None:
     explained = workspace.explain("approval", ROWS, by="ward 3", purpose="review")
     receipt = workspace.receipt(explained.charges[0])
-    policy = workspace.service.custody.policy
+    policy = workspace.service.vault.policy
     assert verify_receipt(bytes(receipt), policy, answer=explained.entries[0].answer).verified
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from voile.app.custody import PARTS, Place
 from voile.app.output_check import check_outputs, files_of
-from voile.audit_log import SigningKey
 from voile.core.errors import InvalidInput
-from voile.core.storage import open_storage
-from voile.ledger import ReplayKey
+from voile.records.audit_log import SigningKey
+from voile.records.ledger import ReplayKey
+from voile.records.storage import open_storage
+from voile.records.vault import PARTS, Place
 
 
 def test_what_is_needed_is_not_overwritten_under_whatever_name(tmp_path: Path) -> None:

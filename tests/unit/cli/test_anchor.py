@@ -13,9 +13,9 @@ import pytest
 from tests.chain import LocalChain, keystore, served
 from tests.unit.cli.test_audit import append, audit, audit_json, outcomes
 
-from voile.app.checkpoints import read_policy
-from voile.audit_log import SigningKey
-from voile.audit_log.anchor import open_account
+from voile.records.audit_log import SigningKey
+from voile.records.audit_log.anchor import open_account
+from voile.records.checkpoints import read_policy
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 ORIGIN = "example.org/clinic"
@@ -113,11 +113,11 @@ def test_any_record_that_the_key_holder_rewrites_is_noticed_by_the_anchor(
     folder: Path, url: str
 ) -> None:
     """The tree is built again and signed with the log's own key: by itself all of it verifies."""
-    from tests.unit.audit_log.examples import release
+    from tests.unit.records.audit_log.examples import release
 
-    from voile.audit_log import canonical_bytes
-    from voile.audit_log.merkle import grow, leaf_hash, root_of
-    from voile.audit_log.notes import Checkpoint, Note
+    from voile.records.audit_log import canonical_bytes
+    from voile.records.audit_log.merkle import grow, leaf_hash, root_of
+    from voile.records.audit_log.notes import Checkpoint, Note
 
     audit("export", "log.db", "export")
     key = SigningKey.load(Path("audit.key"))

@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.unit.audit_log.examples import NONCES, QUERY, release
+from tests.unit.records.audit_log.examples import NONCES, QUERY, release
 
 from voile import Explanation
 from voile.app.audits import WitnessServing
 from voile.app.calls import Context, handle
 from voile.app.commands.audit import ServeWitness
-from voile.audit_log import PART, AuditLog, Commitment, explanation_bytes
-from voile.core.storage import open_storage
+from voile.records.audit_log import PART, AuditLog, Commitment, explanation_bytes
+from voile.records.storage import open_storage
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -300,7 +300,7 @@ def test_help_stays_light() -> None:
     code = (
         "import sys\nfrom voile.cli import main\n"
         "try: main(['audit', '--help'])\nexcept SystemExit: pass\n"
-        "heavy = {'cryptography', 'http.server', 'numpy', 'sqlite3', 'voile.audit_log'}\n"
+        "heavy = {'cryptography', 'http.server', 'numpy', 'sqlite3', 'voile.records.audit_log'}\n"
         "sys.stderr.write(str(sorted(heavy & sys.modules.keys())))"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,17 +13,17 @@ import pytest
 from tests.unit.app.budget_examples import drawn, request
 
 from voile import cli
-from voile.app.custody import PARTS, Custody, Place
 from voile.app.explain import ReleaseService
-from voile.audit_log import AuditLog
 from voile.core.errors import BudgetExceeded
-from voile.core.storage import open_storage
-from voile.core.storage.opening import PARTS as PART_VERSIONS
-from voile.core.storage.opening import PartVersion
-from voile.ledger import Ledger, ReplayKey
-from voile.ledger.report_schema import SCHEMA
-from voile.ledger.tables import BALANCES
 from voile.privacy.events import Zcdp
+from voile.records.audit_log import AuditLog
+from voile.records.ledger import Ledger, ReplayKey
+from voile.records.ledger.report_schema import SCHEMA
+from voile.records.ledger.tables import BALANCES
+from voile.records.storage import open_storage
+from voile.records.storage.opening import PARTS as PART_VERSIONS
+from voile.records.storage.opening import PartVersion
+from voile.records.vault import PARTS, Place, Vault
 
 OPEN = ["--dataset", "clinic v1", "--epsilon", "1", "--delta", "1e-5"]
 
@@ -48,7 +48,7 @@ def spend(share: float = 0.02, content: str = "row 1") -> None:
         ReplayKey(bytes(32)).save(Path("replay.key"))
     with open_storage("log.db", PARTS) as storage:
         log = storage.submit(AuditLog.open)
-        service = ReleaseService(Custody(Place.within(Path()), storage, Ledger(), log))
+        service = ReleaseService(Vault(Place.within(Path()), storage, Ledger(), log))
         service.answer_request(request(content, event=Zcdp(share)), drawn("noisy"))
 
 

@@ -21,19 +21,19 @@ from tests.unit.app.explain.examples import SCHEMA, TRAINED, model
 
 from voile import Explanation, cli
 from voile.app import explain_rows
-from voile.app.custody import PARTS
 from voile.app.explain import Explained, outputs
 from voile.app.explain.files import draw
 from voile.app.explain.released import NOT_ESTIMATED
 from voile.app.explain_rows import named_features
-from voile.audit_log import AuditLog
 from voile.cli import explain_output
 from voile.core.explanation_page import row_html
 from voile.core.guarantee import Guarantee, RowPart
 from voile.core.row_note import filled_note
 from voile.core.schema import Categories, Label
-from voile.core.storage import open_storage
-from voile.ledger import ReplayKey
+from voile.records.audit_log import AuditLog
+from voile.records.ledger import ReplayKey
+from voile.records.storage import open_storage
+from voile.records.vault import PARTS
 from voile.release import trained_privately
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from tests.unit.cli.test_explain import BACKGROUND, FREE, ROW, asked, prepared, run  # noqa: F401
 
-from voile.app.custody import PARTS
-from voile.audit_log import Policy, SigningKey, Witness, serve
-from voile.audit_log.notes import KeyKind
-from voile.audit_log.witness import PART as WITNESS_PART
 from voile.core.errors import StorageFull
-from voile.core.storage import open_storage
-from voile.ledger import Ledger, share_of
+from voile.records.audit_log import Policy, SigningKey, Witness, serve
+from voile.records.audit_log.notes import KeyKind
+from voile.records.audit_log.witness import PART as WITNESS_PART
+from voile.records.ledger import Ledger, share_of
+from voile.records.storage import open_storage
+from voile.records.vault import PARTS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from voile import Explanation
-from voile.audit_log import explanation_rows
 from voile.core.errors import InvalidInput
 from voile.core.row_note import KnownNote, Note, RowNote, note_from_plain, note_to_plain
+from voile.records.audit_log import explanation_rows
 
 LATE = RowNote("too late", (0, 2, 3))
 

@@ -9,12 +9,12 @@ import pytest
 
 import voile
 from voile.app.toml_file import TomlFile
-from voile.audit_log.canonical import Malformed
-from voile.audit_log.policy import Policy
 from voile.core.errors import SchemaError, VoileError
 from voile.core.schema import Schema
 from voile.core.schema.locate import field_at, line_of
 from voile.core.toml_text import DEEPEST, LARGEST_TOML, parse_toml
+from voile.records.audit_log.canonical import Malformed
+from voile.records.audit_log.policy import Policy
 
 N = 2_000
 DEEP = {

@@ -13,7 +13,7 @@ EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 # Pages whose examples go with commands run where their commands do, in order.
 WITH_COMMANDS = {
     "README.md": "tests/unit/docs/test_readme.py",
-    "audit.md": "tests/unit/audit_log/test_docs.py",
+    "audit.md": "tests/unit/records/audit_log/test_docs.py",
     "budget.md": "tests/unit/app/budget/test_page.py",
     "explain-with-a-guarantee.md": "tests/unit/app/explain/test_page.py",
 }

@@ -11,8 +11,8 @@ import pytest
 from examples import clinics, credit_decision, fraud_alert, hospital_risk
 
 from voile import Explanation
-from voile.audit_log import CheckOutcome
 from voile.core.row_note import KnownNote
+from voile.records.audit_log import CheckOutcome
 
 SMALLEST_PICTURE = 5_000
 FIRST = "74,no,99.8,2,no"  # pages state figures that follow from it

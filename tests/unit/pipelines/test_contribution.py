@@ -18,8 +18,6 @@ from tests.unit.app.budget_examples import House
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, UnreadableFile
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
-from voile.ledger.event_text import event_text
-from voile.ledger.journal import entries_of
 from voile.models import Simplex, wrap
 from voile.pipelines.shapley_guided_noise import (
     AttributeGroups,
@@ -34,6 +32,8 @@ from voile.pipelines.tables import TableRecords
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.privacy.events import Composed, Gaussian, PrivacyEvent, PureDp
+from voile.records.ledger.event_text import event_text
+from voile.records.ledger.journal import entries_of
 from voile.release.made_once import paid_artefact
 
 SCHEMA = Schema(
@@ -209,7 +209,7 @@ def test_a_rate_that_nobody_paid_for_cannot_be_read(tmp_path: Path) -> None:
         house.service.obtain(charged, payer="people", caller="custodian") for _ in range(2)
     )
     assert paid.value == again.value
-    entries = house.custody.storage.submit(lambda t: list(entries_of(t, "people")))
+    entries = house.vault.storage.submit(lambda t: list(entries_of(t, "people")))
     assert [entry.event for entry in entries if entry.event] == [event_text(Gaussian(2.0))]
 
 

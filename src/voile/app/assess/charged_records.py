@@ -15,21 +15,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from voile.app.custody import Custody, Place, open_custody_at
 from voile.attacks.figure_rehearsals import invented_rate
 from voile.attacks.rehearsal import Rehearsal
 from voile.attacks.release_rehearsals import rehearse_release
 from voile.attacks.user_rehearsals import invented_labels
-from voile.audit_log import ReleaseRecord, decode_record
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Numbers, Schema
-from voile.core.storage import Reader
-from voile.ledger.event_text import event_from
 from voile.privacy.accounting.conversion import gaussian_epsilon, zcdp_to_epsilon
 from voile.privacy.events import Gaussian, Laplace, Parallel, PrivacyEvent, PureDp, Repeated, Zcdp
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.recommenders import LabelImportance, NoisyProfileOfUser, TopLabelsOfUser
+from voile.records.audit_log import ReleaseRecord, decode_record
+from voile.records.ledger.event_text import event_from
+from voile.records.storage import Reader
+from voile.records.vault import Place, Vault, open_vault_at
 from voile.release import PUBLIC, NoisyValues, PrivateClusters, PrivateHistograms
 from voile.release.charged import ChargedRelease
 
@@ -88,8 +88,8 @@ def charged_terms(books: Place) -> tuple[tuple[ChargedTerms, ...], tuple[str, ..
     """What was charged as a release, each claim once; and subjects whose event is not on record."""
     found: dict[ChargedTerms, None] = {}
     unread: dict[str, None] = {}
-    with open_custody_at(books, signing=None) as custody:
-        for record in _releases(custody):
+    with open_vault_at(books, signing=None) as vault:
+        for record in _releases(vault):
             if record.event is None or record.event.startswith("sha256:"):
                 unread[_kind(record.subject)] = None
             else:
@@ -97,14 +97,14 @@ def charged_terms(books: Place) -> tuple[tuple[ChargedTerms, ...], tuple[str, ..
     return tuple(found), tuple(unread)
 
 
-def _releases(custody: Custody) -> Iterator[ReleaseRecord]:
+def _releases(vault: Vault) -> Iterator[ReleaseRecord]:
     first, page = 0, True
     while page:
 
         def read(t: Reader, first: int = first) -> Sequence[bytes]:
-            return custody.log.records(t, first=first, limit=_AT_A_TIME)
+            return vault.log.records(t, first=first, limit=_AT_A_TIME)
 
-        contents = custody.storage.read_snapshot(read)
+        contents = vault.storage.read_snapshot(read)
         decoded = map(decode_record, contents)
         yield from (each for each in decoded if isinstance(each, ReleaseRecord))
         first, page = first + len(contents), bool(contents)

@@ -19,7 +19,6 @@ from typing import Final, Self
 
 from voile.app.artefact import Artefact, load_artefact
 from voile.app.assess.copied_rows import find_copied_rows
-from voile.app.custody import Custody, Place, open_custody_at
 from voile.app.explain import ReleaseService
 from voile.app.explain.files import RECEIPT
 from voile.app.federate.agreement import SERVER
@@ -35,16 +34,17 @@ from voile.attacks.members_count import (
     PrivateMembersCount,
     count_event,
 )
-from voile.audit_log import FederationRoundRecord, decode_record, record_lines
-from voile.audit_log.publishing import RECORDS_FILE
 from voile.core.atomic_file import check_output, replace_file
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.input_file import read_file
-from voile.core.storage import Reader
 from voile.federation import digest_of_arrays
-from voile.ledger import recent_charges
-from voile.ledger.event_text import event_text
 from voile.privacy.events import from_dict
+from voile.records.audit_log import FederationRoundRecord, decode_record, record_lines
+from voile.records.audit_log.publishing import RECORDS_FILE
+from voile.records.ledger import recent_charges
+from voile.records.ledger.event_text import event_text
+from voile.records.storage import Reader
+from voile.records.vault import Place, Vault, open_vault_at
 
 FIGURE: Final = "members-count.txt"
 
@@ -88,8 +88,8 @@ class MembersCounting:
         )
         found = cls(opened, party, threshold, copied)
         found._check_place()
-        with found._books() as custody:
-            ReleaseService(custody).preview(found._release(custody), payer=found.account)
+        with found._books() as vault:
+            ReleaseService(vault).preview(found._release(vault), payer=found.account)
         return found
 
     @property
@@ -116,8 +116,8 @@ class MembersCounting:
 
     def release(self, *, caller: str) -> MembersCount:
         """Count, charge and write down; asked again, it gives the same again at no cost."""
-        with self._books() as custody:
-            release, service = self._release(custody), ReleaseService(custody)
+        with self._books() as vault:
+            release, service = self._release(vault), ReleaseService(vault)
             try:
                 counted = service.obtain(
                     release, payer=self.account, caller=caller, subject=release.name
@@ -147,12 +147,12 @@ class MembersCounting:
             )
 
     @contextmanager
-    def _books(self) -> Iterator[Custody]:
-        with open_custody_at(Place.within(self.party.folder)) as custody:
-            custody.storage.read_snapshot(lambda t: self._check_paid(custody, t))
-            yield custody
+    def _books(self) -> Iterator[Vault]:
+        with open_vault_at(Place.within(self.party.folder)) as vault:
+            vault.storage.read_snapshot(lambda t: self._check_paid(vault, t))
+            yield vault
 
-    def _release(self, custody: Custody) -> PrivateMembersCount:
+    def _release(self, vault: Vault) -> PrivateMembersCount:
         declared, found = self.artefact.settings["clients"][self.party.name], self.party.records
         if declared != len(found):
             raise Refused(
@@ -160,7 +160,7 @@ class MembersCounting:
                 "are not the members"
             )
         return PrivateMembersCount(
-            protected=custody.account(self.account).protected,
+            protected=vault.account(self.account).protected,
             epsilon=self.artefact.settings["members_count"],
             delta=0.0,
             origins=[self.artefact.origin],
@@ -169,7 +169,7 @@ class MembersCounting:
             threshold=self.threshold,
         )
 
-    def _check_paid(self, custody: Custody, t: Reader) -> None:
+    def _check_paid(self, vault: Vault, t: Reader) -> None:
         """The model was charged to this very account, round by round, and by this agreement.
 
         What an artefact says is not believed: its rounds are looked up in the party's own journal.
@@ -181,16 +181,16 @@ class MembersCounting:
             if row.outcome.counts
         )
         caller = caller_of(self.artefact.name, self.artefact.settings["agreement"])
-        charges = recent_charges(custody.ledger, t, self.account, since=-math.inf)
+        charges = recent_charges(vault.ledger, t, self.account, since=-math.inf)
         paid = Counter((each.purpose, each.event) for each in charges if each.caller == caller)
         if not said or not said <= paid:
             raise Refused(
                 f"{self.party.folder}: the account {self.account!r} was not charged with what "
                 f"{self.artefact.folder} says it was: the model may tell what nobody paid for"
             )
-        relation = custody.ledger.account(t, self.account).protected.relation
+        relation = vault.ledger.account(t, self.account).protected.relation
         wanted = count_event(self.artefact.settings["members_count"], relation)
-        if wanted not in custody.ledger.account(t, self.account).plan:
+        if wanted not in vault.ledger.account(t, self.account).plan:
             raise Refused(
                 f"{self.party.folder}: the plan of {self.account!r} has no count of members at "
                 f"ε = {wanted.epsilon:g}: other terms were agreed on"

@@ -16,12 +16,12 @@ from voile.app.assessment_file import (
     check_place,
     write_assessment,
 )
-from voile.app.custody import open_custody_at
 from voile.attacks.assessment import Assessed, Seen, Verdict, assess
-from voile.audit_log import EventsAssessmentRecord
 from voile.core.errors import InvalidInput
-from voile.core.storage import Transaction
 from voile.privacy.events import to_dict
+from voile.records.audit_log import EventsAssessmentRecord
+from voile.records.storage import Transaction
+from voile.records.vault import open_vault_at
 
 _LARGEST: Final = 1e300
 """An e-value that no float holds is told as this."""
@@ -55,7 +55,7 @@ def assess_subject(subject: Subject, *, seconds: float, seen: Seen = lambda _: N
         raise InvalidInput(f"{subject.name}: there is no claim to refute: {reasons}")
     check_place(subject.folder)
     if subject.books is not None:
-        with open_custody_at(subject.books, signing=None):
+        with open_vault_at(subject.books, signing=None):
             pass  # a log that cannot be told is noticed now, and not after the attack
     found = assess(subject.rehearsals, seconds=seconds, seen=seen)
     verdict = min((each.verdict for each in found), key=_WORST.index)
@@ -72,13 +72,13 @@ def _recorded(
         return _file(subject, found, verdict, None).to_bytes(), None
 
     def append(t: Transaction) -> tuple[bytes, int]:
-        number = custody.log.head(t).size
+        number = vault.log.head(t).size
         content = _file(subject, found, verdict, number).to_bytes()
-        custody.log.append(t, _record(subject, found, verdict, content))
+        vault.log.append(t, _record(subject, found, verdict, content))
         return content, number
 
-    with open_custody_at(subject.books) as custody:
-        return custody.storage.submit(append)
+    with open_vault_at(subject.books) as vault:
+        return vault.storage.submit(append)
 
 
 def _file(

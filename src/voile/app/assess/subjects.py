@@ -15,7 +15,6 @@ from voile.app.assess.charged_records import (
     rehearse_terms,
     same_price,
 )
-from voile.app.custody import WORKSPACE, Place
 from voile.app.federate import FederationAgreement, read_agreement
 from voile.app.federate.files import FEDERATION_FILE
 from voile.app.notebook import Workspace, open_workspace
@@ -38,6 +37,7 @@ from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.shapley_guided_noise.plan import GuidedTask
 from voile.pipelines.trusted_averaging.tasks import GlobalModel, LocalTraining
 from voile.privacy.events import Gaussian, PoissonSampled, Repeated, from_dict
+from voile.records.vault import WORKSPACE, Place
 from voile.release.charged import ChargedRelease
 from voile.training.private.attributes import AttributeSteps
 

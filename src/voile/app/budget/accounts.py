@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from voile.audit_log import AuditLog, BudgetOpenedRecord, BudgetRenewedRecord
-from voile.core.storage import Storage, Transaction
-from voile.ledger import Done, Ledger, Opening
-from voile.ledger.sums import written
+from voile.records.audit_log import AuditLog, BudgetOpenedRecord, BudgetRenewedRecord
+from voile.records.ledger import Done, Ledger, Opening
+from voile.records.ledger.sums import written
+from voile.records.storage import Storage, Transaction
 
 
 def open_budget(

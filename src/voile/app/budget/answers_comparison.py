@@ -12,12 +12,12 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from voile.app.stored_answers import StoredAnswer
-from voile.audit_log import ReleaseRecord
 from voile.core.errors import InvalidInput
-from voile.core.storage import Reader
-from voile.ledger import ReplayKey
-from voile.ledger.journal import Act, AnswerRow, Entry, all_answers, answer_of, entry_at
+from voile.records.audit_log import ReleaseRecord
+from voile.records.ledger import ReplayKey
+from voile.records.ledger.journal import Act, AnswerRow, Entry, all_answers, answer_of, entry_at
+from voile.records.storage import Reader
+from voile.records.stored_answers import StoredAnswer
 
 FOREIGN_KEY: Final = (
     "none of {count} stored answers opens with this replay key: it is the key of another ledger "

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from voile.app.budget.answers_comparison import AnswersCheck
-from voile.audit_log import (
+from voile.core.errors import InvalidInput
+from voile.privacy.accounting.measures import Sums, fits
+from voile.records.audit_log import (
     AuditLog,
     BudgetOpenedRecord,
     BudgetRenewedRecord,
@@ -19,12 +21,10 @@ from voile.audit_log import (
     ReleaseRecord,
     decode_record,
 )
-from voile.core.errors import InvalidInput
-from voile.core.storage import Reader
-from voile.ledger import AccountNode, Ledger, Measure, ReplayKey
-from voile.ledger.event_text import event_for_log, event_from
-from voile.ledger.journal import Act, Entry, charge_name, entries_of
-from voile.ledger.recomputing import (
+from voile.records.ledger import AccountNode, Ledger, Measure, ReplayKey
+from voile.records.ledger.event_text import event_for_log, event_from
+from voile.records.ledger.journal import Act, Entry, charge_name, entries_of
+from voile.records.ledger.recomputing import (
     JournalCheck,
     Movement,
     Recomputation,
@@ -33,8 +33,8 @@ from voile.ledger.recomputing import (
     forgotten_alerts,
     misplaced,
 )
-from voile.ledger.sums import read
-from voile.privacy.accounting.measures import Sums, fits
+from voile.records.ledger.sums import read
+from voile.records.storage import Reader
 
 _Act: TypeAlias = BudgetOpenedRecord | BudgetRenewedRecord | ReleaseRecord | ParticipationRecord
 Progress: TypeAlias = Callable[[int, int], object]

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from voile.audit_log import AuditLog, RefusalRecord, decode_record
-from voile.core.storage import Reader
-from voile.ledger import Ledger
-from voile.ledger.journal import Entry, charge_name, entries_of
-from voile.ledger.sums import unpacked
 from voile.privacy.accounting.measures import consumed
+from voile.records.audit_log import AuditLog, RefusalRecord, decode_record
+from voile.records.ledger import Ledger
+from voile.records.ledger.journal import Entry, charge_name, entries_of
+from voile.records.ledger.sums import unpacked
+from voile.records.storage import Reader
 
 REFUSED: Final = "refused"
 _PAGE: Final = 1000

@@ -9,8 +9,8 @@ from typing import Final
 from voile.core.guarantee import declared_maximum
 from voile.core.guarantee_words import in_words, several_records
 from voile.core.page_frame import fragment, framed
-from voile.ledger import THRESHOLDS, BudgetReport, PlanUse, Remaining
-from voile.ledger.history import Point
+from voile.records.ledger import THRESHOLDS, BudgetReport, PlanUse, Remaining
+from voile.records.ledger.history import Point
 
 _WIDTH: Final = 640
 _HEIGHT: Final = 220

@@ -27,7 +27,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from voile.app.budget.comparison import Comparison, Progress
-from voile.audit_log import (
+from voile.core.errors import InvalidInput, VerificationFailed
+from voile.records.audit_log import (
     AuditLog,
     CheckOutcome,
     Policy,
@@ -36,14 +37,13 @@ from voile.audit_log import (
     SigningKey,
     Step,
 )
-from voile.audit_log.canonical import Malformed
-from voile.audit_log.kept import signed_checkpoint
-from voile.audit_log.notes import BadSignature, Checkpoint, Note
-from voile.audit_log.publishing import check_stored
-from voile.audit_log.witness_client import Answered, Inquiry, collect
-from voile.core.errors import InvalidInput, VerificationFailed
-from voile.core.storage import Reader, Storage
-from voile.ledger import Ledger, ReplayKey
+from voile.records.audit_log.canonical import Malformed
+from voile.records.audit_log.kept import signed_checkpoint
+from voile.records.audit_log.notes import BadSignature, Checkpoint, Note
+from voile.records.audit_log.publishing import check_stored
+from voile.records.audit_log.witness_client import Answered, Inquiry, collect
+from voile.records.ledger import Ledger, ReplayKey
+from voile.records.storage import Reader, Storage
 
 NAMES: Final = (
     "log",

@@ -9,9 +9,9 @@ from typing import Any
 
 from voile.app.artefact import Artefact
 from voile.app.assessment_file import find_assessment, is_on_record
-from voile.app.custody import Custody
 from voile.federation.history import event_as_text
 from voile.privacy.events import from_dict
+from voile.records.vault import Vault
 from voile.release import Release
 
 _WORST = ("refuted", "blind", "not refuted")
@@ -49,7 +49,7 @@ def tried_events(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def claims_behind(
-    custody: Custody, release: Release[Any], artefact: Artefact | None, workspace: Path | None
+    vault: Vault, release: Release[Any], artefact: Artefact | None, workspace: Path | None
 ) -> AssessedClaims | None:
     """About what a release charges, or, where it is free, about what the training of its artefact
     has charged.
@@ -62,23 +62,21 @@ def claims_behind(
     if event is None:
         if artefact is None:
             return None
-        return assessed_claims(custody, artefact.folder, charged_events(artefact))
+        return assessed_claims(vault, artefact.folder, charged_events(artefact))
     if workspace is None:
         return None
-    return assessed_claims(custody, workspace, {event_as_text(event)})
+    return assessed_claims(vault, workspace, {event_as_text(event)})
 
 
-def assessed_claims(
-    custody: Custody, folder: Path, events: Collection[str]
-) -> AssessedClaims | None:
+def assessed_claims(vault: Vault, folder: Path, events: Collection[str]) -> AssessedClaims | None:
     """What was found about all of these events; None where nothing was, or the log says otherwise.
 
     Args:
-        custody: whose log has to confirm the findings: a file alone is believed by nobody.
+        vault: whose log has to confirm the findings: a file alone is believed by nobody.
         folder: where findings lie.
     """
     found = find_assessment(folder)
-    if found is None or not is_on_record(custody, found):
+    if found is None or not is_on_record(vault, found):
         return None
     verdicts = tried_events(found)
     if not events or not set(events) <= set(verdicts):

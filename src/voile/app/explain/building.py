@@ -23,10 +23,10 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
 from voile.core.transparency import Level
-from voile.ledger import Account
 from voile.models import digest_of
 from voile.privacy.accounting.conversion import gaussian_epsilon
 from voile.privacy.sensitivity import Norm, Sensitivity, clipped_vector
+from voile.records.ledger import Account
 from voile.release import (
     ByExplainer,
     ClippedRelease,

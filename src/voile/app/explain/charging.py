@@ -22,20 +22,18 @@ from functools import cached_property, lru_cache
 from typing import Final, TypeAlias
 
 from voile.app.budget import opened_record
-from voile.app.custody import Custody
 from voile.app.explain.per_record import (
     accounts_to_carry,
     carried_mark,
     check_key_of_records,
 )
-from voile.app.nonces import Committing
-from voile.app.stored_answers import StoredAnswer
-from voile.audit_log import Draft, Encoded, RefusalRecord, ReleaseRecord, guarantees_digest
-from voile.audit_log.commitments import digest as commitment
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.guarantee import Guarantee, RowPart
-from voile.core.storage import Reader, Transaction
-from voile.ledger import (
+from voile.privacy.accounting.measures import Sums
+from voile.privacy.events import Composed, PrivacyEvent
+from voile.records.audit_log import Draft, Encoded, RefusalRecord, ReleaseRecord, guarantees_digest
+from voile.records.audit_log.commitments import digest as commitment
+from voile.records.ledger import (
     Account,
     Alert,
     Asked,
@@ -48,10 +46,12 @@ from voile.ledger import (
     child_of,
     like_parent,
 )
-from voile.ledger.event_text import event_for_log, event_text
-from voile.ledger.sums import written
-from voile.privacy.accounting.measures import Sums
-from voile.privacy.events import Composed, PrivacyEvent
+from voile.records.ledger.event_text import event_for_log, event_text
+from voile.records.ledger.sums import written
+from voile.records.nonces import Committing
+from voile.records.storage import Reader, Transaction
+from voile.records.stored_answers import StoredAnswer
+from voile.records.vault import Vault
 
 Refusing: TypeAlias = Refused | InvalidInput
 """Why one caller is not answered; a fault of the database is everybody's, and is raised."""
@@ -67,7 +67,7 @@ class Request:
         event: what releasing it costs, from public facts.
         guarantees: what the answer will promise; the first is the account's, and the headline.
         subject: which model, explainer or artefact is asked.
-        purpose, caller, part, population: see `voile.ledger.Charge`.
+        purpose, caller, part, population: see `voile.records.ledger.Charge`.
     """
 
     question: Question
@@ -151,26 +151,26 @@ class AccountQuestions:
 # --- the steps ------------------------------------------------------------------------------------
 
 
-def prepare(custody: Custody, request: Request, parent: Account) -> Prepared:
+def prepare(vault: Vault, request: Request, parent: Account) -> Prepared:
     """How the ledger recognises a question, and what it will charge; the account of a record need
     not be there yet."""
     name = request.question.account
     account = parent if name == parent.name else child_of(parent, name)
-    asked = custody.key.asked(request.question, account, request.caller)
+    asked = vault.key.asked(request.question, account, request.caller)
     return Prepared(request, asked, _charge(request, asked))
 
 
 def look_up(
-    custody: Custody, t: Reader, questions: AccountQuestions
+    vault: Vault, t: Reader, questions: AccountQuestions
 ) -> list[Settled | None] | Refusing:
     """Step 1: what was answered before, if the rest would fit; else why not. Only reads."""
-    found = _answered(custody, t, questions)
-    refused = _refusal(custody, t, questions, found)
+    found = _answered(vault, t, questions)
+    refused = _refusal(vault, t, questions, found)
     return found if refused is None else refused
 
 
 def settle(
-    custody: Custody, t: Transaction, questions: AccountQuestions, drawn: Mapping[int, Drawn]
+    vault: Vault, t: Transaction, questions: AccountQuestions, drawn: Mapping[int, Drawn]
 ) -> list[Settled] | Refusing:
     """Step 3, in a transaction of the caller's: nothing may leave before it is committed.
 
@@ -182,21 +182,21 @@ def settle(
     Args:
         drawn: answers to the questions with these numbers; what was answered before needs none.
     """
-    found = _answered(custody, t, questions)
-    if len(found) == 1 and custody.ledger.is_open(t, questions.prepared[0].charge.account):
+    found = _answered(vault, t, questions)
+    if len(found) == 1 and vault.ledger.is_open(t, questions.prepared[0].charge.account):
         try:
-            return _settled(custody, t, questions, found, drawn)
+            return _settled(vault, t, questions, found, drawn)
         except BudgetExceeded as exceeded:
-            record_refusal(custody, t, questions, exceeded)
+            record_refusal(vault, t, questions, exceeded)
             return exceeded
-    refused = _refusal(custody, t, questions, found)
+    refused = _refusal(vault, t, questions, found)
     if isinstance(refused, BudgetExceeded):
-        record_refusal(custody, t, questions, refused)
-    return _settled(custody, t, questions, found, drawn) if refused is None else refused
+        record_refusal(vault, t, questions, refused)
+    return _settled(vault, t, questions, found, drawn) if refused is None else refused
 
 
 def _settled(
-    custody: Custody,
+    vault: Vault,
     t: Transaction,
     questions: AccountQuestions,
     found: Sequence[Settled | None],
@@ -208,15 +208,15 @@ def _settled(
         key = _told_apart(questions, number)
         again = given.get(key)  # named twice: answered once
         if again is None:
-            given[key] = stored or _pay(custody, t, questions.account, question, drawn[number])
+            given[key] = stored or _pay(vault, t, questions.account, question, drawn[number])
         settled.append(given[key] if again is None else again._replace(grant=None))
     return settled
 
 
-def _answered(custody: Custody, t: Reader, questions: AccountQuestions) -> list[Settled | None]:
+def _answered(vault: Vault, t: Reader, questions: AccountQuestions) -> list[Settled | None]:
     if questions.fresh:
         return [None] * len(questions.prepared)
-    return [custody.ledger.answered(t, each.asked) for each in questions.prepared]
+    return [vault.ledger.answered(t, each.asked) for each in questions.prepared]
 
 
 def _told_apart(questions: AccountQuestions, number: int) -> object:
@@ -225,46 +225,46 @@ def _told_apart(questions: AccountQuestions, number: int) -> object:
 
 
 def _refusal(
-    custody: Custody, t: Reader, questions: AccountQuestions, found: Sequence[Settled | None]
+    vault: Vault, t: Reader, questions: AccountQuestions, found: Sequence[Settled | None]
 ) -> Refusing | None:
     """Whether all new charges fit one after the other: unnamed rows leave less for every record."""
     new: dict[object, Charge] = {}
     carried: set[str] = set()
     for number, (each, stored) in enumerate(zip(questions.prepared, found, strict=True)):
         if stored is None and _told_apart(questions, number) not in new:
-            before = accounts_to_carry(custody, t, each.request.question)
+            before = accounts_to_carry(vault, t, each.request.question)
             owed = [events for name, events in before.items() if name not in carried]
             carried |= set(before)
             new[_told_apart(questions, number)] = _with_earlier(each.charge, owed)
     try:
-        check_key_of_records(custody, t, questions.account, [each.account for each in new.values()])
-        check_fits(custody.ledger, t, questions.account, new.values())
+        check_key_of_records(vault, t, questions.account, [each.account for each in new.values()])
+        check_fits(vault.ledger, t, questions.account, new.values())
     except (InvalidInput, Refused) as refused:
         return refused
     return None
 
 
 def _pay(
-    custody: Custody, t: Transaction, parent: Account, question: Prepared, drawn: Drawn
+    vault: Vault, t: Transaction, parent: Account, question: Prepared, drawn: Drawn
 ) -> Settled:
     """Charge, keep the answer, append the record; open the account of a record that has none.
 
     What the record has spent under earlier spellings of its name is part of its first charge.
     """
-    before = accounts_to_carry(custody, t, question.request.question)
+    before = accounts_to_carry(vault, t, question.request.question)
 
     def write_record(grant: Grant) -> int:
-        record = _record(custody, question, grant, drawn)
-        return custody.log.append_encoded(t, record).number
+        record = _record(vault, question, grant, drawn)
+        return vault.log.append_encoded(t, record).number
 
     def open_account(opening: Opening) -> None:
-        done = custody.ledger.open(t, opening, caller=question.request.caller)
-        custody.log.append(t, opened_record(done))
+        done = vault.ledger.open(t, opening, caller=question.request.caller)
+        vault.log.append(t, opened_record(done))
 
     name = question.charge.account
-    if not custody.ledger.is_open(t, name):
+    if not vault.ledger.is_open(t, name):
         open_account(like_parent(parent, name))
-    settled = custody.ledger.settle(
+    settled = vault.ledger.settle(
         t,
         _with_earlier(question.charge, before.values()),
         question.asked,
@@ -274,7 +274,7 @@ def _pay(
         write_record=write_record,
     )
     for old in before:
-        open_account(like_parent(custody.ledger.account(t, old), carried_mark(old)))
+        open_account(like_parent(vault.ledger.account(t, old), carried_mark(old)))
     return settled
 
 
@@ -284,13 +284,13 @@ def _with_earlier(charge: Charge, spent: Iterable[tuple[PrivacyEvent, ...]]) -> 
     return replace(charge, event=Composed((charge.event, *more))) if more else charge
 
 
-def leaving(custody: Custody, prepared: Prepared, settled: Settled) -> Answer:
+def leaving(vault: Vault, prepared: Prepared, settled: Settled) -> Answer:
     """What goes out, once it is committed.
 
     Nonces come from what is kept and the key outside the database: a receipt can be issued again.
     """
-    stored = StoredAnswer(custody.log.origin, settled.terms, settled.kept)
-    nonces = stored.nonces(custody.key)
+    stored = StoredAnswer(vault.log.origin, settled.terms, settled.kept)
+    nonces = stored.nonces(vault.key)
     asked = prepared.request.question.spelled(settled.kept.query, prepared.asked)
     alerts = settled.grant.alerts if settled.grant else ()
     return Answer(
@@ -299,27 +299,27 @@ def leaving(custody: Custody, prepared: Prepared, settled: Settled) -> Answer:
 
 
 def record_refusal(
-    custody: Custody, t: Transaction, questions: AccountQuestions, refused: BudgetExceeded
+    vault: Vault, t: Transaction, questions: AccountQuestions, refused: BudgetExceeded
 ) -> None:
     """Somebody asked, and was told that the budget does not allow it."""
     headline = questions.prepared[0].request.guarantees[0]
     record = RefusalRecord(
-        time=int(custody.ledger.now()),
+        time=int(vault.ledger.now()),
         account=questions.account.name,
         reason=str(refused)[:_LONGEST_REASON],
         epsilon=headline.epsilon,
         delta=headline.delta,
     )
-    custody.log.append(t, record)
+    vault.log.append(t, record)
 
 
-def _record(custody: Custody, prepared: Prepared, grant: Grant, drawn: Drawn) -> Encoded:
+def _record(vault: Vault, prepared: Prepared, grant: Grant, drawn: Drawn) -> Encoded:
     """The record of a charge, as bytes. It states the cost that was charged."""
     asked, request = prepared.request.question.canonical_bytes, prepared.request
     committing = Committing(
-        custody.log.origin, grant.terms, grant.number, prepared.asked.digest, drawn.digest
+        vault.log.origin, grant.terms, grant.number, prepared.asked.digest, drawn.digest
     )
-    nonces = committing.nonces(custody.key)
+    nonces = committing.nonces(vault.key)
     draft = _draft(request.subject, request.guarantees, grant.event, grant.cost)
     return draft.filled(
         time=int(grant.time),

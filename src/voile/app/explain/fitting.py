@@ -17,9 +17,9 @@ from voile.app.explain.inputs import ExplanationInputs
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
-from voile.ledger import Account
 from voile.privacy.accounting.measures import fits
 from voile.privacy.mechanisms.parameters import WeakPrivacyWarning
+from voile.records.ledger import Account
 from voile.release import Preview, Release
 
 _WHERE: Final = "(under [releases.NAME] in voile.toml, or --noise and --epsilon of `voile explain`)"

@@ -15,19 +15,19 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from voile.app.custody import Custody
-from voile.audit_log import (
+from voile.core.errors import VerificationFailed
+from voile.core.explanation import Explanation
+from voile.core.guarantee import Guarantee
+from voile.records.audit_log import (
     PostProcessingRecord,
     RowTree,
     explanation_bytes,
     explanation_rows,
     guarantees_digest,
 )
-from voile.audit_log.commitments import digest as commitment
-from voile.core.errors import VerificationFailed
-from voile.core.explanation import Explanation
-from voile.core.guarantee import Guarantee
-from voile.ledger import Question, ReplayKey
+from voile.records.audit_log.commitments import digest as commitment
+from voile.records.ledger import Question, ReplayKey
+from voile.records.vault import Vault
 
 CARRIED: Final = "carried forward from training"
 NO_PROMISE: Final = "none: made from public artefacts only"
@@ -42,17 +42,15 @@ class FreeCall:
     nonces: dict[str, bytes] = field(repr=False)
 
 
-def free_call(
-    custody: Custody, question: Question, subject: str, explanation: Explanation
-) -> FreeCall:
+def free_call(vault: Vault, question: Question, subject: str, explanation: Explanation) -> FreeCall:
     """What the log will say about one call; the answer leaves after the commit."""
     call = secrets.token_hex(16)
-    tree = RowTree.of(explanation_rows(explanation), _seed(custody.key, call))
-    nonces = nonces_of_call(custody.key, call)
+    tree = RowTree.of(explanation_rows(explanation), _seed(vault.key, call))
+    nonces = nonces_of_call(vault.key, call)
     promises = explanation.guarantees
     first = promises[0] if promises else None
     record = PostProcessingRecord(
-        time=int(custody.ledger.now()),
+        time=int(vault.ledger.now()),
         call=call,
         subject=subject,
         rows=len(explanation),

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from voile.app.checkpoints import Keeper
 from voile.app.explain import files
 from voile.app.explain.person_page import PAGE, Checked, write_page
 from voile.app.explain.released import Explained
@@ -16,6 +15,7 @@ from voile.app.output_check import check_outputs
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import RowPart
 from voile.core.optional import optional
+from voile.records.checkpoints import Keeper
 
 MOST_PAGES: Final = 1_000
 """In one folder: pages are for people, and somebody hands them out."""
@@ -163,7 +163,7 @@ class Outputs:
         """
         if not self._named and not self._folders:
             return Written({})
-        signed = service.custody.covers(max(explained.records))
+        signed = service.vault.covers(max(explained.records))
         done: dict[str, list[str]] = {}
         failed: list[str] = []
         for what, write in self._writers(service, explained, signed).items():
@@ -195,7 +195,7 @@ class Outputs:
         if picture is not None:
             writers["picture"] = lambda: [files.draw(explained, picture)]
         if page is not None:
-            checked = Checked(saved, proof if signed else None, service.custody.place.policy)
+            checked = Checked(saved, proof if signed else None, service.vault.place.policy)
             writers["page"] = lambda: [write_page(explained, page, checked)]
         if pages is not None:
             writers["pages"] = lambda: _write_pages(service, explained, pages, signed)
@@ -223,7 +223,7 @@ def _write_pages(
     proofs = files.write_row_receipts(service, explained, folder) if signed else []
     written = []
     for place in range(len(explained.explanation)):
-        page, policy = folder / f"{place + 1}{PAGE}", service.custody.place.policy
+        page, policy = folder / f"{place + 1}{PAGE}", service.vault.place.policy
         proof = proofs[place] if signed else None
         checked = Checked(page.with_suffix(files.SAVED[0]), proof, policy)
         written.append(write_page(explained.of_row(place), page, checked))

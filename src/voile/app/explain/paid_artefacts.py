@@ -38,7 +38,7 @@ def paid_synthetic_background(
     release = PrivateHistograms(
         records,
         schema,
-        protected=service.custody.account(account).protected,
+        protected=service.vault.account(account).protected,
         epsilon=epsilon,
         delta=delta,
         size=size,
@@ -69,7 +69,7 @@ def paid_clusters(
     release = PrivateClusters(
         records,
         schema,
-        protected=service.custody.account(account).protected,
+        protected=service.vault.account(account).protected,
         epsilon=epsilon,
         delta=delta,
         count=count,

@@ -25,11 +25,10 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from voile.app.custody import Custody
 from voile.core.errors import InvalidInput, Refused
 from voile.core.identifiers import canonical_identifier
-from voile.core.storage import Reader
-from voile.ledger import (
+from voile.privacy.events import PrivacyEvent
+from voile.records.ledger import (
     LONGEST_NAME,
     Account,
     Ledger,
@@ -38,8 +37,9 @@ from voile.ledger import (
     ReplayKey,
     recent_charges,
 )
-from voile.ledger.event_text import event_from
-from voile.privacy.events import PrivacyEvent
+from voile.records.ledger.event_text import event_from
+from voile.records.storage import Reader
+from voile.records.vault import Vault
 
 Named: TypeAlias = NamedRecord | None
 """The record behind a row; None where nobody said whose row it is."""
@@ -75,14 +75,12 @@ def check_account_of_records(account: Account) -> None:
         raise Refused(f"account {account.name!r}: its name is too long for accounts of records")
 
 
-def check_key_of_records(
-    custody: Custody, t: Reader, account: Account, charged: Iterable[str]
-) -> None:
+def check_key_of_records(vault: Vault, t: Reader, account: Account, charged: Iterable[str]) -> None:
     """Before an account is opened: were those that are there named with this key?"""
-    if all(custody.ledger.is_open(t, name) for name in charged):
+    if all(vault.ledger.is_open(t, name) for name in charged):
         return
-    mark = _first_mark(custody.ledger, t, account.name)
-    if mark is not None and mark != key_mark(custody.key):
+    mark = _first_mark(vault.ledger, t, account.name)
+    if mark is not None and mark != key_mark(vault.key):
         raise Refused(
             f"the records of account {account.name!r} were named with another replay key; "
             "with this one each of them would get a budget of its own: use the old key"
@@ -107,7 +105,7 @@ def _first_mark(ledger: Ledger, t: Reader, account: str) -> str | None:
 
 
 def accounts_to_carry(
-    custody: Custody, t: Reader, question: Question
+    vault: Vault, t: Reader, question: Question
 ) -> dict[str, tuple[PrivacyEvent, ...]]:
     """What the record has spent under earlier spellings of its name, by account.
 
@@ -116,9 +114,9 @@ def accounts_to_carry(
     """
     found: dict[str, tuple[PrivacyEvent, ...]] = {}
     for name in {each.account for each in question.earlier} - {question.account}:
-        if custody.ledger.is_open(t, name) and not custody.ledger.is_open(t, carried_mark(name)):
-            account, balance, _ = custody.ledger.node(t, name)
-            charges = recent_charges(custody.ledger, t, name, since=account.opened)
+        if vault.ledger.is_open(t, name) and not vault.ledger.is_open(t, carried_mark(name)):
+            account, balance, _ = vault.ledger.node(t, name)
+            charges = recent_charges(vault.ledger, t, name, since=account.opened)
             now = [event_from(each.event) for each in charges if each.period == balance.period]
             found |= {name: tuple(now)} if now else {}
     return found

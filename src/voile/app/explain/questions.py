@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
-from voile.app.custody import Custody
 from voile.app.explain.charging import AccountQuestions, Request, prepare
 from voile.app.explain.per_record import (
     Named,
@@ -25,8 +24,9 @@ from voile.app.explain.per_record import (
 from voile.app.explain.rows import RowsToExplain, Size, public_size, rows_digest
 from voile.core.guarantee import Guarantee, RowPart
 from voile.core.row_note import Note, note_to_plain
-from voile.ledger import About, Account, PublicInput, Question, WholeDataset
 from voile.privacy.events import PrivacyEvent
+from voile.records.ledger import About, Account, PublicInput, Question, WholeDataset
+from voile.records.vault import Vault
 from voile.release import Release, ReleaseIdentity
 
 _MOST_KNOWN: Final = 64
@@ -89,16 +89,16 @@ class PublicFacts:
         return self._request(asked, 1, caller, purpose, subject)
 
     def questions(
-        self, custody: Custody, account: Account, request: ExplanationRequest
+        self, vault: Vault, account: Account, request: ExplanationRequest
     ) -> AccountQuestions:
         """What a request asks an account for: of protected records one question for each row."""
         self.check_account(account)
         if self.release.part is RowPart.EXPLAINED:
-            return self._records(custody, account, request)
-        return self._one_question(custody, account, request)
+            return self._records(vault, account, request)
+        return self._one_question(vault, account, request)
 
     def _records(
-        self, custody: Custody, account: Account, request: ExplanationRequest
+        self, vault: Vault, account: Account, request: ExplanationRequest
     ) -> AccountQuestions:
         """One question for each row, to the account of its record."""
         rows = request.rows
@@ -110,22 +110,22 @@ class PublicFacts:
         prepared = []
         for each in named:
             record = each if each is None else spelled.get(each, each)
-            asked = replace(common, question=self._about_record(custody, account, record))
-            prepared.append(prepare(custody, asked, account))
+            asked = replace(common, question=self._about_record(vault, account, record))
+            prepared.append(prepare(vault, asked, account))
         return AccountQuestions(account, tuple(prepared), request.fresh)
 
-    def _about_record(self, custody: Custody, account: Account, record: Named) -> Question:
+    def _about_record(self, vault: Vault, account: Account, record: Named) -> Question:
         """To the account of the record, and as it was asked under an earlier name of it."""
-        name = account_of_record(custody.key, account, record)
+        name = account_of_record(vault.key, account, record)
         asked = question(self.identity, name, record)
         if record is None or record.earlier is None:
             return asked
-        before = self._about_record(custody, account, record.earlier)
+        before = self._about_record(vault, account, record.earlier)
         spellings = (*asked.earlier, replace(before, earlier=()), *before.earlier)
         return replace(asked, earlier=spellings)
 
     def _one_question(
-        self, custody: Custody, account: Account, request: ExplanationRequest
+        self, vault: Vault, account: Account, request: ExplanationRequest
     ) -> AccountQuestions:
         """One question for all rows."""
         rows, protected = request.rows, account.protected
@@ -135,10 +135,10 @@ class PublicFacts:
             about = about_population(rows.population or protected.dataset, size)
         else:
             about = about_public(rows.rows, rows.notes)
-        watched = watched_records(custody.key, rows.identifiers or (), protected.dataset)
+        watched = watched_records(vault.key, rows.identifiers or (), protected.dataset)
         asked = self._asked(request, rows.count, question(self.identity, account.name, about))
         asked = replace(asked, population=watched)
-        return AccountQuestions(account, (prepare(custody, asked, account),), request.fresh)
+        return AccountQuestions(account, (prepare(vault, asked, account),), request.fresh)
 
     def _asked(self, request: ExplanationRequest, rows: int, asked: Question) -> Request:
         return self._request(asked, rows, request.caller, request.purpose, request.subject)

@@ -9,13 +9,13 @@ from typing import Any, Final
 import numpy as np
 
 from voile.app.explain.assessed import AssessedClaims
-from voile.audit_log import RowTree, explanation_bytes
 from voile.core.description import Description, Uncertainty
 from voile.core.explanation import Explanation
 from voile.core.explanation_page import notebook_html
 from voile.core.page_frame import fragment
 from voile.core.row_note import KnownNote, Note
 from voile.core.schema import Schema
+from voile.records.audit_log import RowTree, explanation_bytes
 
 NOT_ESTIMATED: Final = (
     "The model was trained with noise; how far these numbers would move was not estimated."
@@ -44,7 +44,7 @@ class OnRecord:
 
     @property
     def answer(self) -> bytes:
-        """Canonical bytes of what was answered, for `voile.audit_log.verify_receipt`."""
+        """Canonical bytes of what was answered, for `voile.records.audit_log.verify_receipt`."""
         return explanation_bytes(self.explanation)
 
 

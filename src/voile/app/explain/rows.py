@@ -20,7 +20,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.audit_log import array_digest
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Relation
@@ -30,6 +29,7 @@ from voile.core.schema.cells import raw_column
 from voile.core.schema.report import MISSING_ADVICE
 from voile.datasets.tables import read_protected_table, read_table
 from voile.pipelines.tables import TableRecords
+from voile.records.audit_log import array_digest
 
 _SHOWN: Final = 5
 Identifier: TypeAlias = str | int | float | None

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from voile.app.budget.verification import Evidence, verify
-from voile.app.custody import Custody
 from voile.app.explain.affordable import affordable
 from voile.app.explain.charging import (
     AccountQuestions,
@@ -31,9 +30,12 @@ from voile.app.explain.questions import ExplanationRequest, PublicFacts, about_p
 from voile.app.explain.released import Explained, OnRecord, settled_notes
 from voile.app.explain.rows import RowsToExplain
 from voile.app.explain.walk import Outcome, answer_alone, answer_together, ask, caught, to_keep
-from voile.app.nonces import opened_by_nonces
-from voile.app.stored_answers import StoredAnswer
-from voile.audit_log import (
+from voile.core.errors import InvalidInput, Refused
+from voile.core.explanation import Explanation
+from voile.core.guarantee import Protected
+from voile.core.row_note import KnownNote
+from voile.privacy.events import PrivacyEvent
+from voile.records.audit_log import (
     PostProcessingRecord,
     Receipt,
     Report,
@@ -42,15 +44,13 @@ from voile.audit_log import (
     decode_record,
     issue_receipt,
 )
-from voile.core.errors import InvalidInput, Refused
-from voile.core.explanation import Explanation
-from voile.core.guarantee import Protected
-from voile.core.row_note import KnownNote
-from voile.core.storage import Reader, Transaction
-from voile.ledger import Alert, Question
-from voile.ledger.event_text import event_text
-from voile.ledger.journal import entry_at
-from voile.privacy.events import PrivacyEvent
+from voile.records.ledger import Alert, Question
+from voile.records.ledger.event_text import event_text
+from voile.records.ledger.journal import entry_at
+from voile.records.nonces import opened_by_nonces
+from voile.records.storage import Reader, Transaction
+from voile.records.stored_answers import StoredAnswer
+from voile.records.vault import Vault
 from voile.release import Preview, Release
 from voile.release.made_once import Artefact, paid_artefact
 
@@ -63,12 +63,12 @@ class ReleaseService:
     """Answers questions from what a party keeps.
 
     Args:
-        custody: database with ledger and log, and the keys beside it.
+        vault: database with ledger and log, and the keys beside it.
         on_alert: called after the commit that reached a threshold, at most once for each. What it
             raises is written to Python's log: the answer has been paid for and must leave.
     """
 
-    custody: Custody
+    vault: Vault
     on_alert: Callable[[Alert], object] | None = None
     _facts: dict[int, PublicFacts] = field(init=False, repr=False, default_factory=dict)
 
@@ -95,10 +95,10 @@ class ReleaseService:
     def _preview(
         self, release: Release[Any], rows: Any, payer: str | None, caller: str, *, fresh: bool
     ) -> Preview:
-        facts, custody = self._facts_of(release), self.custody
+        facts, vault = self._facts_of(release), self.vault
         if payer is None or facts.is_free:
             return release.preview(rows if isinstance(rows, int) else RowsToExplain.of(rows).count)
-        facts.check_account(custody.account(payer))
+        facts.check_account(vault.account(payer))
         if isinstance(rows, int):
             return release.preview(rows)
         request = ExplanationRequest(
@@ -106,11 +106,11 @@ class ReleaseService:
         )
         found = release.preview(request.rows.count)
         assert found.event is not None
-        read = custody.storage.read_snapshot
-        (questions,) = read(lambda t: ask(custody, t, facts, [request]))
+        read = vault.storage.read_snapshot
+        (questions,) = read(lambda t: ask(vault, t, facts, [request]))
         if isinstance(questions, Exception):
             raise questions
-        said = affordable(custody, questions, payer, found.event)
+        said = affordable(vault, questions, payer, found.event)
         return replace(found, remarks=(*found.remarks, *said))
 
     def answer(
@@ -161,7 +161,7 @@ class ReleaseService:
         facts = self._facts_of(release)
         if facts.is_free:
             return self._answer_freely(facts, requests)
-        outcomes, alerts = answer_together(self.custody, facts, requests)
+        outcomes, alerts = answer_together(self.vault, facts, requests)
         self._tell(alerts)
         return outcomes
 
@@ -169,10 +169,10 @@ class ReleaseService:
         self, request: Request, draw: Callable[[], Drawn], *, fresh: bool = False
     ) -> Answer:
         """The walk for one question whose answer is bytes; refused by `BudgetExceeded`."""
-        custody = self.custody
-        account = custody.account(request.question.account)
-        questions = AccountQuestions(account, (prepare(custody, request, account),), fresh)
-        answer = answer_alone(custody, questions, draw)
+        vault = self.vault
+        account = vault.account(request.question.account)
+        questions = AccountQuestions(account, (prepare(vault, request, account),), fresh)
+        answer = answer_alone(vault, questions, draw)
         self._tell(answer.alerts)
         return answer
 
@@ -198,7 +198,7 @@ class ReleaseService:
 
     def paid_answer(self, charge: str, event: PrivacyEvent | None, protected: Protected) -> bytes:
         """What the ledger keeps under a charge, if it was for this event and about `protected`."""
-        ledger = self.custody.ledger
+        ledger = self.vault.ledger
 
         def find(t: Reader) -> bytes:
             kept = ledger.paid(t, charge).kept
@@ -209,7 +209,7 @@ class ReleaseService:
             return kept.answer
 
         try:
-            return self.custody.storage.read_snapshot(find)
+            return self.vault.storage.read_snapshot(find)
         except InvalidInput as error:
             raise Refused(f"{error}: nobody was charged for it") from error
 
@@ -220,22 +220,22 @@ class ReleaseService:
 
         A checkpoint is signed first if none covers its record yet; that needs the signing key.
         """
-        custody = self.custody
-        settled = custody.storage.read_snapshot(lambda t: custody.ledger.paid(t, charge))
-        stored = StoredAnswer(custody.log.origin, settled.terms, settled.kept)
-        proof = self._proof(settled.record, stored.nonces(custody.key))
+        vault = self.vault
+        settled = vault.storage.read_snapshot(lambda t: vault.ledger.paid(t, charge))
+        stored = StoredAnswer(vault.log.origin, settled.terms, settled.kept)
+        proof = self._proof(settled.record, stored.nonces(vault.key))
         return opened_by_nonces(proof, {"answer": stored.content})
 
     def receipt_of_call(self, record: int) -> Receipt:
         """The same for a call that cost nothing, which is known by the number of its record."""
-        log = self.custody.log
-        call = decode_record(self.custody.storage.read_snapshot(lambda t: log.record(t, record)))
+        log = self.vault.log
+        call = decode_record(self.vault.storage.read_snapshot(lambda t: log.record(t, record)))
         if not isinstance(call, PostProcessingRecord):
             raise InvalidInput(f"record {record} is not that of a call that cost nothing")
-        key = self.custody.place.replay_key
+        key = self.vault.place.replay_key
         if not key.exists():
             raise InvalidInput(f"{key}: the replay key is not here: name it with --replay-key")
-        return self._proof(record, nonces_of_call(self.custody.key, call.call))
+        return self._proof(record, nonces_of_call(self.vault.key, call.call))
 
     def receipts(self, explained: Explained) -> tuple[Receipt, ...]:
         """A proof for each entry; signed first, if need be."""
@@ -255,20 +255,20 @@ class ReleaseService:
         return explained.rows_tree.receipt(row, self._proof(explained.entries[0].record))
 
     def _proof(self, record: int, nonces: Mapping[str, bytes] | None = None) -> Receipt:
-        storage, log = self.custody.storage, self.custody.log
+        storage, log = self.vault.storage, self.vault.log
         try:
             return issue_receipt(storage, log, record, nonces)
         except Unsigned as error:
-            if not self.custody.can_sign:
+            if not self.vault.can_sign:
                 raise Unsigned(f"{error}, where the signing key of this log is") from None
-        self.custody.publish()
+        self.vault.publish()
         return issue_receipt(storage, log, record, nonces)
 
     def verify(self) -> Report:
         """Recompute every account from the log, and compare; changes nothing."""
-        custody = self.custody
-        evidence = Evidence(custody.policy, custody.kept_copies, replay_key=custody.key_as_found)
-        return verify(custody.storage, custody.ledger, custody.log, evidence)
+        vault = self.vault
+        evidence = Evidence(vault.policy, vault.kept_copies, replay_key=vault.key_as_found)
+        return verify(vault.storage, vault.ledger, vault.log, evidence)
 
     # --- explanations that cost nothing ---------------------------------------------------------
 
@@ -276,15 +276,15 @@ class ReleaseService:
         self, facts: PublicFacts, requests: Sequence[ExplanationRequest]
     ) -> list[Outcome]:
         """The ledger is not touched; one record for each call, all in one transaction."""
-        if self.custody.log.kept is not None:
-            self.custody.storage.submit(self.custody.log.check)
+        if self.vault.log.kept is not None:
+            self.vault.storage.submit(self.vault.log.check)
         calls = [caught(self._free_call, facts, r) for r in requests]
 
         def append(t: Transaction) -> list[int]:
             ready = [each for each in calls if not isinstance(each, Exception)]
-            return [self.custody.log.append(t, call.record).number for _, _, call in ready]
+            return [self.vault.log.append(t, call.record).number for _, _, call in ready]
 
-        numbers = iter(self.custody.storage.submit(append))
+        numbers = iter(self.vault.storage.submit(append))
         return [
             each if isinstance(each, Exception) else _free(next(numbers), *each) for each in calls
         ]
@@ -297,7 +297,7 @@ class ReleaseService:
         explanation = facts.release.draw(rows.rows)
         explanation = settled_notes(explanation, *rows.notes, KnownNote.NOTHING_TO_CHARGE)
         asked = question(facts.identity, "", about_public(rows.rows, rows.notes))
-        call = free_call(self.custody, asked, facts.subject(request.subject), explanation)
+        call = free_call(self.vault, asked, facts.subject(request.subject), explanation)
         return explanation, asked, call
 
     def _facts_of(self, release: Release[Any]) -> PublicFacts:

@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-from voile.app.custody import Custody
 from voile.app.explain.charging import (
     AccountQuestions,
     Answer,
@@ -32,14 +31,15 @@ from voile.app.explain.charging import (
 from voile.app.explain.questions import ExplanationRequest, PublicFacts
 from voile.app.explain.released import Explained, OnRecord, joined, settled_notes
 from voile.app.explain.rows import chosen, stacked
-from voile.audit_log import explanation_bytes
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
 from voile.core.row_note import notes_among
-from voile.core.storage import Reader, Transaction
-from voile.core.storage.grouped import grouped_writes
-from voile.ledger import Alert, Settled
+from voile.records.audit_log import explanation_bytes
+from voile.records.ledger import Alert, Settled
+from voile.records.storage import Reader, Transaction
+from voile.records.storage.grouped import grouped_writes
+from voile.records.vault import Vault
 from voile.release import Release
 
 Given = ParamSpec("Given")
@@ -61,12 +61,12 @@ Answers: TypeAlias = tuple[Answer, ...] | Exception
 
 
 def answer_together(
-    custody: Custody, facts: PublicFacts, requests: Sequence[ExplanationRequest]
+    vault: Vault, facts: PublicFacts, requests: Sequence[ExplanationRequest]
 ) -> tuple[list[Outcome], list[Alert]]:
     """The four steps. Also gives the thresholds that charges have reached, to tell people of."""
-    looked = look(custody, lambda t: ask(custody, t, facts, requests))
+    looked = look(vault, lambda t: ask(vault, t, facts, requests))
     drawn = draw(facts.release, requests, unanswered(looked))
-    answers = settle_all(custody, looked, as_bytes(facts.release, drawn))
+    answers = settle_all(vault, looked, as_bytes(facts.release, drawn))
     outcomes = [
         each if isinstance(each, Exception) else _explained(facts.release, each, drawn.get(caller))
         for caller, each in enumerate(answers)
@@ -74,13 +74,11 @@ def answer_together(
     return outcomes, alerts_of(answers)
 
 
-def answer_alone(
-    custody: Custody, questions: AccountQuestions, drawing: Callable[[], Drawn]
-) -> Answer:
+def answer_alone(vault: Vault, questions: AccountQuestions, drawing: Callable[[], Drawn]) -> Answer:
     """The same for one question whose answer is bytes; raises why there is none."""
-    looked = look(custody, lambda _: [questions])
+    looked = look(vault, lambda _: [questions])
     drawn = {0: {0: drawing()}} if unanswered(looked) else {}
-    (found,) = settle_all(custody, looked, drawn)
+    (found,) = settle_all(vault, looked, drawn)
     if isinstance(found, Exception):
         raise found
     return found[0]
@@ -90,14 +88,14 @@ def answer_alone(
 
 
 def ask(
-    custody: Custody, t: Reader, facts: PublicFacts, requests: Sequence[ExplanationRequest]
+    vault: Vault, t: Reader, facts: PublicFacts, requests: Sequence[ExplanationRequest]
 ) -> Asked:
     """The questions that requests make, to accounts that protect what the release speaks about."""
-    return [_asked(custody, t, facts, each) for each in requests]
+    return [_asked(vault, t, facts, each) for each in requests]
 
 
 def _asked(
-    custody: Custody, t: Reader, facts: PublicFacts, request: ExplanationRequest
+    vault: Vault, t: Reader, facts: PublicFacts, request: ExplanationRequest
 ) -> AccountQuestions | Exception:
     if request.payer is None:
         return Refused(
@@ -106,57 +104,57 @@ def _asked(
         )
     try:
         request.rows.check()
-        account = custody.ledger.account(t, request.payer)
+        account = vault.ledger.account(t, request.payer)
     except InvalidInput as error:
         return error
-    return caught(facts.questions, custody, account, request)
+    return caught(facts.questions, vault, account, request)
 
 
-def look(custody: Custody, asking: Callable[[Reader], Asked]) -> list[Looked | Exception]:
+def look(vault: Vault, asking: Callable[[Reader], Asked]) -> list[Looked | Exception]:
     """What was answered before, and whether the rest would fit; of one snapshot.
 
     It holds up no writer, because what it finds is looked at again in step 3.
     In the writer's turn only what is to be written down, a refusal, and what a snapshot cannot
     tell: one may be older than a checkpoint that was kept since.
     """
-    asked, looked = custody.storage.read_snapshot(lambda t: _look_first(custody, t, asking(t)))
+    asked, looked = vault.storage.read_snapshot(lambda t: _look_first(vault, t, asking(t)))
     if looked is not None:
         return looked
-    return custody.storage.submit(lambda t: _look_and_record(custody, t, asked))
+    return vault.storage.submit(lambda t: _look_and_record(vault, t, asked))
 
 
 def _look_first(
-    custody: Custody, t: Reader, asked: Asked
+    vault: Vault, t: Reader, asked: Asked
 ) -> tuple[Asked, list[Looked | Exception] | None]:
     """What was found, unless it takes the writer's turn."""
     with suppress(VerificationFailed):
-        looked = _look_all(custody, t, asked)
+        looked = _look_all(vault, t, asked)
         if not any(isinstance(each, BudgetExceeded) for each in looked):
             return asked, looked
     return asked, None
 
 
-def look_now(custody: Custody, questions: AccountQuestions) -> Looked | Exception:
+def look_now(vault: Vault, questions: AccountQuestions) -> Looked | Exception:
     """What is stored already, or why this would be refused as things stand; only reads."""
-    return custody.storage.read_snapshot(lambda t: _look_one(custody, t, questions))
+    return vault.storage.read_snapshot(lambda t: _look_one(vault, t, questions))
 
 
-def _look_all(custody: Custody, t: Reader, asked: Asked) -> list[Looked | Exception]:
-    custody.log.check(t)
-    return [each if isinstance(each, Exception) else _look_one(custody, t, each) for each in asked]
+def _look_all(vault: Vault, t: Reader, asked: Asked) -> list[Looked | Exception]:
+    vault.log.check(t)
+    return [each if isinstance(each, Exception) else _look_one(vault, t, each) for each in asked]
 
 
-def _look_and_record(custody: Custody, t: Transaction, asked: Asked) -> list[Looked | Exception]:
+def _look_and_record(vault: Vault, t: Transaction, asked: Asked) -> list[Looked | Exception]:
     with _shared(t, len(asked)) as t:
-        looked = _look_all(custody, t, asked)
+        looked = _look_all(vault, t, asked)
         for questions, found in zip(asked, looked, strict=True):
             if isinstance(found, BudgetExceeded) and not isinstance(questions, Exception):
-                record_refusal(custody, t, questions, found)
+                record_refusal(vault, t, questions, found)
         return looked
 
 
-def _look_one(custody: Custody, t: Reader, questions: AccountQuestions) -> Looked | Exception:
-    found = look_up(custody, t, questions)
+def _look_one(vault: Vault, t: Reader, questions: AccountQuestions) -> Looked | Exception:
+    found = look_up(vault, t, questions)
     return found if isinstance(found, Exception) else (questions, found)
 
 
@@ -236,9 +234,7 @@ def to_keep(release: Release[Any], made: Any) -> Drawn:
 # --- 3: settle -----------------------------------------------------------------------------------
 
 
-def settle_all(
-    custody: Custody, looked: Sequence[Looked | Exception], drawn: Draws
-) -> list[Answers]:
+def settle_all(vault: Vault, looked: Sequence[Looked | Exception], drawn: Draws) -> list[Answers]:
     """One transaction checks again, charges, keeps and records; for each caller, what may leave now
     that it is committed.
 
@@ -247,12 +243,12 @@ def settle_all(
     """
     settled = dict[int, Sequence[Settled] | Exception]()
     if drawn:
-        settled = custody.storage.submit(lambda t: _settle(custody, t, looked, drawn))
-    return [_leaving(custody, each, settled.get(n)) for n, each in enumerate(looked)]
+        settled = vault.storage.submit(lambda t: _settle(vault, t, looked, drawn))
+    return [_leaving(vault, each, settled.get(n)) for n, each in enumerate(looked)]
 
 
 def _settle(
-    custody: Custody, t: Transaction, looked: Sequence[Looked | Exception], drawn: Draws
+    vault: Vault, t: Transaction, looked: Sequence[Looked | Exception], drawn: Draws
 ) -> dict[int, Sequence[Settled] | Exception]:
     outcomes: dict[int, Sequence[Settled] | Exception] = {}
     with _shared(t, len(drawn)) as t:
@@ -262,7 +258,7 @@ def _settle(
             if isinstance(answers, Exception):
                 outcomes[caller] = answers
             else:
-                outcomes[caller] = settle(custody, t, each[0], answers)
+                outcomes[caller] = settle(vault, t, each[0], answers)
     return outcomes
 
 
@@ -272,7 +268,7 @@ def _shared(t: Transaction, callers: int) -> AbstractContextManager[Transaction]
 
 
 def _leaving(
-    custody: Custody, looked: Looked | Exception, settled: Sequence[Settled] | Exception | None
+    vault: Vault, looked: Looked | Exception, settled: Sequence[Settled] | Exception | None
 ) -> Answers:
     if isinstance(looked, Exception):
         return looked
@@ -281,7 +277,7 @@ def _leaving(
     questions, found = looked
     given = settled or [stored for stored in found if stored is not None]
     return tuple(
-        leaving(custody, asked, each) for asked, each in zip(questions.prepared, given, strict=True)
+        leaving(vault, asked, each) for asked, each in zip(questions.prepared, given, strict=True)
     )
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from voile.app.federate.agreement import FederationAgreement
 from voile.core.errors import Refused
-from voile.ledger import AccountNode
+from voile.records.ledger import AccountNode
 
 
 @dataclass(frozen=True)

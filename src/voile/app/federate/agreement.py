@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from voile.app.federate.kinds import DEFAULT, KINDS
 from voile.attacks.members_count import count_event
-from voile.audit_log.notes import VerifierKey
 from voile.core.choices import chosen
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, declared_maximum
@@ -23,6 +22,7 @@ from voile.federation.task import FollowUp
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.shapley_guided_noise import GuidedPlan
 from voile.privacy.events import PrivacyEvent, PureDp
+from voile.records.audit_log.notes import VerifierKey
 from voile.secure_aggregation import ThreatModel
 
 SERVER: Final = "server"

@@ -18,9 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from voile import audit_log
 from voile.app.budget import opened_record
-from voile.app.custody import Custody
 from voile.app.federate.accepts import Accepts
 from voile.app.federate.rounds import (
     WrittenRound,
@@ -30,23 +28,25 @@ from voile.app.federate.rounds import (
     round_on_record,
 )
 from voile.app.federate.trust import trust_records, trusted_hash
-from voile.audit_log import (
+from voile.core.errors import BudgetExceeded, Refused
+from voile.core.guarantee import Protected, RowPart
+from voile.federation import AnnouncedRound, Booking, Participation, RoundReport
+from voile.federation.chain import check_chain
+from voile.pipelines.trusted_averaging import TrustRule
+from voile.privacy.events import PrivacyEvent
+from voile.records import audit_log
+from voile.records.audit_log import (
     AbsenceRecord,
     FederationRoundRecord,
     RefusalRecord,
     RoundShownRecord,
 )
-from voile.core.errors import BudgetExceeded, Refused
-from voile.core.guarantee import Protected, RowPart
-from voile.core.storage import Reader, Transaction
-from voile.federation import AnnouncedRound, Booking, Participation, RoundReport
-from voile.federation.chain import check_chain
-from voile.ledger import Account, Charge, Opening, Planned, recent_charges
-from voile.ledger.event_text import event_for_log, event_text
-from voile.ledger.journal import Entry
-from voile.ledger.sums import written
-from voile.pipelines.trusted_averaging import TrustRule
-from voile.privacy.events import PrivacyEvent
+from voile.records.ledger import Account, Charge, Opening, Planned, recent_charges
+from voile.records.ledger.event_text import event_for_log, event_text
+from voile.records.ledger.journal import Entry
+from voile.records.ledger.sums import written
+from voile.records.storage import Reader, Transaction
+from voile.records.vault import Vault
 
 _LONGEST_REASON = 300
 
@@ -112,7 +112,7 @@ class ClientBooks:
         accepts: what the client accepts; whatever is promised, if None.
     """
 
-    books: Custody
+    books: Vault
     client: str
     promise: Promise
     planned: tuple[PrivacyEvent, ...] = field(repr=False)
@@ -319,7 +319,7 @@ class ClientBooks:
 class ServerBooks:
     """The books of the server: one record a round, and one for each client that fell out."""
 
-    books: Custody
+    books: Vault
     promise: Promise
     agreement: str | None = None
     trust: TrustRule | None = None

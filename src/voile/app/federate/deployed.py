@@ -22,7 +22,6 @@ from voile.app.federate.node_files import LAST_MESSAGE, NODE_LOG
 from voile.app.federate.party import Party, Say, open_node, signer_of
 from voile.app.federate.run import Federated, announce, run_server
 from voile.app.federate.status import RunWatch
-from voile.audit_log.notes import VerifierKey
 from voile.core.errors import Refused
 from voile.core.input_file import read_private
 from voile.federation import Progress
@@ -37,6 +36,7 @@ from voile.federation.flower import (
 )
 from voile.federation.progress import NoProgress
 from voile.federation.responder import NodeLog, Responder
+from voile.records.audit_log.notes import VerifierKey
 from voile.training import Progress as Steps
 
 PATIENCE: Final = 300.0

@@ -31,8 +31,6 @@ from voile.app.federate.open_rows import check_open_rows
 from voile.app.federate.party import Party
 from voile.app.toml_file import TomlFile
 from voile.attribution.fastshap import EXPLAINER_PLAN
-from voile.audit_log.canonical import Malformed
-from voile.audit_log.notes import KeyKind, VerifierKey
 from voile.core.errors import InvalidInput, Refused, VoileError
 from voile.core.guarantee import Protected, ProtectedUnit
 from voile.core.randomness import StreamCipher
@@ -42,6 +40,8 @@ from voile.datasets.tables import check_cells_separate, read_table
 from voile.federation.files import file_stem
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.tables import TableRecords
+from voile.records.audit_log.canonical import Malformed
+from voile.records.audit_log.notes import KeyKind, VerifierKey
 from voile.secure_aggregation import ThreatModel
 
 FEDERATION_FILE: Final = "federation.toml"

@@ -13,9 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from voile.app.artefact_manifest import FILES_OF_A_LOG, log_place
-from voile.app.custody import POLICY
 from voile.app.federate.agreement import FederationAgreement
-from voile.audit_log import (
+from voile.core.atomic_file import replace_file
+from voile.core.errors import InvalidInput, Refused, VoileError
+from voile.federation import Closed, Closing, HistoryRow, Transport
+from voile.privacy.events import from_dict
+from voile.records.audit_log import (
     CheckOutcome,
     ParticipationRecord,
     Policy,
@@ -23,13 +26,10 @@ from voile.audit_log import (
     record_lines,
     verify_export,
 )
-from voile.audit_log.canonical import Malformed, decode_flat
-from voile.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
-from voile.core.atomic_file import replace_file
-from voile.core.errors import InvalidInput, Refused, VoileError
-from voile.federation import Closed, Closing, HistoryRow, Transport
-from voile.ledger.event_text import event_for_log, event_text
-from voile.privacy.events import from_dict
+from voile.records.audit_log.canonical import Malformed, decode_flat
+from voile.records.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
+from voile.records.ledger.event_text import event_for_log, event_text
+from voile.records.vault import POLICY
 
 Files = Mapping[str, bytes]
 

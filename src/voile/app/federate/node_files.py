@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from voile.app.custody import Place, open_custody_at
 from voile.app.federate.agreement import FederationAgreement
 from voile.app.federate.party import Party, is_held
-from voile.core.storage import Reader
 from voile.federation.responder import LAST_CONTACT, TIME, NodeLine, NodeLog
-from voile.ledger import Ledger, remaining
+from voile.records.ledger import Ledger, remaining
+from voile.records.storage import Reader
+from voile.records.vault import Place, open_vault_at
 
 NODE_LOG: Final = "node.log"
 LAST_MESSAGE: Final = "last-message"
@@ -85,8 +85,8 @@ class NodeStatus:
 
 def node_status(party: Party, agreement: FederationAgreement) -> NodeStatus:
     """From its books and its log, also while it runs; looking makes neither books nor keys."""
-    with open_custody_at(Place.within(party.folder), signing=None) as custody:
-        accounts = custody.storage.read_snapshot(partial(_accounts, custody.ledger))
+    with open_vault_at(Place.within(party.folder), signing=None) as vault:
+        accounts = vault.storage.read_snapshot(partial(_accounts, vault.ledger))
     lines = NodeLog(party.folder / NODE_LOG).lines()
     counts = dict(sorted(Counter(str(line.event) for line in lines).items()))
     running = is_held(party.folder)

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from voile.app.custody import POLICY, Custody, Place, open_custody
 from voile.app.federate.accepts import Accepts
 from voile.app.federate.agreement import (
     SERVER,
@@ -21,14 +20,15 @@ from voile.app.federate.agreement import (
 from voile.app.federate.books import ClientBooks, Promise
 from voile.app.federate.kinds import KINDS
 from voile.app.federate.rounds import PART as ROUNDS_PART
-from voile.audit_log import SigningKey
-from voile.audit_log.notes import VerifierKey
-from voile.audit_log.publishing import exported_log
 from voile.core.errors import InvalidInput, Refused, StorageBusy
 from voile.core.file_lock import locked
-from voile.core.storage import Part
 from voile.federation import AttemptsOnDisk, Client, Node, SecureMember
 from voile.pipelines.tables import TableRecords
+from voile.records.audit_log import SigningKey
+from voile.records.audit_log.notes import VerifierKey
+from voile.records.audit_log.publishing import exported_log
+from voile.records.storage import Part
+from voile.records.vault import POLICY, Place, Vault, open_vault
 from voile.secure_aggregation import Signer
 
 UPDATES: Final = "updates"
@@ -71,15 +71,15 @@ def open_node(
         party.accepts.check(party.name, agreement)
     key = agreement.keys[party.name]
     promise = Promise(agreement.protected, agreement.epsilon_of(party.name), agreement.delta)
-    opened = open_custody(party.folder, key.name, signing=None, extra_parts=_parts(agreement))
-    with held(party.folder), opened as custody:
-        if custody.policy.log_keys != (key,):
+    opened = open_vault(party.folder, key.name, signing=None, extra_parts=_parts(agreement))
+    with held(party.folder), opened as vault:
+        if vault.policy.log_keys != (key,):
             raise Refused(
                 f"{party.folder}: {party.name!r} signs with other keys than the agreement says: "
                 "put its one key there before the first round, and rotate after the last"
             )
         planned = agreement.events_of(party.name)
-        books = ClientBooks(custody, party.name, promise, planned, agreement.digest, party.accepts)
+        books = ClientBooks(vault, party.name, promise, planned, agreement.digest, party.accepts)
         client = Client(
             name=party.name,
             size=agreement.sizes[party.name],
@@ -89,7 +89,7 @@ def open_node(
             folder=party.folder / UPDATES,
             agreement=agreement.digest,
         )
-        log = partial(signed_log, custody, party.name, say)
+        log = partial(signed_log, vault, party.name, say)
         yield Node(client, log, _secure(party, agreement, books))
 
 
@@ -179,17 +179,17 @@ def check_name(name: str, folder: Path) -> None:
 
 def party_key(folder: Path, origin: str) -> VerifierKey:
     """The key of a party that keeps its books in this folder; made, if there is none."""
-    with open_custody(folder, origin, signing=None) as custody:
-        return custody.policy.log_keys[0]
+    with open_vault(folder, origin, signing=None) as vault:
+        return vault.policy.log_keys[0]
 
 
-def signed_log(custody: Custody, party: str, say: Say) -> dict[str, bytes]:
+def signed_log(vault: Vault, party: str, say: Say) -> dict[str, bytes]:
     """A whole log, signed now, as files by name."""
-    missing = custody.publish().missing
+    missing = vault.publish().missing
     if missing:
         say(
             f"the log of {party} lacks {missing} cosignature(s) that its policy asks for; the "
             "same command asks its witnesses again"
         )
-    log = exported_log(custody.storage, custody.log)
-    return {**log, POLICY: str(custody.policy).encode()}
+    log = exported_log(vault.storage, vault.log)
+    return {**log, POLICY: str(vault.policy).encode()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from voile.core.storage import Part, Reader, Table, Transaction
+from voile.records.storage import Part, Reader, Table, Transaction
 
 _LAST: Final = 0
 """Rounds count from one; the row of this number repeats the round that was written last."""

@@ -34,7 +34,6 @@ from voile.app.artefact import (
     load_artefact,
     write_artefact,
 )
-from voile.app.custody import DATABASE, WORKSPACE, Custody, open_custody
 from voile.app.explain import ExplanationSpec
 from voile.app.federate.agreement import SERVER, FederationAgreement, origin_of
 from voile.app.federate.books import Promise, ServerBooks, account_name
@@ -73,6 +72,7 @@ from voile.federation.history import event_as_text
 from voile.federation.progress import NoProgress
 from voile.pipelines.calibration import Calibration, calibrate, fit_calibration, slope_under
 from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
+from voile.records.vault import DATABASE, WORKSPACE, Vault, open_vault
 from voile.training import Progress as Steps
 
 ARTEFACT: Final = "artefact"
@@ -166,13 +166,13 @@ def run_server(
     _check_folder(server)
     plan, open_rows = KINDS[agreement.pipeline].prepared(agreement.plan, server.held_out)
     watch = watch or RunWatch(server.folder, NoProgress())
-    with held(server.folder), _custody(agreement, server) as custody:
+    with held(server.folder), _vault(agreement, server) as vault:
         watch.begin()
         key = None if agreement.secure is None else agreement.server_key
         rounds = Rounds(
             transport,
             agreement.sizes,
-            log=_books(custody, agreement, plan),
+            log=_books(vault, agreement, plan),
             checkpoints=server.folder / CHECKPOINTS,
             progress=watch,
             deadline=deadline,
@@ -195,7 +195,7 @@ def run_server(
         aside = _aside(server, steps_seen, say)
         contents = _contents(agreement, server, results, open_rows, aside)
         folder = write_artefact(contents, server.folder / ARTEFACT)
-        logs = {SERVER: signed_log(custody, SERVER, say), **logs}
+        logs = {SERVER: signed_log(vault, SERVER, say), **logs}
         settings = {**contents.settings, "logs": write_logs(logs, folder)}
     write_example(agreement.schema, server.reference[:_EXAMPLES], server.folder / EXAMPLE)
     done = finish(folder, agreement.name, settings)
@@ -249,14 +249,14 @@ def _promise(agreement: FederationAgreement) -> Promise:
     return Promise(agreement.protected, agreement.weakest_epsilon, agreement.delta)
 
 
-def _custody(agreement: FederationAgreement, server: ServerSide) -> AbstractContextManager[Custody]:
+def _vault(agreement: FederationAgreement, server: ServerSide) -> AbstractContextManager[Vault]:
     origin = origin_of(agreement.name, SERVER)
-    return open_custody(server.folder, origin, signing=None, extra_parts=(ROUNDS_PART,))
+    return open_vault(server.folder, origin, signing=None, extra_parts=(ROUNDS_PART,))
 
 
-def _books(custody: Custody, agreement: FederationAgreement, plan: Pipeline) -> ServerBooks:
+def _books(vault: Vault, agreement: FederationAgreement, plan: Pipeline) -> ServerBooks:
     trust = KINDS[agreement.pipeline].trust(plan)
-    return ServerBooks(custody, _promise(agreement), agreement.digest, trust)
+    return ServerBooks(vault, _promise(agreement), agreement.digest, trust)
 
 
 def _check_run(

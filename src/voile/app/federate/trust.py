@@ -12,16 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from voile.app.custody import Custody
-from voile.audit_log import (
-    EvidenceRecord,
-    Record,
-    RewardRecord,
-    TrustRecord,
-    WeightingRecord,
-    published_round_hash,
-)
-from voile.core.storage import Transaction
 from voile.federation import RoundReport
 from voile.pipelines.trusted_averaging import (
     TrustHistory,
@@ -36,6 +26,16 @@ from voile.pipelines.trusted_averaging.evidence import (
     EvidenceHistory,
 )
 from voile.pipelines.trusted_averaging.verified import PUBLIC_ROWS
+from voile.records.audit_log import (
+    EvidenceRecord,
+    Record,
+    RewardRecord,
+    TrustRecord,
+    WeightingRecord,
+    published_round_hash,
+)
+from voile.records.storage import Transaction
+from voile.records.vault import Vault
 
 RELEASED, EXACT = "released", "exact"
 """Whether accuracy and divergence are covered by a guarantee; exact ones are not."""
@@ -130,7 +130,7 @@ class ExactTrustLog:
         rule: what parties have agreed on about trust.
     """
 
-    books: Custody
+    books: Vault
     federation: str
     rule: TrustRule
 

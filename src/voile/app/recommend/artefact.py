@@ -34,7 +34,6 @@ from voile.core.atomic_file import check_output, check_output_folder, is_left_ov
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.guarantee import Guarantee, Relation
 from voile.core.input_file import damaged, read_file, read_json
-from voile.core.storage import Storage
 from voile.recommenders import (
     Catalogue,
     ItemGram,
@@ -46,6 +45,7 @@ from voile.recommenders import (
     recommender_from,
 )
 from voile.recommenders.moments import packed, unpacked
+from voile.records.storage import Storage
 from voile.release import PostProcessed
 
 FORMAT: Final = "voile recommender"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from voile.app.custody import Custody
 from voile.app.explain import Explained, ReleaseService, RowsToExplain
 from voile.app.recommend.artefact import TrainedRecommender
 from voile.app.recommend.specification import (
@@ -19,10 +18,7 @@ from voile.app.recommend.specification import (
     RecommendationSpec,
     Toward,
 )
-from voile.audit_log import ReleaseRecord, decode_record
 from voile.core.errors import InvalidInput, Refused
-from voile.core.storage import Reader
-from voile.ledger.event_text import event_text
 from voile.recommenders import (
     ByItems,
     ByLabels,
@@ -35,6 +31,10 @@ from voile.recommenders import (
     joint_guarantee,
 )
 from voile.recommenders.explaining import Groups, label_clusters
+from voile.records.audit_log import ReleaseRecord, decode_record
+from voile.records.ledger.event_text import event_text
+from voile.records.storage import Reader
+from voile.records.vault import Vault
 from voile.release import PostProcessed, Preview, Release
 
 _MOST_KNOWN: Final = 64
@@ -125,12 +125,12 @@ def paying_account(service: ReleaseService, trained: TrainedRecommender) -> str:
     delta on record. Once for each opening of the books: charges
     are never taken back, and a database that was set back is noticed by every answer.
     """
-    custody = service.custody
-    known = trained.paid_in.get(custody.storage)
+    vault = service.vault
+    known = trained.paid_in.get(vault.storage)
     if known is not None:
         return known
     try:
-        found = custody.storage.read_snapshot(lambda t: _payer(custody, t, trained))
+        found = vault.storage.read_snapshot(lambda t: _payer(vault, t, trained))
     except InvalidInput:  # no such charge, or no guarantee follows from what was charged
         found = None
     if found is None:
@@ -140,16 +140,16 @@ def paying_account(service: ReleaseService, trained: TrainedRecommender) -> str:
             "train` charged, or train again there (what was paid for is given again at no cost); "
             "nothing was charged"
         )
-    trained.paid_in[custody.storage] = found
+    trained.paid_in[vault.storage] = found
     return found
 
 
-def _payer(custody: Custody, t: Reader, trained: TrainedRecommender) -> str | None:
+def _payer(vault: Vault, t: Reader, trained: TrainedRecommender) -> str | None:
     budget, payers = trained.moments.budget, set()
     moments = zip(trained.charges, trained.packed, budget.noises, strict=True)
     for charge, content, noise in moments:
-        settled = custody.ledger.paid(t, charge)
-        record = decode_record(custody.log.record(t, settled.record))
+        settled = vault.ledger.paid(t, charge)
+        record = decode_record(vault.log.record(t, settled.record))
         if not isinstance(record, ReleaseRecord) or settled.answer != content:
             return None
         if record.event != event_text(noise.event()):
@@ -161,7 +161,7 @@ def _payer(custody: Custody, t: Reader, trained: TrainedRecommender) -> str | No
     if len(payers) != 1:
         return None
     ((name, delta),) = payers
-    protected = custody.ledger.account(t, name).protected
+    protected = vault.ledger.account(t, name).protected
     follows = joint_guarantee(budget, protected=protected, delta=delta)
     return name if follows == trained.guarantee else None
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from voile.app.calls import Context
-from voile.app.checkpoints import Kept
 from voile.app.commands.fields import RecordFiles
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
-from voile.app.custody import Place, check_named, usual_place
 from voile.app.explain.outputs import Outputs
 from voile.app.explain_rows import ExplainResult, PreviewResult
 from voile.app.output_check import check_outputs, files_of
@@ -33,6 +31,8 @@ from voile.app.recommend.training import (
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Guarantee
 from voile.recommenders import read_catalogue, read_interactions
+from voile.records.checkpoints import Kept
+from voile.records.vault import Place, check_named, usual_place
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,10 @@ def train_recommender(command: TrainRecommender, context: Context) -> TrainedRes
         if command.preview:
             return PreviewResult(preview_training(service, found, terms), len(found), "users")
         before = records_so_far(service)
-        with context.charging(service.custody, lambda: ()):
+        with context.charging(service.vault, lambda: ()):
             learned = train(service, found, terms, progress=context.steps)
             trained = save_recommender(learned, command.folder)
-            kept = context.sign(service.custody)
+            kept = context.sign(service.vault)
         new = charged_since(service, trained.charges, before)
     return TrainedResult(
         command.folder,
@@ -151,14 +151,14 @@ def _answer(
     trained = load_recommender(command.model)
     found = read_interactions(command.interactions, trained.catalogue)
     with context.records(place) as service:
-        custody = service.custody
-        outputs.check_signing(custody.keeper)
+        vault = service.vault
+        outputs.check_signing(vault.keeper)
         if preview_only:
             users = len(found) if spec.user is None else 1
             return PreviewResult(preview(service, trained, found, spec), users, "users")
-        with context.charging(custody, lambda: files):
+        with context.charging(vault, lambda: files):
             explained = answer(service, trained, found, spec)
-            kept = context.sign(custody)
+            kept = context.sign(vault)
             written = outputs.write(service, explained)
             if page is not None:
                 shown = str(write_page(explained.explanation, page))

@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from voile.app.custody import Custody
 from voile.app.explain import ReleaseService
 from voile.app.explain.affordable import affordable
 from voile.app.explain.charging import AccountQuestions, prepare, record_refusal
 from voile.app.explain.questions import PublicFacts
 from voile.app.explain.walk import look_now
 from voile.core.errors import BudgetExceeded
-from voile.core.storage import Reader
-from voile.ledger import Account, check_fits
 from voile.privacy.events import Composed, PrivacyEvent
 from voile.recommenders import (
     Interactions,
@@ -30,6 +27,9 @@ from voile.recommenders import (
     joint_guarantee,
 )
 from voile.recommenders.moments import Progress
+from voile.records.ledger import Account, check_fits
+from voile.records.storage import Reader
+from voile.records.vault import Vault
 from voile.release import Preview
 
 
@@ -92,18 +92,18 @@ def preview_training(
 
 def records_so_far(service: ReleaseService) -> int:
     """How many there are in the log, for `charged_since`."""
-    custody = service.custody
-    return custody.storage.read_snapshot(lambda t: custody.log.head(t).size)
+    vault = service.vault
+    return vault.storage.read_snapshot(lambda t: vault.log.head(t).size)
 
 
 def charged_since(service: ReleaseService, charges: Sequence[str], records: int) -> tuple[str, ...]:
     """Which of these came after so many records; the others were answered before."""
-    custody = service.custody
+    vault = service.vault
 
     def find(t: Reader) -> tuple[str, ...]:
-        return tuple(each for each in charges if custody.ledger.paid(t, each).record >= records)
+        return tuple(each for each in charges if vault.ledger.paid(t, each).record >= records)
 
-    return custody.storage.read_snapshot(find)
+    return vault.storage.read_snapshot(find)
 
 
 def budget_for(
@@ -130,7 +130,7 @@ def _first(
     terms: TrainingTerms,
     progress: Progress | None,
 ) -> PrivatePopularity:
-    account = service.custody.account(terms.account)
+    account = service.vault.account(terms.account)
     return PrivatePopularity(
         interactions,
         budget_for(account, interactions, terms.epsilon, terms.delta),
@@ -167,35 +167,35 @@ def _affordable(
     terms: TrainingTerms,
 ) -> tuple[str, ...]:
     """Whether the account can pay for both releases, or for what is left to pay of them."""
-    custody, both = service.custody, _both(first.budget)
-    asked = _questions(custody, first, terms, both)
-    if first.budget.popularity_only or not _is_answered(custody, asked):
-        return affordable(custody, asked, terms.account, both)
+    vault, both = service.vault, _both(first.budget)
+    asked = _questions(vault, first, terms, both)
+    if first.budget.popularity_only or not _is_answered(vault, asked):
+        return affordable(vault, asked, terms.account, both)
     chosen = service.obtain(first, payer=terms.account, caller=terms.caller)  # paid for before
     event = first.budget.gram_noise.event()
-    left = _questions(custody, _second(interactions, first, chosen), terms, event)
-    said = affordable(custody, left, terms.account, event)
-    if _is_answered(custody, left):
+    left = _questions(vault, _second(interactions, first, chosen), terms, event)
+    said = affordable(vault, left, terms.account, event)
+    if _is_answered(vault, left):
         return said
     return tuple(f"popularity was paid for before; what is left {each}" for each in said)
 
 
 def _questions(
-    custody: Custody,
+    vault: Vault,
     release: PrivatePopularity | PrivateGram,
     terms: TrainingTerms,
     event: PrivacyEvent | None = None,
 ) -> AccountQuestions:
     """The question for one of both releases, charged as this event if that is another one."""
-    account, facts = custody.account(terms.account), PublicFacts(release)
+    account, facts = vault.account(terms.account), PublicFacts(release)
     request = facts.artefact(terms.account, caller=terms.caller, purpose=release.name)
-    own = prepare(custody, request, account)
+    own = prepare(vault, request, account)
     charge = own.charge if event is None else replace(own.charge, event=event)
     return AccountQuestions(account, (replace(own, charge=charge),), terms.fresh)
 
 
-def _is_answered(custody: Custody, asked: AccountQuestions) -> bool:
-    looked = look_now(custody, asked)
+def _is_answered(vault: Vault, asked: AccountQuestions) -> bool:
+    looked = look_now(vault, asked)
     return not isinstance(looked, Exception) and None not in looked[1]
 
 
@@ -206,21 +206,21 @@ def _check_both_fit(
 
     If the first one was paid for already, the second is looked at when it is asked for.
     """
-    custody = service.custody
-    asked = _questions(custody, first, terms)
+    vault = service.vault
+    asked = _questions(vault, first, terms)
     (prepared,) = asked.prepared
 
     def look(t: Reader) -> BudgetExceeded | None:
-        if not terms.fresh and custody.ledger.answered(t, prepared.asked) is not None:
+        if not terms.fresh and vault.ledger.answered(t, prepared.asked) is not None:
             return None
         both = (prepared.charge, replace(prepared.charge, event=then))
         try:
-            check_fits(custody.ledger, t, asked.account, both)
+            check_fits(vault.ledger, t, asked.account, both)
         except BudgetExceeded as exceeded:
             return exceeded
         return None
 
-    refused = custody.storage.read_snapshot(look)
+    refused = vault.storage.read_snapshot(look)
     if refused is not None:
-        custody.storage.submit(lambda t: record_refusal(custody, t, asked, refused))
+        vault.storage.submit(lambda t: record_refusal(vault, t, asked, refused))
         raise refused

@@ -11,13 +11,13 @@ import numpy as np
 from voile.app.alarms import shown_name
 from voile.app.artefact import Artefact
 from voile.app.shown_rounds import contradictions
-from voile.audit_log.notes import VerifierKey
-from voile.audit_log.publishing import RECORDS_FILE
 from voile.core.description import Description
 from voile.core.explanation import Explanation
 from voile.core.input_file import read_file
 from voile.core.schema import Schema
 from voile.federation import Outcome
+from voile.records.audit_log.notes import VerifierKey
+from voile.records.audit_log.publishing import RECORDS_FILE
 
 SHOWN_ROWS: Final = 20
 

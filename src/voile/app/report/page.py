@@ -16,8 +16,6 @@ from voile import plots
 from voile.app.alarms import alarms
 from voile.app.artefact import REPORT, Artefact
 from voile.app.assessment_file import ASSESSMENT, find_assessment, is_on_record
-from voile.app.checkpoints import read_policy
-from voile.app.custody import POLICY, open_custody_at
 from voile.app.explain.assessed import charged_events, tried_events
 from voile.app.output_check import check_outputs, files_of
 from voile.app.report.figures import (
@@ -35,14 +33,16 @@ from voile.app.report.figures import (
 from voile.app.report.parts import picture
 from voile.app.report.trust import trust_section
 from voile.app.workspace.file import books_beside
-from voile.audit_log import Report, record_lines, verify_export
-from voile.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
 from voile.core.atomic_file import replace_file
 from voile.core.errors import VerificationFailed
 from voile.core.explanation_page import STUDIED, alarms_html
 from voile.core.guarantee_words import guarantee_in_words, several_records
 from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.core.page_frame import fragment, framed
+from voile.records.audit_log import Report, record_lines, verify_export
+from voile.records.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
+from voile.records.checkpoints import read_policy
+from voile.records.vault import POLICY, open_vault_at
 
 _BODY: Final = """\
 <h1>{{ name }}</h1>
@@ -285,8 +285,8 @@ def _compared_with_log(artefact: Artefact, found: dict[str, Any]) -> str:
     books = books_beside(artefact.folder.absolute().parent)
     if books is None:
         return "there is no log beside this artefact that they could be compared with"
-    with open_custody_at(books, signing=None) as custody:
-        if is_on_record(custody, found):
+    with open_vault_at(books, signing=None) as vault:
+        if is_on_record(vault, found):
             return f"record {found['record']} of the server's log holds the same"
     if found.get("record") is None:
         return "no log was told of them"

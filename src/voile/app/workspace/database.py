@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from voile.core.errors import InvalidInput
-from voile.core.storage.opening import file_of
+from voile.records.storage.opening import file_of
 
 ENVIRONMENT: Final = "env:"
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from voile.app.commands.explain import ExplanationSpec
-from voile.app.custody import WORKSPACE, Place
 from voile.app.explain.files import names_origin_file
 from voile.app.toml_file import TomlFile, did_you_mean
 from voile.app.workspace.database import address
 from voile.app.workspace.tables import KeyFiles, WorkspaceTables
 from voile.core.guarantee import RowPart
-from voile.core.storage.opening import file_of
 from voile.models import names_object
+from voile.records.storage.opening import file_of
+from voile.records.vault import WORKSPACE, Place
 
 _TABLE_OF: Final = {
     "model": "models",

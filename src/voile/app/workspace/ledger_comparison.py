@@ -8,22 +8,22 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from voile.app.custody import WORKSPACE, Custody
 from voile.app.workspace.database import ENVIRONMENT
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.tables import AccountTable
 from voile.core.guarantee import ProtectedUnit
-from voile.core.storage.opening import file_of
-from voile.ledger import Account, BudgetReport, Opening
+from voile.records.ledger import Account, BudgetReport, Opening
+from voile.records.storage.opening import file_of
+from voile.records.vault import WORKSPACE, Vault
 
 
-def check_ledger(file: WorkspaceFile, custody: Custody) -> None:
+def check_ledger(file: WorkspaceFile, vault: Vault) -> None:
     """Compare origin and accounts with what log and ledger hold: nothing here is believed."""
     origin = file.tables.origin
-    if origin is not None and origin != custody.log.origin:
-        raise file.toml.wrong(f"this is the log of {custody.log.origin!r}", "origin")
+    if origin is not None and origin != vault.log.origin:
+        raise file.toml.wrong(f"this is the log of {vault.log.origin!r}", "origin")
     for name, stated in file.tables.accounts.items():
-        account = custody.find_account(name)
+        account = vault.find_account(name)
         if account is None:
             raise file.toml.wrong(
                 f"this account is not open; to open it: {_opening(file, name, stated)}",

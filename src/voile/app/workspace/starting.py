@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from voile.app.budget import open_budget
-from voile.app.checkpoints import read_policy
-from voile.app.custody import DATABASE, WORKSPACE, Custody, Place, open_custody_at
 from voile.app.explain import ExplanationSpec, build_release, load_inputs
 from voile.app.explain.fitting import Affordability
 from voile.app.explain.inputs import find_artefact
@@ -26,15 +24,17 @@ from voile.app.workspace.file import WorkspaceFile, place_of
 from voile.app.workspace.ledger_comparison import difference_from
 from voile.app.workspace.tables import AccountTable, KeyFiles
 from voile.app.workspace.text import workspace_text
-from voile.audit_log import Policy, SigningKey
 from voile.core.atomic_file import check_output_folder, replace_file
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import ProtectedUnit, Relation, RowPart
 from voile.core.schema import Schema
-from voile.core.storage import open_storage
-from voile.ledger import PART as LEDGER_PART
-from voile.ledger import Account, Children, Ledger, Opening
 from voile.models import names_object
+from voile.records.audit_log import Policy, SigningKey
+from voile.records.checkpoints import read_policy
+from voile.records.ledger import PART as LEDGER_PART
+from voile.records.ledger import Account, Children, Ledger, Opening
+from voile.records.storage import open_storage
+from voile.records.vault import DATABASE, WORKSPACE, Place, Vault, open_vault_at
 
 if TYPE_CHECKING:
     from voile.app.artefact import Artefact
@@ -210,18 +210,18 @@ def _make_books(place: Place, origin: str, opening: Opening | None) -> None:
         there = place.signing_key.exists()
         signer = SigningKey.load(place.signing_key) if there else SigningKey.generate(origin)
         start_log(place, signer, Policy(origin, (signer.verifier,)))
-    with open_custody_at(place, signing=None) as custody:
-        _ = custody.key  # made with the rest
+    with open_vault_at(place, signing=None) as vault:
+        _ = vault.key  # made with the rest
         if opening is not None:
-            _open_account(custody, opening)
-        kept = custody.keep()
+            _open_account(vault, opening)
+        kept = vault.keep()
     if kept.error is not None:
         raise kept.error
 
 
-def _open_account(custody: Custody, opening: Opening) -> None:
-    found = custody.find_account(opening.name)
+def _open_account(vault: Vault, opening: Opening) -> None:
+    found = vault.find_account(opening.name)
     if found is None:
-        open_budget(custody.storage, custody.ledger, custody.log, opening, caller="custodian")
+        open_budget(vault.storage, vault.ledger, vault.log, opening, caller="custodian")
     elif difference := difference_from(found, opening):
         raise InvalidInput(f"the account {opening.name!r} is open already: {difference}")

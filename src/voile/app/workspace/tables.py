@@ -6,10 +6,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from voile.app.custody import DATABASE
 from voile.app.workspace.database import check_address
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, ProtectedUnit, Relation, declared_maximum
+from voile.records.vault import DATABASE
 
 Name = Annotated[str, Field(pattern=r"^[^\x00-\x1f]+$")]
 Text = Annotated[str, Field(min_length=1)]

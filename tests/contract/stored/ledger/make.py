@@ -13,12 +13,12 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from tests.unit.ledger.examples import CHEAP, Books
+from tests.unit.records.ledger.examples import CHEAP, Books
 from voile.core.errors import BudgetExceeded
 from voile.core.guarantee import Relation
-from voile.core.storage import open_storage
-from voile.ledger import PART, Adaptive, Children, Planned, how_many, remaining, would_cost
 from voile.privacy.events import Gaussian, Laplace, PoissonSampled, PureDp, Repeated
+from voile.records.ledger import PART, Adaptive, Children, Planned, how_many, remaining, would_cost
+from voile.records.storage import open_storage
 
 FOLDER = Path(__file__).parent
 SAMPLED = PoissonSampled(Gaussian(2.0), 0.01, Relation.BLANK_ONE)

@@ -26,7 +26,6 @@ from voile.app.assess import MembersAttack, Subject, assess_subject, find_subjec
 from voile.app.assessment_file import ASSESSMENT, find_assessment
 from voile.app.calls import handle
 from voile.app.commands.explain import Explain
-from voile.app.custody import open_custody_at
 from voile.app.explain import ReleaseService
 from voile.app.federate import federate, read_agreement, read_job
 from voile.app.recommend import save_recommender
@@ -36,12 +35,13 @@ from voile.attacks.assessment import Assessed, Verdict
 from voile.attacks.attribute_canaries import AttributeCanaries
 from voile.attacks.findings import NOT_FOR_RELEASE
 from voile.attacks.training_canaries import TrainingCanaries
-from voile.audit_log import EventsAssessmentRecord, decode_record
 from voile.cli.app import app
 from voile.cli.assess import _line
 from voile.core.errors import InvalidInput, Refused, UnreadableFile, VerificationFailed
 from voile.federation.history import event_as_text
 from voile.privacy.events import Gaussian
+from voile.records.audit_log import EventsAssessmentRecord, decode_record
+from voile.records.vault import open_vault_at
 from voile.training.private import loop
 
 SECONDS = 0.5
@@ -65,9 +65,9 @@ def artefact(config: Path) -> Artefact:
 
 def records(subject: Subject) -> list[EventsAssessmentRecord]:
     assert subject.books is not None
-    with open_custody_at(subject.books) as custody:
-        contents = custody.storage.submit(lambda t: custody.log.records(t, limit=10**6))
-        assert ReleaseService(custody).verify().failed is None
+    with open_vault_at(subject.books) as vault:
+        contents = vault.storage.submit(lambda t: vault.log.records(t, limit=10**6))
+        assert ReleaseService(vault).verify().failed is None
     found = map(decode_record, contents)
     return [each for each in found if isinstance(each, EventsAssessmentRecord)]
 

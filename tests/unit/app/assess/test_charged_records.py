@@ -16,7 +16,6 @@ from tests.unit.recommenders.examples import DELTA, shop
 
 from voile.app.assess import find_subject, subjects
 from voile.app.assess.charged_records import charged_terms, one_row, rehearse_terms
-from voile.app.custody import open_custody, open_custody_at
 from voile.app.explain import (
     ReleaseService,
     RowsToExplain,
@@ -29,6 +28,7 @@ from voile.pipelines.shapley_guided_noise.plan import GuidedTask
 from voile.pipelines.trusted_averaging import OverOwnRows
 from voile.privacy.events import Composed, Gaussian, PrivacyEvent, PureDp, Repeated, Zcdp
 from voile.privacy.sensitivity import Norm, Sensitivity
+from voile.records.vault import open_vault, open_vault_at
 from voile.release import NoisyValues
 
 pytestmark = pytest.mark.filterwarnings("ignore::voile.privacy.mechanisms.WeakPrivacyWarning")
@@ -37,7 +37,7 @@ ROWS = np.array([[3.0, 6.0, 0.0], [9.0, 1.0, 1.0]])
 
 
 def declared(service: ReleaseService) -> NoisyValues:
-    protected = service.custody.account(ACCOUNT).protected
+    protected = service.vault.account(ACCOUNT).protected
     return NoisyValues(
         Sensitivity(value=0.5, norm=Norm.L2, unit=protected.unit, relation=protected.relation),
         epsilon=0.3,
@@ -54,8 +54,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace whose account paid for more than its file names."""
     folder = tmp_path_factory.mktemp("house") / "house"
     workspaces.started(folder)
-    with open_custody_at(find_subject(folder).books) as custody:  # type: ignore[arg-type]
-        service = ReleaseService(custody)
+    with open_vault_at(find_subject(folder).books) as vault:  # type: ignore[arg-type]
+        service = ReleaseService(vault)
         paid = {"epsilon": 0.2, "delta": 1e-6}
         paid_synthetic_background(service, ACCOUNT, ROWS, SCHEMA, size=20, **paid)  # type: ignore[arg-type]
         paid_clusters(service, ACCOUNT, ROWS, SCHEMA, count=2, **paid)  # type: ignore[arg-type]
@@ -114,9 +114,9 @@ def workspaces_open(folder: Path) -> Any:
 
 def test_what_was_told_about_users_is_rehearsed(tmp_path: Path) -> None:
     people = shop(800)
-    with open_custody(tmp_path, "example.org/shop", signing=None) as custody:
-        opened(custody, 6.0)
-        service = ReleaseService(custody)
+    with open_vault(tmp_path, "example.org/shop", signing=None) as vault:
+        opened(vault, 6.0)
+        service = ReleaseService(vault)
         trained = TrainedRecommender(train(service, people, TERMS))
         answer(service, trained, people, others())
         answer(service, trained, people, others(user="6"))

@@ -20,7 +20,6 @@ from tests.unit.app.federate.test_run import party
 from voile.app.artefact import BLACK_BOX, HISTORY, Artefact
 from voile.app.artefact_manifest import MANIFEST
 from voile.app.assess import MembersCounting, find_subject
-from voile.app.custody import Place, open_custody_at
 from voile.app.explain import ReleaseService
 from voile.app.federate import federate, open_node, read_agreement, read_job
 from voile.app.report import report_html
@@ -38,9 +37,10 @@ from voile.core.errors import BudgetExceeded, InvalidInput, Refused, Verificatio
 from voile.core.guarantee import Relation
 from voile.federation import Outcome, read_history, write_history
 from voile.federation.files import write_arrays
-from voile.ledger import recent_charges
-from voile.ledger.event_text import event_text
 from voile.pipelines.calibration import Calibration
+from voile.records.ledger import recent_charges
+from voile.records.ledger.event_text import event_text
+from voile.records.vault import Place, open_vault_at
 
 EPSILON = 0.5
 
@@ -72,12 +72,12 @@ def counting(study: Path, party: str = "city") -> MembersCounting:
 
 
 def charges(study: Path, party: str = "city") -> list[str]:
-    with open_custody_at(Place.within(study / "nodes" / party)) as custody:
+    with open_vault_at(Place.within(study / "nodes" / party)) as vault:
         name = f"study v1: {party}"
-        found = custody.storage.read_snapshot(
-            lambda t: recent_charges(custody.ledger, t, name, since=-np.inf)
+        found = vault.storage.read_snapshot(
+            lambda t: recent_charges(vault.ledger, t, name, since=-np.inf)
         )
-        assert ReleaseService(custody).verify().failed is None
+        assert ReleaseService(vault).verify().failed is None
     return [each.event for each in found]
 
 
@@ -273,8 +273,8 @@ def test_what_cannot_be_paid_is_said_before_anything_is_tried(study: Path) -> No
 
 def test_an_unpaid_count_is_not_taken(study: Path) -> None:
     found = counting(study)
-    with found._books() as custody:
-        drawn = found._release(custody).draw()
+    with found._books() as vault:
+        drawn = found._release(vault).draw()
     assert isinstance(drawn, MembersCount)
     with pytest.raises(Refused, match="nobody was charged"):
         drawn.check_paid()

@@ -14,14 +14,16 @@ from typing import Any
 import pytest
 from tests.unit.app.budget_examples import EVENT, RULES, House, drawn, guarantee, request
 from tests.unit.app.explain.examples import ROWS, free
-from tests.unit.audit_log.examples import LOG_KEY, ORIGIN, WITNESS_KEYS, policy
-from tests.unit.ledger.examples import DATASET
+from tests.unit.records.audit_log.examples import LOG_KEY, ORIGIN, WITNESS_KEYS, policy
+from tests.unit.records.ledger.examples import DATASET
 
 from voile.app.budget.verification import Evidence, verify
-from voile.app.checkpoints import Keeper, kept_checkpoint
 from voile.app.explain import Drawn, ReleaseService
 from voile.app.explain.charging import Prepared, _record, prepare
-from voile.audit_log import (
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed, VoileError
+from voile.core.guarantee import ProtectedUnit
+from voile.privacy.events import Composed, Gaussian, Laplace, Repeated, Zcdp
+from voile.records.audit_log import (
     BudgetOpenedRecord,
     BudgetRenewedRecord,
     ParticipationRecord,
@@ -37,19 +39,17 @@ from voile.audit_log import (
     serve,
     verify_receipt,
 )
-from voile.audit_log.log import LEAVES
-from voile.audit_log.merkle import EMPTY_ROOT
-from voile.audit_log.notes import Checkpoint, Note
-from voile.audit_log.witness import PART as WITNESS_PART
-from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed, VoileError
-from voile.core.guarantee import ProtectedUnit
-from voile.core.storage import Transaction, open_storage
-from voile.ledger import Adaptive, Alert, Children, Planned
-from voile.ledger.balances import Standing
-from voile.ledger.event_text import event_text
-from voile.ledger.sums import written
-from voile.ledger.tables import ANSWERS, BALANCES, ENTRIES, AnswerRow
-from voile.privacy.events import Composed, Gaussian, Laplace, Repeated, Zcdp
+from voile.records.audit_log.log import LEAVES
+from voile.records.audit_log.merkle import EMPTY_ROOT
+from voile.records.audit_log.notes import Checkpoint, Note
+from voile.records.audit_log.witness import PART as WITNESS_PART
+from voile.records.checkpoints import Keeper, kept_checkpoint
+from voile.records.ledger import Adaptive, Alert, Children, Planned
+from voile.records.ledger.balances import Standing
+from voile.records.ledger.event_text import event_text
+from voile.records.ledger.sums import written
+from voile.records.ledger.tables import ANSWERS, BALANCES, ENTRIES, AnswerRow
+from voile.records.storage import Transaction, open_storage
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def house(tmp_path: Path) -> House:
 
 
 def records(house: House) -> list[Any]:
-    return [decode_record(c) for c in house.storage.submit(lambda t: house.custody.log.records(t))]
+    return [decode_record(c) for c in house.storage.submit(lambda t: house.vault.log.records(t))]
 
 
 def step(report: Report, name: str) -> str:
@@ -72,8 +72,8 @@ def detail(report: Report, name: str) -> str:
 
 
 def prepared(house: House, name: str) -> Prepared:
-    account = house.storage.read_snapshot(lambda t: house.custody.ledger.account(t, "clinic"))
-    return prepare(house.custody, request(name), account)
+    account = house.storage.read_snapshot(lambda t: house.vault.ledger.account(t, "clinic"))
+    return prepare(house.vault, request(name), account)
 
 
 class TestTheWalk:
@@ -107,7 +107,7 @@ class TestTheWalk:
         house.answer()
         answer = house.answer()
         house.keep()
-        receipt = issue_receipt(house.storage, house.custody.log, answer.record, answer.nonces)
+        receipt = issue_receipt(house.storage, house.vault.log, answer.record, answer.nonces)
         report = verify_receipt(
             bytes(receipt),
             policy(0),
@@ -373,14 +373,14 @@ class TestVerify:
     def test_without_the_replay_key_it_says_what_it_did_not_compare(self, house: House) -> None:
         house.answer("a")
         house.answer("a", fresh=True)  # an answer for each charge
-        custody = house.custody
-        report = verify(custody.storage, custody.ledger, custody.log, Evidence())
+        vault = house.vault
+        report = verify(vault.storage, vault.ledger, vault.log, Evidence())
         assert step(report, "answers") == "checked"
         assert "2 answers; not compared" in detail(report, "answers")
         assert "handed in (--replay-key FILE)" in detail(report, "answers")
         assert "each the one on record" in detail(house.verify(), "answers")
         house.storage.submit(spoil_answer)
-        report = verify(custody.storage, custody.ledger, custody.log, Evidence())
+        report = verify(vault.storage, vault.ledger, vault.log, Evidence())
         assert "not that on record" in detail(report, "answers")
 
     def test_an_answer_to_a_charge_that_is_no_release_shows(self, house: House) -> None:
@@ -388,7 +388,7 @@ class TestVerify:
         asked = prepared(house, "a").charge
 
         def participation(t: Transaction) -> None:
-            grant, headline = house.custody.ledger.charge(t, asked), guarantee()
+            grant, headline = house.vault.ledger.charge(t, asked), guarantee()
             record = ParticipationRecord(
                 time=int(grant.time),
                 account="clinic",
@@ -402,7 +402,7 @@ class TestVerify:
                 event=event_text(EVENT),
                 cost=written(grant.cost),
             )
-            house.custody.log.append(t, record)
+            house.vault.log.append(t, record)
 
         house.storage.submit(participation)
         report = house.verify()
@@ -417,12 +417,10 @@ class TestVerify:
         asked = [prepared(house, name) for name in ("a", "b")]
 
         def two_answers(t: Transaction) -> None:
-            grants = [house.custody.ledger.charge(t, each.charge) for each in asked]
+            grants = [house.vault.ledger.charge(t, each.charge) for each in asked]
             for each, grant in reversed(list(zip(asked, grants, strict=True))):
                 made = Drawn(b"noise")
-                record = house.custody.log.append_encoded(
-                    t, _record(house.custody, each, grant, made)
-                )
+                record = house.vault.log.append_encoded(t, _record(house.vault, each, grant, made))
                 charged = grant.number, "clinic", "clinic", grant.time, record.number
                 kept = AnswerRow(each.charge.query, *charged, b"noise", made.digest, made.digest)
                 t.insert(ANSWERS, kept)
@@ -436,11 +434,11 @@ class TestVerify:
         house.answer("a")
         house.answer("b")
         told = records(house)[-1]
-        house.storage.submit(lambda t: house.custody.log.append(t, told))
+        house.storage.submit(lambda t: house.vault.log.append(t, told))
         assert "twice in the log" in detail(house.verify(), "charges")
         for name in ("clinic#99", "elsewhere#0", "clinic#x", "clinic"):
             record = replace(told, charge=name)
-            house.storage.submit(lambda t, record=record: house.custody.log.append(t, record))  # type: ignore[misc]
+            house.storage.submit(lambda t, record=record: house.vault.log.append(t, record))  # type: ignore[misc]
         said = detail(house.verify(), "charges")
         assert "clinic#99: in the log, but not charged" in said
         assert "and 2 more" in said
@@ -451,8 +449,8 @@ class TestVerify:
         seen: list[tuple[int, int]] = []
         verify(
             house.storage,
-            house.custody.ledger,
-            house.custody.log,
+            house.vault.ledger,
+            house.vault.log,
             Evidence(),
             progress=lambda done, size: seen.append((done, size)),
         )
@@ -487,7 +485,7 @@ class TestVerify:
         set_back = House.create(str(tmp_path / "two.db"), tmp_path)
         set_back.open()
         keeper = Keeper(RULES, kept_checkpoint(set_back.key))
-        service = ReleaseService(replace(set_back.custody, log=keeper.knows(set_back.custody.log)))
+        service = ReleaseService(replace(set_back.vault, log=keeper.knows(set_back.vault.log)))
 
         def computed() -> Drawn:
             raise AssertionError("something was computed")
@@ -512,8 +510,8 @@ class TestVerify:
                 house.open()
                 for number in range(answers):
                     house.answer(str(number))
-                custody = house.custody
-                found = verify(custody.storage, custody.ledger, custody.log, seen)
+                vault = house.vault
+                found = verify(vault.storage, vault.ledger, vault.log, seen)
                 outcomes.append(step(found, "witnesses"))
             server.shutdown()
             thread.join()
@@ -535,7 +533,7 @@ class TestVerify:
     def test_a_copy_signed_by_somebody_else_is_refused(self, house: House) -> None:
         stranger = SigningKey.generate("example.org/voile")
         keeper = Keeper(policy(0, log_keys=[stranger]), kept_checkpoint(house.key), stranger)
-        keeper.publish(house.storage, house.custody.log)
+        keeper.publish(house.storage, house.vault.log)
         assert step(house.verify(), "kept copy") == "failed"
 
     def test_a_copy_of_another_log_is_called_that(self, house: House) -> None:
@@ -544,7 +542,7 @@ class TestVerify:
         note = bytes(Note(text, (stranger.sign(text),)))
         evidence = Evidence(policy=policy(0), checkpoints=(("copy", note),))
         with pytest.raises(InvalidInput, match=r"copy is that of .example\.org/another"):
-            verify(house.storage, house.custody.ledger, house.custody.log, evidence)
+            verify(house.storage, house.vault.ledger, house.vault.log, evidence)
 
     def test_the_copy_lies_beside_the_key(self, house: House) -> None:
         house.keep()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.journeys.pages import Typed, commands, run
-from tests.unit.audit_log.test_docs import BLOCK
+from tests.unit.records.audit_log.test_docs import BLOCK
 
 DOCS = Path(__file__).parents[4] / "docs"
 

@@ -8,13 +8,13 @@ from typing import Any
 from tests.unit.app.budget_examples import House
 
 from voile.app.budget.page import budget_html, summary, two_readings
-from voile.ledger import BudgetReport, Planned, budget_report
-from voile.ledger.report_schema import SCHEMA
 from voile.privacy.events import Gaussian, Repeated, Zcdp
+from voile.records.ledger import BudgetReport, Planned, budget_report
+from voile.records.ledger.report_schema import SCHEMA
 
 
 def report_on(house: House, name: str) -> BudgetReport:
-    return house.storage.submit(lambda t: budget_report(house.custody.ledger, t, name))
+    return house.storage.submit(lambda t: budget_report(house.vault.ledger, t, name))
 
 
 def planned(folder: Path, used: int) -> BudgetReport:
@@ -67,9 +67,7 @@ def test_a_share_of_the_budget_and_a_share_of_epsilon_are_put_together(tmp_path:
 def test_a_filter_that_is_used_up_is_used_up(tmp_path: Path) -> None:
     house = House.create("memory:", tmp_path)
     house.open("clinic", epsilon=2.0)
-    (budget,) = house.storage.submit(
-        lambda t: house.custody.ledger.node(t, "clinic").account.budgets
-    )
+    (budget,) = house.storage.submit(lambda t: house.vault.ledger.node(t, "clinic").account.budgets)
     house.answer("row 1", account="clinic", event=Zcdp(budget * (1 - 1e-9)))
     found = report_on(house, "clinic")
     assert f"{found.consumed:.1%}" == "100.0%"

@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.protecting import explained_row_of
 from tests.unit.app.budget_examples import House
-from tests.unit.ledger.examples import DATASET
+from tests.unit.records.ledger.examples import DATASET
 
 from voile.app.explain import Explained, ReleaseService, RowsToExplain
 from voile.attribution import ExactShapley
-from voile.audit_log import Record, decode_record
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Numbers, Schema
-from voile.ledger import Children
-from voile.ledger.tables import BALANCES
 from voile.models import Box, WrappedModel, wrap
+from voile.records.audit_log import Record, decode_record
+from voile.records.ledger import Children
+from voile.records.ledger.tables import BALANCES
 from voile.release import PUBLIC, Origin, PostProcessed, trained_privately
 from voile.release.clipped import ClippedRelease
 
@@ -104,7 +104,7 @@ def house_in(folder: Path) -> House:
 
 
 def records(house: House) -> list[Record]:
-    contents = house.storage.submit(lambda t: house.custody.log.records(t, limit=10**6))
+    contents = house.storage.submit(lambda t: house.vault.log.records(t, limit=10**6))
     return [decode_record(content) for content in contents]
 
 

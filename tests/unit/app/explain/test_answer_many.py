@@ -23,27 +23,27 @@ from tests.unit.app.explain.examples import (
     people,
     records,
 )
-from tests.unit.audit_log.examples import LOG_KEY
-from tests.unit.ledger.examples import DATASET
+from tests.unit.records.audit_log.examples import LOG_KEY
+from tests.unit.records.ledger.examples import DATASET
 
-from voile.app.checkpoints import Keeper, kept_checkpoint
 from voile.app.explain import (
     Explained,
     ExplanationRequest,
     ReleaseService,
     RowsToExplain,
 )
-from voile.audit_log import (
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused
+from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
+from voile.records.audit_log import (
     BudgetOpenedRecord,
     PostProcessingRecord,
     RefusalRecord,
     ReleaseRecord,
     verify_receipt,
 )
-from voile.core.errors import BudgetExceeded, InvalidInput, Refused
-from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
-from voile.core.storage import Command, Reader, Transaction
-from voile.ledger.tables import ENTRIES
+from voile.records.checkpoints import Keeper, kept_checkpoint
+from voile.records.ledger.tables import ENTRIES
+from voile.records.storage import Command, Reader, Transaction
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_a_snapshot_that_is_older_than_the_kept_checkpoint_is_no_alarm(
     people(house)
     house.open("clinic")
     keeper = Keeper(RULES, kept_checkpoint(house.key), LOG_KEY)
-    custody = replace(house.custody, log=keeper.knows(house.custody.log), keeper=keeper)
+    vault = replace(house.vault, log=keeper.knows(house.vault.log), keeper=keeper)
     read_snapshot = house.storage.read_snapshot
 
     def outrun(question: Callable[[Reader], Any]) -> Any:
@@ -145,7 +145,7 @@ def test_a_snapshot_that_is_older_than_the_kept_checkpoint_is_no_alarm(
 
     monkeypatch.setattr(house.storage, "read_snapshot", outrun)
     rows = RowsToExplain(ROWS[:1], ["ada"])
-    answered = ReleaseService(custody).answer(clipped(), rows, payer="people", caller="ada")
+    answered = ReleaseService(vault).answer(clipped(), rows, payer="people", caller="ada")
     assert not answered.replayed
 
 

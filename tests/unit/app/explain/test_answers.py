@@ -28,7 +28,7 @@ from tests.unit.app.explain.examples import (
     private_training,
     records,
 )
-from tests.unit.ledger.examples import DATASET
+from tests.unit.records.ledger.examples import DATASET
 
 from voile.app.explain import (
     Explained,
@@ -50,7 +50,16 @@ from voile.app.explain.rows import (
     rows_digest,
 )
 from voile.attribution import ExactShapley
-from voile.audit_log import (
+from voile.core.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    Refused,
+    UnreadableFile,
+    VerificationFailed,
+)
+from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
+from voile.core.row_note import KnownNote
+from voile.records.audit_log import (
     BudgetOpenedRecord,
     CheckOutcome,
     PostProcessingRecord,
@@ -61,18 +70,9 @@ from voile.audit_log import (
     verify_receipt,
     verify_row_receipt,
 )
-from voile.core.errors import (
-    BudgetExceeded,
-    InvalidInput,
-    Refused,
-    UnreadableFile,
-    VerificationFailed,
-)
-from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
-from voile.core.row_note import KnownNote
-from voile.ledger import Children, NamedRecord, Planned, ReplayKey
-from voile.ledger.event_text import event_from
-from voile.ledger.tables import ENTRIES
+from voile.records.ledger import Children, NamedRecord, Planned, ReplayKey
+from voile.records.ledger.event_text import event_from
+from voile.records.ledger.tables import ENTRIES
 from voile.release import (
     PUBLIC,
     Clusters,
@@ -106,8 +106,8 @@ def checked(house: House, explain: Asking, explained: Explained) -> None:
 
 def record_account(house: House, identifier: str) -> str:
     """The account of a record of "people"."""
-    account = house.storage.submit(lambda t: house.custody.ledger.account(t, "people"))
-    return account_of_record(house.custody.key, account, NamedRecord(identifier, DATASET))
+    account = house.storage.submit(lambda t: house.vault.ledger.account(t, "people"))
+    return account_of_record(house.vault.key, account, NamedRecord(identifier, DATASET))
 
 
 # --- free ----------------------------------------------------------------------------------------
@@ -159,10 +159,10 @@ def test_proofs_can_be_issued_later_from_record_key_and_explanation(house: House
     explained = explain(ROWS)
     record = records(house)[-1]
     assert isinstance(record, PostProcessingRecord)
-    again = tree_of_call(house.custody.key, record, explained.explanation)
+    again = tree_of_call(house.vault.key, record, explained.explanation)
     assert again == explained.rows_tree
     with pytest.raises(VerificationFailed, match="not the one"):
-        tree_of_call(house.custody.key, record, replace(explained.explanation, notes=()))
+        tree_of_call(house.vault.key, record, replace(explained.explanation, notes=()))
 
 
 def test_two_free_calls_have_different_names_and_nonces(house: House) -> None:
@@ -484,8 +484,8 @@ def with_another_key(house: House) -> House:
     """The same database in the hands of somebody with a key of their own."""
     path = house.folder / "another.key"
     ReplayKey.generate().save(path)
-    place = replace(house.custody.place, replay_key=path)
-    return replace(house, service=ReleaseService(replace(house.custody, place=place)))
+    place = replace(house.vault.place, replay_key=path)
+    return replace(house, service=ReleaseService(replace(house.vault, place=place)))
 
 
 def test_another_key_cannot_give_records_a_second_budget(house: House) -> None:
@@ -784,7 +784,7 @@ def test_an_artefact_is_drawn_only_where_it_is_missing_and_would_fit(
 
 def test_an_artefact_can_be_previewed_for_the_account_that_would_pay(house: House) -> None:
     house.open("clinic", relation=Relation.BLANK_ONE, epsilon=2.0)
-    account = house.custody.account("clinic")
+    account = house.vault.account("clinic")
     release = PrivateClusters(
         BACKGROUND,
         SCHEMA,
@@ -816,7 +816,7 @@ def test_what_background_rows_were_made_from_has_no_default() -> None:
 
 def test_groups_tell_questions_over_itself_apart(house: House) -> None:
     house.open("clinic", relation=Relation.BLANK_ONE)
-    account = house.storage.submit(lambda t: house.custody.ledger.account(t, "clinic"))
+    account = house.storage.submit(lambda t: house.vault.ledger.account(t, "clinic"))
     names = ("income", "debt", "employed")
     found = [
         build_release(

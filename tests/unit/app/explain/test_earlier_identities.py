@@ -21,8 +21,8 @@ from tests.unit.app.explain.examples import (
 )
 
 from voile.app.explain import paid_synthetic_background
-from voile.audit_log import verify_receipt
 from voile.core.guarantee import Relation
+from voile.records.audit_log import verify_receipt
 from voile.release import PrivateHistograms, ReleaseIdentity
 from voile.release.clipped import ClippedRelease
 

@@ -27,14 +27,14 @@ from tests.unit.app.explain.examples import (
     records,
 )
 from tests.unit.app.explain.test_per_record import of_two, top_one
-from tests.unit.ledger.examples import DATASET, KEY
+from tests.unit.records.ledger.examples import DATASET, KEY
 
 from voile.app.explain import Explained, ExplanationRequest, RowsToExplain, per_record
-from voile.audit_log import BudgetOpenedRecord, ReleaseRecord, verify_receipt
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.identifiers import canonical_identifier, canonical_name
-from voile.ledger import NamedRecord, replay
-from voile.ledger.balances import Standing
+from voile.records.audit_log import BudgetOpenedRecord, ReleaseRecord, verify_receipt
+from voile.records.ledger import NamedRecord, replay
+from voile.records.ledger.balances import Standing
 
 WIDE, PLAIN = "\uff17", "7"
 """A full-width 7, and the one on most keyboards."""
@@ -117,8 +117,8 @@ def ask_as_before(house: House, epsilon: float, *names: object, release: Any = N
 
 
 def spent(house: House, name: str) -> tuple[float, ...]:
-    account = house.custody.account("people")
-    child = per_record.account_of_record(house.custody.key, account, NamedRecord(name, DATASET))
+    account = house.vault.account("people")
+    child = per_record.account_of_record(house.vault.key, account, NamedRecord(name, DATASET))
     return Standing.unpack(balances(house)[child]).spent
 
 
@@ -247,7 +247,7 @@ def test_what_was_renewed_is_not_carried_over(house: House) -> None:
     of_two(house)
     ask_as_before(house, 1.4, WIDE)
     house.storage.submit(
-        lambda t: house.custody.ledger.renew(t, "people", reason="a year later", caller="officer")
+        lambda t: house.vault.ledger.renew(t, "people", reason="a year later", caller="officer")
     )
     assert not ask(house, 1.39, WIDE)
 

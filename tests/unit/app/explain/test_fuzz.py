@@ -30,13 +30,13 @@ from tests.unit.app.explain.examples import (
     records,
     score,
 )
-from tests.unit.ledger.examples import DATASET
+from tests.unit.records.ledger.examples import DATASET
 
 from voile.app.explain import Explained
 from voile.attribution import ExactShapley
-from voile.audit_log import canonical_bytes
 from voile.core.explanation import Explanation
 from voile.models import Box, wrap
+from voile.records.audit_log import canonical_bytes
 from voile.release import (
     PUBLIC,
     ByExplainer,

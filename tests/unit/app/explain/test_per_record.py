@@ -24,14 +24,14 @@ from tests.unit.app.explain.examples import (
     people,
     records,
 )
-from tests.unit.ledger.examples import DATASET, KEY
+from tests.unit.records.ledger.examples import DATASET, KEY
 
 from voile.app.explain.per_record import watched_records
-from voile.audit_log import BudgetOpenedRecord, RefusalRecord
 from voile.core.errors import BudgetExceeded, InvalidInput
-from voile.ledger import Adaptive, NamedRecord, budget_report, remaining
-from voile.ledger.balances import Standing
 from voile.privacy.accounting.measures import plus
+from voile.records.audit_log import BudgetOpenedRecord, RefusalRecord
+from voile.records.ledger import Adaptive, NamedRecord, budget_report, remaining
+from voile.records.ledger.balances import Standing
 from voile.release import PUBLIC, TopFeaturesOfRow
 
 ORDER = Adaptive((40.0,))
@@ -134,7 +134,7 @@ def test_reports_and_forecasts_count_rows_without_a_name(house: House) -> None:
     people(house, epsilon=6.0)
     explain = asking(house, clipped(), "people")
     explain(ROWS[:1], identifiers=["ada"])
-    ledger = house.custody.ledger
+    ledger = house.vault.ledger
 
     def spent() -> tuple[float, float]:
         report = house.storage.submit(lambda t: budget_report(ledger, t, "people"))

@@ -18,7 +18,7 @@ from voile.app.federate import Accepts, Job, federate, open_node, read_job
 from voile.core.errors import Refused
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.federation import Instruction
-from voile.ledger import Opening
+from voile.records.ledger import Opening
 
 LARGER = Accepts(6.0, 3e-4)
 

@@ -13,10 +13,13 @@ import pytest
 from tests.protecting import row_of
 
 from voile.app.budget.verification import Evidence, verify
-from voile.app.custody import Custody, open_custody
 from voile.app.federate.books import ClientBooks, Promise, ServerBooks
 from voile.app.federate.rounds import PART as ROUNDS_PART
-from voile.audit_log import (
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
+from voile.core.guarantee import Relation
+from voile.federation import Outcome, Participation, RoundReport
+from voile.privacy.events import Gaussian, PoissonSampled, PrivacyEvent, Repeated
+from voile.records.audit_log import (
     AbsenceRecord,
     AuditLog,
     FederationRoundRecord,
@@ -25,36 +28,33 @@ from voile.audit_log import (
     SigningKey,
     decode_record,
 )
-from voile.audit_log.notes import KeyKind
-from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
-from voile.core.guarantee import Relation
-from voile.federation import Outcome, Participation, RoundReport
-from voile.ledger import Ledger
-from voile.privacy.events import Gaussian, PoissonSampled, PrivacyEvent, Repeated
+from voile.records.audit_log.notes import KeyKind
+from voile.records.ledger import Ledger
+from voile.records.vault import Vault, open_vault
 
 EVENT: PrivacyEvent = Repeated(PoissonSampled(Gaussian(4.0), 0.1, Relation.BLANK_ONE), 10)
 PROMISE = Promise(row_of("study v1"), 2.0, 1e-5)
 
 
-def opened(folder: Path) -> AbstractContextManager[Custody]:
-    return open_custody(folder, "north.example/log", extra_parts=(ROUNDS_PART,))
+def opened(folder: Path) -> AbstractContextManager[Vault]:
+    return open_vault(folder, "north.example/log", extra_parts=(ROUNDS_PART,))
 
 
 @pytest.fixture
-def books(tmp_path: Path) -> Iterator[Custody]:
-    with opened(tmp_path / "north") as custody:
-        yield custody
+def books(tmp_path: Path) -> Iterator[Vault]:
+    with opened(tmp_path / "north") as vault:
+        yield vault
 
 
 def asked(number: int, event: PrivacyEvent | None = EVENT) -> Participation:
     return Participation("north", "black box", number, event)
 
 
-def records(books: Custody) -> list[object]:
+def records(books: Vault) -> list[object]:
     return [decode_record(r) for r in books.storage.submit(lambda t: books.log.records(t))]
 
 
-def test_a_client_grants_its_plan_and_nothing_beyond(books: Custody) -> None:
+def test_a_client_grants_its_plan_and_nothing_beyond(books: Vault) -> None:
     recorder = ClientBooks(books, "north", PROMISE, (EVENT, EVENT))
     recorder.before_participation(asked(1))
     recorder.before_participation(asked(2))
@@ -65,7 +65,7 @@ def test_a_client_grants_its_plan_and_nothing_beyond(books: Custody) -> None:
 
 
 def test_a_refused_participation_leaves_nothing_unsigned(tmp_path: Path) -> None:
-    with open_custody(tmp_path, "north.example/log", signing=None) as books:
+    with open_vault(tmp_path, "north.example/log", signing=None) as books:
         recorder = ClientBooks(books, "north", PROMISE, (EVENT,))
         recorder.before_participation(asked(1))
         with pytest.raises(BudgetExceeded):
@@ -74,7 +74,7 @@ def test_a_refused_participation_leaves_nothing_unsigned(tmp_path: Path) -> None
         assert books.unsigned == 0
 
 
-def test_another_event_than_planned_is_refused(books: Custody) -> None:
+def test_another_event_than_planned_is_refused(books: Vault) -> None:
     recorder = ClientBooks(books, "north", PROMISE, (EVENT,))
     louder = Repeated(PoissonSampled(Gaussian(2.0), 0.1, Relation.BLANK_ONE), 10)
     with pytest.raises(BudgetExceeded):
@@ -83,7 +83,7 @@ def test_another_event_than_planned_is_refused(books: Custody) -> None:
         recorder.before_participation(asked(1, None))
 
 
-def test_no_record_of_a_client_is_dated_more_finely_than_in_hours(books: Custody) -> None:
+def test_no_record_of_a_client_is_dated_more_finely_than_in_hours(books: Vault) -> None:
     """How long it took from one to the next depends on what was drawn."""
     exact = replace(books, ledger=Ledger(clock=lambda: 1_700_003_599.5))
     recorder = ClientBooks(exact, "north", PROMISE, (EVENT,))
@@ -93,7 +93,7 @@ def test_no_record_of_a_client_is_dated_more_finely_than_in_hours(books: Custody
     assert {record.time for record in records(books)} == {1_700_002_800}  # type: ignore[attr-defined]
 
 
-def test_the_log_alone_adds_up_to_the_ledger(books: Custody) -> None:
+def test_the_log_alone_adds_up_to_the_ledger(books: Vault) -> None:
     ClientBooks(books, "north", PROMISE, (EVENT, EVENT)).before_participation(asked(1))
     published = books.publish()
     evidence = Evidence(books.policy, (("copy", bytes(published.note)),))
@@ -108,10 +108,10 @@ def test_books_are_found_again_with_their_account(tmp_path: Path) -> None:
     with opened(tmp_path) as books, pytest.raises(BudgetExceeded):
         ClientBooks(books, "north", PROMISE, (EVENT, EVENT)).before_participation(asked(3))
     with ExitStack() as stack, pytest.raises(InvalidInput, match="books of"):
-        stack.enter_context(open_custody(tmp_path, "south.example/log"))
+        stack.enter_context(open_vault(tmp_path, "south.example/log"))
 
 
-def test_the_server_writes_rounds_in_a_chain_and_who_fell_out(books: Custody) -> None:
+def test_the_server_writes_rounds_in_a_chain_and_who_fell_out(books: Vault) -> None:
     server = ServerBooks(books, PROMISE)
     outcomes = (("north", Outcome.ANSWERED), ("south", Outcome.LATE))
     first = RoundReport("black box", 1, outcomes, True, "digest one")
@@ -158,14 +158,14 @@ def test_a_round_that_was_written_is_known_without_reading_the_log(
 
 def test_a_party_is_signed_with_its_first_charge(tmp_path: Path) -> None:
     """While a run goes on, and if it is killed: books from before it are refused afterwards."""
-    with open_custody(tmp_path, "north.example/log", signing=None) as books:
+    with open_vault(tmp_path, "north.example/log", signing=None) as books:
         before = shutil.copy(tmp_path / "log.db", tmp_path / "before.db")
         ClientBooks(books, "north", PROMISE, (EVENT, EVENT)).before_participation(asked(1))
         assert books.unsigned == 0
         assert (tmp_path / "audit.checkpoint").exists()
     shutil.copy(before, tmp_path / "log.db")
     with ExitStack() as stack, pytest.raises(VerificationFailed, match="set back"):
-        stack.enter_context(open_custody(tmp_path, "north.example/log", signing=None))
+        stack.enter_context(open_vault(tmp_path, "north.example/log", signing=None))
 
 
 def test_books_that_were_set_back_are_neither_opened_nor_charged(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ import pytest
 from tests.unit.app.federate.test_run import CHOSEN, CLINIC, write_files
 
 from voile.app.artefact import Artefact
-from voile.app.custody import open_custody
 from voile.app.federate import Job, federate, read_job
 from voile.app.report import check_log, report_html
 from voile.core.errors import InvalidInput, Refused
@@ -26,6 +25,7 @@ from voile.datasets import read_protected_table, read_table
 from voile.federation.history import event_as_text
 from voile.pipelines.shapley_guided_noise import GuidedTask
 from voile.pipelines.tables import TableRecords
+from voile.records.vault import open_vault
 
 PRIVATE = CLINIC.schema.feature_names[:2]
 STRICT, *OTHERS = sorted(CHOSEN)
@@ -78,8 +78,8 @@ def test_every_party_is_charged_at_its_own_level(job: Job, artefact: Artefact) -
         assert row.event == event_as_text(job.agreement.events_of(row.client)[0])
     for party in job.parties:
         level = job.agreement.epsilon_of(party.name)
-        with open_custody(party.folder, job.agreement.keys[party.name].name) as custody:
-            (node,) = custody.storage.submit(custody.ledger.nodes)
+        with open_vault(party.folder, job.agreement.keys[party.name].name) as vault:
+            (node,) = vault.storage.submit(vault.ledger.nodes)
         assert node.account.epsilon == level
         assert node.account.protected == job.agreement.protected
 

@@ -14,14 +14,14 @@ from tests.unit.app.federate.test_run import CHOSEN, agreed, party
 
 from voile.app.budget import open_budget
 from voile.app.budget.verification import Evidence, verify
-from voile.app.custody import Custody, open_custody
 from voile.app.federate import Accepts, Job, federate, open_node, origin_of, read_job
 from voile.app.federate.run import run_server
 from voile.app.report import check_log
-from voile.audit_log import BudgetOpenedRecord, ParticipationRecord, decode_record
 from voile.core.errors import InvalidInput, Refused, VerificationFailed, VoileError
 from voile.federation import Instruction, Joined, Joining, Node, Threads
-from voile.ledger import Account, Opening, Planned
+from voile.records.audit_log import BudgetOpenedRecord, ParticipationRecord, decode_record
+from voile.records.ledger import Account, Opening, Planned
+from voile.records.vault import Vault, open_vault
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def job(tmp_path: Path) -> Job:
 
 
 def books_of(job: Job, name: str) -> Any:
-    return open_custody(party(job, name).folder, origin_of("study v1", name), signing=None)
+    return open_vault(party(job, name).folder, origin_of("study v1", name), signing=None)
 
 
 def accounts(job: Job) -> dict[str, list[Account]]:
@@ -42,7 +42,7 @@ def accounts(job: Job) -> dict[str, list[Account]]:
     return found
 
 
-def records(books: Custody) -> list[Any]:
+def records(books: Vault) -> list[Any]:
     return [decode_record(each) for each in books.storage.submit(books.log.records)]
 
 
@@ -96,7 +96,7 @@ def test_what_the_books_of_one_party_refuse_costs_the_others_nothing(job: Job) -
 
 def test_what_the_servers_folder_refuses_costs_nobody_anything(job: Job, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
-    with open_custody(elsewhere, origin_of("another v1", "server"), signing=None):
+    with open_vault(elsewhere, origin_of("another v1", "server"), signing=None):
         pass
     with pytest.raises(InvalidInput, match="belongs to 'another v1'"):
         federate(replace(job, server=replace(job.server, folder=elsewhere)))

@@ -11,7 +11,12 @@ from tests.protecting import row_of
 
 from voile.app.federate import FederationAgreement
 from voile.app.federate.logs import checked_log
-from voile.audit_log import (
+from voile.core.errors import Refused
+from voile.datasets import clinic_federation
+from voile.federation import Closed, HistoryRow, Outcome
+from voile.federation.history import event_as_text
+from voile.privacy.events import Gaussian
+from voile.records.audit_log import (
     ParticipationRecord,
     Policy,
     SigningKey,
@@ -19,15 +24,10 @@ from voile.audit_log import (
     record_lines,
     verify_export,
 )
-from voile.audit_log.canonical import encode
-from voile.audit_log.merkle import grow, leaf_hash, root_of
-from voile.audit_log.notes import Checkpoint, Note
-from voile.core.errors import Refused
-from voile.datasets import clinic_federation
-from voile.federation import Closed, HistoryRow, Outcome
-from voile.federation.history import event_as_text
-from voile.ledger.event_text import event_for_log, event_text
-from voile.privacy.events import Gaussian
+from voile.records.audit_log.canonical import encode
+from voile.records.audit_log.merkle import grow, leaf_hash, root_of
+from voile.records.audit_log.notes import Checkpoint, Note
+from voile.records.ledger.event_text import event_for_log, event_text
 
 KEY = SigningKey.generate("north.example/log")
 AGREEMENT = FederationAgreement(

@@ -18,7 +18,6 @@ from tests.protecting import row_of
 from voile.app.artefact import Artefact, load_artefact
 from voile.app.artefact_manifest import MANIFEST
 from voile.app.budget.verification import Evidence, verify
-from voile.app.custody import open_custody
 from voile.app.federate import Job, Party, federate, open_node, origin_of, read_job
 from voile.app.federate import run as workflow
 from voile.app.federate.books import ClientBooks, ServerBooks
@@ -29,7 +28,6 @@ from voile.app.federate.starting import split
 from voile.app.public_example import EXAMPLE
 from voile.app.report import check_log, importance, report_html, write_report
 from voile.attribution import FastShap
-from voile.audit_log import ParticipationRecord, Policy, SigningKey, decode_record
 from voile.core.description import Uncertainty
 from voile.core.errors import (
     InvalidInput,
@@ -45,11 +43,13 @@ from voile.datasets import Dataset, clinic_federation
 from voile.evaluation import log_losses
 from voile.federation import Closed, Instruction, Joining, Outcome, Threads
 from voile.federation.arrays import digest_of_arrays
-from voile.ledger.event_text import event_for_log, event_text
 from voile.models import RowWise, row_wise
 from voile.pipelines.calibration import Calibration, split_open_rows
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.events import Composed, from_dict
+from voile.records.audit_log import ParticipationRecord, Policy, SigningKey, decode_record
+from voile.records.ledger.event_text import event_for_log, event_text
+from voile.records.vault import open_vault
 from voile.release import PostProcessed
 from voile.training import arrays_of
 
@@ -189,7 +189,7 @@ def test_each_clients_ledger_agrees_with_its_own_log(job: Job, artefact: Artefac
     assert artefact.guarantees
     for client in CHOSEN:
         folder = party(job, client).folder
-        with open_custody(folder, origin_of("study v1", client)) as books:
+        with open_vault(folder, origin_of("study v1", client)) as books:
             report = verify(books.storage, books.ledger, books.log, Evidence())
             assert report.failed is None
 

@@ -17,10 +17,10 @@ from voile.app.federate import Job, federate, open_node, read_agreement, read_jo
 from voile.app.federate.run import run_server
 from voile.app.report import report_html
 from voile.app.shown_rounds import contradictions
-from voile.audit_log import RoundShownRecord, SigningKey, canonical_bytes, decode_record
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary
 from voile.federation import Advertised, AnnouncedRound, Closed, Joined, Outcome, SecureSum, Threads
+from voile.records.audit_log import RoundShownRecord, SigningKey, canonical_bytes, decode_record
 from voile.secure_aggregation import (
     ActiveServer,
     HonestButCurious,

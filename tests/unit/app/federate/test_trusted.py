@@ -14,12 +14,14 @@ from tests.unit.app.federate.test_run import CHOSEN, CLINIC, write_files
 from tests.unit.pipelines.trusted_parties import planned, trained
 
 from voile.app.artefact import Artefact, load_artefact
-from voile.app.checkpoints import read_policy
-from voile.app.custody import open_custody
 from voile.app.federate import ExactTrustLog, Job, federate, read_job
 from voile.app.federate.kinds import KINDS
 from voile.app.report import check_log, exact_trust_html, report_html, write_exact_trust
-from voile.audit_log import (
+from voile.core.errors import InvalidInput
+from voile.federation.arrays import digest_of_arrays
+from voile.pipelines.tables import TableRecords
+from voile.pipelines.trusted_averaging import EXACT, TrustRule, weights_of
+from voile.records.audit_log import (
     EvidenceRecord,
     FederationRoundRecord,
     RewardRecord,
@@ -28,10 +30,8 @@ from voile.audit_log import (
     decode_record,
     verify_export,
 )
-from voile.core.errors import InvalidInput
-from voile.federation.arrays import digest_of_arrays
-from voile.pipelines.tables import TableRecords
-from voile.pipelines.trusted_averaging import EXACT, TrustRule, weights_of
+from voile.records.checkpoints import read_policy
+from voile.records.vault import open_vault
 
 ROUNDS = 3
 
@@ -102,7 +102,7 @@ def test_every_round_has_a_record_of_trust_and_reward_for_each_party(artefact: A
 
 def test_the_published_hash_can_be_computed_again(artefact: Artefact) -> None:
     """That of the last round: its model, before it was calibrated, is in the artefact."""
-    from voile.audit_log import published_round_hash
+    from voile.records.audit_log import published_round_hash
 
     records = records_of(artefact)
     last = [record for record in records if isinstance(record, FederationRoundRecord)][-1]
@@ -184,9 +184,9 @@ def test_a_third_party_computes_weights_and_rewards_again_from_the_log(
 
 def test_the_log_is_enough_to_weigh_again_where_parties_are_told_apart(tmp_path: Path) -> None:
     plan = planned(verified=True)
-    with open_custody(tmp_path, "example.org/told", signing=None) as custody:
-        found = trained(plan, log=ExactTrustLog(custody, "clinics", plan.rule))
-        records = custody.storage.submit(custody.log.records)
+    with open_vault(tmp_path, "example.org/told", signing=None) as vault:
+        found = trained(plan, log=ExactTrustLog(vault, "clinics", plan.rule))
+        records = vault.storage.submit(vault.log.records)
     checked = weighted_again(list(map(decode_record, records)), len(found.history.scores))
     assert len(checked) == 3
     assert any(about.told_apart for about in checked)
@@ -293,10 +293,10 @@ def test_in_secret_the_server_gets_the_same_record_from_sums_alone(tmp_path: Pat
 
 def test_without_privacy_every_record_says_that_it_is_exact(tmp_path: Path) -> None:
     plan = planned(rounds=2)
-    with open_custody(tmp_path, "example.org/exact", signing=None) as custody:
-        log = ExactTrustLog(custody, "clinics", plan.rule)
+    with open_vault(tmp_path, "example.org/exact", signing=None) as vault:
+        log = ExactTrustLog(vault, "clinics", plan.rule)
         found = trained(plan, log=log)
-        records = custody.storage.submit(custody.log.records)
+        records = vault.storage.submit(vault.log.records)
     trust = [r for r in map(decode_record, records) if isinstance(r, TrustRecord)]
     assert len(trust) == 2 * len(found.history.scores)
     assert {record.covered for record in trust} == {"exact"}

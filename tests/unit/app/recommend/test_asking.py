@@ -12,7 +12,6 @@ import pytest
 from tests.unit.app.recommend.test_training import TERMS, opened
 from tests.unit.recommenders.examples import DELTA, shop
 
-from voile.app.custody import open_custody
 from voile.app.explain import Explained, ReleaseService
 from voile.app.recommend import (
     SCORES,
@@ -29,15 +28,16 @@ from voile.app.recommend import (
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.guarantee import Adversary
 from voile.recommenders.explaining import label_clusters
+from voile.records.vault import open_vault
 
 SHOP = shop(800)
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[ReleaseService]:
-    with open_custody(tmp_path / "shop", "example.org/shop", signing=None) as custody:
-        opened(custody, 6.0)
-        yield ReleaseService(custody)
+    with open_vault(tmp_path / "shop", "example.org/shop", signing=None) as vault:
+        opened(vault, 6.0)
+        yield ReleaseService(vault)
 
 
 @pytest.fixture
@@ -65,19 +65,19 @@ def others(**changes: Any) -> RecommendationSpec:
 def test_what_a_user_sees_costs_nothing_and_is_on_record(
     service: ReleaseService, trained: TrainedRecommender
 ) -> None:
-    before = service.custody.storage.read_snapshot(
-        lambda t: service.custody.ledger.node(t, "users").balance
+    before = service.vault.storage.read_snapshot(
+        lambda t: service.vault.ledger.node(t, "users").balance
     )
     for spec in (herself(by=SCORES), herself(), herself(by="genre")):
         found = answer(service, trained, SHOP, spec)
         assert found.charges == ()
         (promise,) = found.explanation.guarantees
         assert promise.against == (Adversary.PUBLIC, Adversary.OTHER_USERS)
-    after = service.custody.storage.read_snapshot(
-        lambda t: service.custody.ledger.node(t, "users").balance
+    after = service.vault.storage.read_snapshot(
+        lambda t: service.vault.ledger.node(t, "users").balance
     )
     assert before == after
-    service.custody.publish()
+    service.vault.publish()
     assert service.receipts(found)[0].record
     assert service.verify().verified
 
@@ -110,12 +110,12 @@ def test_toward_others_each_user_pays_for_herself(
     assert again.replayed
     assert np.array_equal(one.explanation.values, again.explanation.values)
     assert not two.replayed
-    ledger = service.custody.ledger
-    children = service.custody.storage.read_snapshot(lambda t: ledger.children(t, "users"))
+    ledger = service.vault.ledger
+    children = service.vault.storage.read_snapshot(lambda t: ledger.children(t, "users"))
     assert len(children) == 2
     promise = one.explanation.guarantees[0]
     assert promise.epsilon == pytest.approx(0.5 + trained.guarantee.epsilon)
-    service.custody.publish()
+    service.vault.publish()
     assert service.verify().verified
 
 
@@ -226,10 +226,10 @@ def test_moments_that_these_books_did_not_pay_for_are_refused(
     tmp_path: Path,
     spec: RecommendationSpec,
 ) -> None:
-    with open_custody(tmp_path / "other", "example.org/other", signing=None) as custody:
-        opened(custody, 6.0)
+    with open_vault(tmp_path / "other", "example.org/other", signing=None) as vault:
+        opened(vault, 6.0)
         with pytest.raises(Refused, match="did not pay for the moments"):
-            answer(ReleaseService(custody), trained, SHOP, spec)
+            answer(ReleaseService(vault), trained, SHOP, spec)
     moments = trained.moments
     changed = replace(moments.popularity, values=moments.popularity.values + 1)
     nowhere = replace(moments.popularity, charge="nowhere#1")
@@ -270,7 +270,7 @@ def test_a_guarantee_is_what_follows_from_the_books(
 def test_an_account_that_did_not_pay_for_the_moments_pays_for_no_answer(
     service: ReleaseService, trained: TrainedRecommender
 ) -> None:
-    opened(service.custody, 6.0, name="another", protected=replace_dataset("shop 2027"))
+    opened(service.vault, 6.0, name="another", protected=replace_dataset("shop 2027"))
     with pytest.raises(Refused, match="did not pay for the moments"):
         answer(service, trained, SHOP, others(account="another"))
 
@@ -286,7 +286,7 @@ def test_accounts_below_the_one_that_paid_do_not_share_out_one_user(
 ) -> None:
     """They are parallel: of two answers about one user the dearer one alone would count above."""
     for name in ("users/a", "users/b"):
-        opened(service.custody, 6.0, name=name, parent="users")
+        opened(service.vault, 6.0, name=name, parent="users")
         for spec in (others(account=name), others(account=name, user=None, top=None, delta=1e-7)):
             with pytest.raises(Refused, match="charged to 'users', the account that paid"):
                 answer(service, trained, SHOP, spec)
@@ -294,9 +294,9 @@ def test_accounts_below_the_one_that_paid_do_not_share_out_one_user(
 
 def test_popularity_alone_has_no_reasons(tmp_path: Path) -> None:
     small = shop(60)
-    with open_custody(tmp_path / "small", "example.org/small", signing=None) as custody:
-        opened(custody, 2.0)
-        service = ReleaseService(custody)
+    with open_vault(tmp_path / "small", "example.org/small", signing=None) as vault:
+        opened(vault, 2.0)
+        service = ReleaseService(vault)
         terms = replace(TERMS, epsilon=1.0, delta=DELTA)
         trained = TrainedRecommender(train(service, small, terms))
         assert answer(service, trained, small, herself(by=SCORES)).explanation.shape[2] == 10
@@ -329,10 +329,10 @@ def test_books_are_asked_once_for_each_opening(
     with monkeypatch.context() as patched:
         patched.setattr(asking, "_payer", lambda *_: pytest.fail("looked up again"))
         answer(service, trained, SHOP, herself(by=SCORES))
-    with open_custody(tmp_path / "other", "example.org/other", signing=None) as custody:
-        opened(custody, 6.0)
+    with open_vault(tmp_path / "other", "example.org/other", signing=None) as vault:
+        opened(vault, 6.0)
         with pytest.raises(Refused, match="did not pay for the moments"):
-            answer(ReleaseService(custody), trained, SHOP, herself(by=SCORES))
+            answer(ReleaseService(vault), trained, SHOP, herself(by=SCORES))
 
 
 def test_a_free_release_is_built_once_for_each_way_to_ask(

@@ -15,7 +15,6 @@ import pytest
 from tests.unit.recommenders.examples import DATASET, DELTA, USER, budget, shop
 
 from voile.app.budget import open_budget
-from voile.app.custody import Custody, open_custody
 from voile.app.explain import ReleaseService
 from voile.app.recommend import (
     TrainingTerms,
@@ -27,7 +26,6 @@ from voile.app.recommend import (
     save_recommender,
     train,
 )
-from voile.audit_log import RefusalRecord, ReleaseRecord, decode_record
 from voile.core.errors import (
     BudgetExceeded,
     InvalidInput,
@@ -36,14 +34,16 @@ from voile.core.errors import (
     VerificationFailed,
 )
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
-from voile.ledger import Children, Opening, Planned
 from voile.recommenders import PopularityRecommender, PrivateGram, PrivatePopularity
+from voile.records.audit_log import RefusalRecord, ReleaseRecord, decode_record
+from voile.records.ledger import Children, Opening, Planned
+from voile.records.vault import Vault, open_vault
 
 SHOP = shop(800)
 TERMS = TrainingTerms(account="users", epsilon=3.0, delta=DELTA)
 
 
-def opened(custody: Custody, epsilon: float = 3.0, **changes: Any) -> None:
+def opened(vault: Vault, epsilon: float = 3.0, **changes: Any) -> None:
     given: dict[str, Any] = {
         "name": "users",
         "protected": USER,
@@ -52,23 +52,23 @@ def opened(custody: Custody, epsilon: float = 3.0, **changes: Any) -> None:
         "children": Children.PARALLEL,
     }
     opening = Opening(**(given | changes))
-    open_budget(custody.storage, custody.ledger, custody.log, opening, caller="custodian")
+    open_budget(vault.storage, vault.ledger, vault.log, opening, caller="custodian")
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[ReleaseService]:
-    with open_custody(tmp_path / "shop", "example.org/shop", signing=None) as custody:
-        yield ReleaseService(custody)
+    with open_vault(tmp_path / "shop", "example.org/shop", signing=None) as vault:
+        yield ReleaseService(vault)
 
 
 def records(service: ReleaseService, kind: type) -> list[Any]:
-    custody = service.custody
-    contents = custody.storage.submit(lambda t: custody.log.records(t, limit=10**6))
+    vault = service.vault
+    contents = vault.storage.submit(lambda t: vault.log.records(t, limit=10**6))
     return [each for each in map(decode_record, contents) if isinstance(each, kind)]
 
 
 def test_both_releases_are_charged_once_and_given_again(service: ReleaseService) -> None:
-    opened(service.custody)
+    opened(service.vault)
     first, again = (train(service, SHOP, TERMS) for _ in range(2))
     assert (first.popularity.charge, first.gram and first.gram.charge) == ("users#1", "users#2")
     assert np.array_equal(first.popularity.values, again.popularity.values)
@@ -76,14 +76,14 @@ def test_both_releases_are_charged_once_and_given_again(service: ReleaseService)
     assert again.gram is not None
     assert np.array_equal(first.gram.matrix, again.gram.matrix)
     assert len(records(service, ReleaseRecord)) == 2
-    service.custody.publish()
+    service.vault.publish()
     assert service.verify().verified
     assert first.guarantee.epsilon < 3.0  # exactly composed; the account adds up a little more
     assert service.receipt("users#2").record
 
 
 def test_somebody_else_gets_the_same_moments(service: ReleaseService) -> None:
-    opened(service.custody)
+    opened(service.vault)
     train(service, SHOP, TERMS)
     other = TrainingTerms(account="users", epsilon=3.0, delta=DELTA, caller="somebody else")
     assert train(service, SHOP, other).popularity.charge == "users#1"
@@ -92,7 +92,7 @@ def test_somebody_else_gets_the_same_moments(service: ReleaseService) -> None:
 def test_broken_off_between_the_releases_it_goes_on_without_paying_twice(
     service: ReleaseService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened(service.custody)
+    opened(service.vault)
 
     def broken(_: PrivateGram, __: object = None) -> None:
         raise KeyboardInterrupt
@@ -115,21 +115,21 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from voile.recommenders import PrivateGram
-from voile.app.custody import open_custody
+from voile.records.vault import open_vault
 from voile.app.explain import ReleaseService
 from voile.app.recommend import train
 from tests.unit.app.recommend.test_training import SHOP, TERMS
 
 PrivateGram.draw = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-with open_custody(Path(sys.argv[1]), "example.org/shop", signing=None) as custody:
-    train(ReleaseService(custody), SHOP, TERMS)
+with open_vault(Path(sys.argv[1]), "example.org/shop", signing=None) as vault:
+    train(ReleaseService(vault), SHOP, TERMS)
 """
 
 
 def test_killed_between_the_releases_it_goes_on_without_paying_twice(tmp_path: Path) -> None:
     folder = tmp_path / "shop"
-    with open_custody(folder, "example.org/shop", signing=None) as custody:
-        opened(custody)
+    with open_vault(folder, "example.org/shop", signing=None) as vault:
+        opened(vault)
     root = Path(__file__).parents[4]
     path = os.pathsep.join([str(root), str(root / "src")])
     run = subprocess.run(
@@ -140,18 +140,18 @@ def test_killed_between_the_releases_it_goes_on_without_paying_twice(tmp_path: P
         timeout=120,
     )
     assert run.returncode == -9
-    with open_custody(folder, "example.org/shop", signing=None) as custody:
-        service = ReleaseService(custody)
+    with open_vault(folder, "example.org/shop", signing=None) as vault:
+        service = ReleaseService(vault)
         made = train(service, SHOP, TERMS)
         assert (made.popularity.charge, made.gram and made.gram.charge) == ("users#1", "users#2")
-        custody.publish()
+        vault.publish()
         assert service.verify().verified
 
 
 def test_nothing_is_charged_where_both_would_not_fit(
     service: ReleaseService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened(service.custody, 2.0)  # enough for popularity alone
+    opened(service.vault, 2.0)  # enough for popularity alone
     monkeypatch.setattr(PrivatePopularity, "draw", lambda *_: pytest.fail("something was drawn"))
     with pytest.raises(BudgetExceeded):
         train(service, SHOP, TERMS)
@@ -160,7 +160,7 @@ def test_nothing_is_charged_where_both_would_not_fit(
 
 
 def test_new_moments_are_paid_for_again(service: ReleaseService) -> None:
-    opened(service.custody, 4.6)
+    opened(service.vault, 4.6)
     first = train(service, SHOP, TERMS)
     fresh = TrainingTerms(account="users", epsilon=3.0, delta=DELTA, fresh=True)
     again = train(service, SHOP, fresh)
@@ -175,7 +175,7 @@ def test_new_moments_are_paid_for_again(service: ReleaseService) -> None:
 def test_a_plan_is_composed_exactly_and_needs_less_noise(service: ReleaseService) -> None:
     spent = budget(SHOP, 3.0)
     events = (spent.popularity_noise.event(), spent.gram_noise.event())
-    opened(service.custody, 3.0, spending=Planned(events), children=Children.SEQUENTIAL)
+    opened(service.vault, 3.0, spending=Planned(events), children=Children.SEQUENTIAL)
     assert "fits: takes 100.0% of" in preview_training(service, SHOP, TERMS).remarks[-1]
     made = train(service, SHOP, TERMS)
     assert made.budget == spent
@@ -184,7 +184,7 @@ def test_a_plan_is_composed_exactly_and_needs_less_noise(service: ReleaseService
 
 def test_too_little_budget_falls_back_to_popularity(service: ReleaseService) -> None:
     small = shop(60)
-    opened(service.custody, 1.0)
+    opened(service.vault, 1.0)
     terms = TrainingTerms(account="users", epsilon=1.0, delta=DELTA)
     assert "everybody is recommended the same" in str(preview_training(service, small, terms))
     made = train(service, small, terms)
@@ -193,13 +193,13 @@ def test_too_little_budget_falls_back_to_popularity(service: ReleaseService) -> 
 
 
 def test_an_account_over_rows_does_not_pay_for_users(service: ReleaseService) -> None:
-    opened(service.custody, protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, DATASET))
+    opened(service.vault, protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, DATASET))
     with pytest.raises(Refused, match="unit 'user'"):
         train(service, SHOP, TERMS)
 
 
 def test_a_preview_charges_nothing(service: ReleaseService) -> None:
-    opened(service.custody)
+    opened(service.vault)
     found = preview_training(service, SHOP, TERMS)
     assert "324 values are drawn by an exact sampler" in str(found)
     assert found.guarantees[0].epsilon < 3.0
@@ -213,7 +213,7 @@ def test_a_preview_charges_nothing(service: ReleaseService) -> None:
 def test_a_recommender_is_read_as_it_was_written(
     service: ReleaseService, tmp_path: Path, users: int
 ) -> None:
-    opened(service.custody)
+    opened(service.vault)
     saved = save_recommender(train(service, shop(users), TERMS), tmp_path / "made")
     found = load_recommender(tmp_path / "made")
     assert found.digest == saved.digest
@@ -228,7 +228,7 @@ def test_a_recommender_is_read_as_it_was_written(
 
 
 def test_damage_is_found(service: ReleaseService, tmp_path: Path) -> None:
-    opened(service.custody)
+    opened(service.vault)
     folder = tmp_path / "made"
     save_recommender(train(service, SHOP, TERMS), folder)
     whole = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -267,7 +267,7 @@ def test_a_place_is_checked_before_anything_is_paid(tmp_path: Path) -> None:
 def test_a_recommender_replaces_an_earlier_one_and_nothing_else(
     service: ReleaseService, tmp_path: Path
 ) -> None:
-    opened(service.custody)
+    opened(service.vault)
     folder = tmp_path / "made"
     save_recommender(train(service, SHOP, TERMS), folder)
     (folder / "assessment.json").write_text("{}")

@@ -38,7 +38,7 @@ def test_everything_that_the_next_command_needs_is_made(tmp_path: Path) -> None:
     assert (done.file, done.release, done.costs) == (home / "voile.toml", "approval", True)
     assert (home / "audit.key").stat().st_mode & 0o777 == 0o600
     with open_workspace(home) as workspace:
-        account = workspace.service.custody.account("customers v1")
+        account = workspace.service.vault.account("customers v1")
         assert (account.epsilon, account.delta) == (5.0, 1e-5)
         assert account.protected.relation is Relation.BLANK_ONE
         assert workspace.preview("approval", done.example).guarantees
@@ -73,7 +73,7 @@ def test_of_people_each_pays_for_itself(tmp_path: Path) -> None:
     spec = free_spec(write_files(tmp_path), protect="explained-row", id_column="id")
     done = start_workspace(spec, PROMISE, folder=tmp_path)
     with open_workspace(tmp_path) as workspace:
-        account = workspace.service.custody.account("customers v1")
+        account = workspace.service.vault.account("customers v1")
         assert account.is_parallel
         assert account.protected.relation is Relation.REPLACE_ONE
         assert len(workspace.explain("SCORE", done.example).charges) == 1
@@ -84,7 +84,7 @@ def test_a_stated_account_may_differ_in_everything(tmp_path: Path) -> None:
     table = AccountTable(dataset="c", relation=Relation.REPLACE_ONE, epsilon=2, delta=1e-6)
     start_workspace(spec, table, folder=tmp_path)
     with open_workspace(tmp_path) as workspace:
-        assert workspace.service.custody.account("harbour").protected == table.protected
+        assert workspace.service.vault.account("harbour").protected == table.protected
 
 
 # --- nothing is made before everything can be -----------------------------------------------------
@@ -214,7 +214,7 @@ def test_a_start_that_was_broken_off_goes_on(
     def broken(*_: Any, **__: Any) -> None:
         raise InterruptedError
 
-    for owner, name in ((starting_module, "open_custody_at"), (starting_module, "replace_file")):
+    for owner, name in ((starting_module, "open_vault_at"), (starting_module, "replace_file")):
         with monkeypatch.context() as patched:
             patched.setattr(owner, name, broken)
             with pytest.raises(InterruptedError):
@@ -224,9 +224,7 @@ def test_a_start_that_was_broken_off_goes_on(
     started(tmp_path)
     assert (tmp_path / "audit.key").read_bytes() == key
     with open_workspace(tmp_path) as workspace:
-        assert (
-            workspace.service.custody.storage.submit(workspace.service.custody.log.head).size == 1
-        )
+        assert workspace.service.vault.storage.submit(workspace.service.vault.log.head).size == 1
 
 
 def test_a_log_that_is_there_is_used_under_its_own_name(tmp_path: Path) -> None:
@@ -270,7 +268,7 @@ def test_the_command_that_is_told_opens_the_account(tmp_path: Path) -> None:
         cli.main(words[1:])
     assert left.value.code == 0
     with open_workspace(tmp_path) as workspace:
-        assert workspace.service.custody.account("the people").is_parallel
+        assert workspace.service.vault.account("the people").is_parallel
 
 
 def test_a_declared_number_of_records_is_written_down(tmp_path: Path) -> None:

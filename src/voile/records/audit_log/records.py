@@ -1,0 +1,392 @@
+"""What the log says, as frozen data: one class for each kind of record.
+
+A record holds public facts only. What was asked and what was answered appear as commitments that
+hide them; a protected value never appears, not even hashed.
+
+Compatibility promise: a record of a released version is readable for ever. No kind loses a field or
+changes a meaning; a change is a new version of the kind, beside the old one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from types import NoneType
+from typing import Any, ClassVar, Final, NewType, TypeAlias, get_args, get_type_hints
+
+from voile.core.choices import chosen
+from voile.core.errors import InvalidInput
+from voile.records.audit_log import canonical
+from voile.records.audit_log.canonical import Flat, Malformed
+from voile.records.audit_log.federation_records import (
+    AbsenceRecord,
+    EvidenceRecord,
+    FederationRoundRecord,
+    ParticipationRecord,
+    RewardRecord,
+    RoundShownRecord,
+    TrustRecord,
+    WeightingRecord,
+)
+from voile.records.audit_log.merkle import HASH_SIZE
+
+LARGEST_RECORD: Final = 1024
+"""Bytes; keeps a receipt below 4 KiB with a million records and five witnesses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseRecord:
+    """An explanation left the house, and was charged to an account.
+
+    Args:
+        time: seconds since 1970.
+        account: the ledger's account.
+        charge: the ledger's name for this charge.
+        subject: which model, explainer or artefact was asked.
+        epsilon, delta, unit, relation, dataset, mechanism: the headline of what is promised.
+        guarantees: digest of all guarantees in full (`digests.guarantees_digest`).
+        query, answer: commitments.
+        event: what was charged, as JSON text, or `sha256:` and its digest where that is too long.
+        cost: what it costs in the measure of the account's tree, numbers in hexadecimal. With the
+            records of opening and renewal, all totals can be recomputed from the log alone.
+    """
+
+    kind: ClassVar[str] = "release"
+    version: ClassVar[int] = 1
+    time: int
+    account: str
+    charge: str
+    subject: str
+    epsilon: float
+    delta: float
+    unit: str
+    relation: str
+    dataset: str
+    mechanism: str
+    guarantees: bytes
+    query: bytes
+    answer: bytes
+    event: str | None = None
+    cost: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostProcessingRecord:
+    """Explanations left the house that cost nothing: made from artefacts that were paid for.
+
+    One record for a whole call, however many rows it explained.
+
+    Args:
+        call: a random name; the nonces of the call are derived from it and a key kept elsewhere.
+        subject: which explainer was asked.
+        rows: how many rows were explained.
+        promise: where the guarantee comes from, or that there is none.
+        epsilon, delta, unit, relation, dataset: the headline of what is carried forward; absent
+            where there is no guarantee.
+        guarantees: digest of all guarantees in full.
+        query, answer: commitments to the whole call.
+        rows_root: root of the tree over a commitment for each row (`row_receipt`).
+    """
+
+    kind: ClassVar[str] = "post-processing"
+    version: ClassVar[int] = 1
+    time: int
+    call: str
+    subject: str
+    rows: int
+    promise: str
+    guarantees: bytes
+    query: bytes
+    answer: bytes
+    rows_root: bytes
+    epsilon: float | None = None
+    delta: float | None = None
+    unit: str | None = None
+    relation: str | None = None
+    dataset: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusalRecord:
+    """A request was refused. The reason must follow from public facts."""
+
+    kind: ClassVar[str] = "refusal"
+    version: ClassVar[int] = 1
+    time: int
+    account: str
+    reason: str
+    epsilon: float
+    delta: float
+    query: bytes | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetOpenedRecord:
+    """An account came into being. `parent` is absent for one that stands alone.
+
+    Args:
+        composition: how charges add up: a filter and its measure, or a plan.
+        children: whether accounts below it are charged one after the other or in parallel.
+        cost: what a plan costs the accounts above it, paid at once.
+    """
+
+    kind: ClassVar[str] = "budget opened"
+    version: ClassVar[int] = 1
+    time: int
+    account: str
+    epsilon: float
+    delta: float
+    unit: str
+    relation: str
+    dataset: str
+    parent: str | None = None
+    composition: str | None = None
+    children: str | None = None
+    cost: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetRenewedRecord:
+    """An account got a new budget: somebody decided that, and said why.
+
+    `cost` is what a plan that runs once more costs the accounts above it.
+    """
+
+    kind: ClassVar[str] = "budget renewed"
+    version: ClassVar[int] = 1
+    time: int
+    account: str
+    period: str
+    epsilon: float
+    delta: float
+    reason: str
+    cost: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssessmentRecord:
+    """We attacked ourselves: what was claimed, what the attack measured, whether the claim held."""
+
+    kind: ClassVar[str] = "assessment"
+    version: ClassVar[int] = 1
+    time: int
+    subject: str
+    attack: str
+    claimed_epsilon: float
+    claimed_delta: float
+    measured_epsilon: float
+    confidence: float
+    trials: int
+    outcome: str
+    report: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventsAssessmentRecord:
+    """We tried to refute what is charged, by rehearsals on invented records; nobody's rows were
+    looked at.
+
+    Args:
+        subject: what was assessed.
+        events: digest of all events that were tried.
+        software: version of voile that was tried, and tried it.
+        runs: of all rehearsals together.
+        e_value: the largest over its threshold; from 1 on, a claim is refuted.
+        verdict: "refuted", "not refuted" or "blind"; the worst of all events.
+        findings: digest of what was found, in full.
+    """
+
+    kind: ClassVar[str] = "assessment"
+    version: ClassVar[int] = 2
+    time: int
+    subject: str
+    events: bytes
+    software: str
+    runs: int
+    e_value: float
+    verdict: str
+    findings: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyRotationRecord:
+    """From the checkpoint that covers this record on, the log signs with another key."""
+
+    kind: ClassVar[str] = "key rotation"
+    version: ClassVar[int] = 1
+    time: int
+    old_key: str
+    new_key: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointAcceptedRecord:
+    """The pinned checkpoint was lost, and somebody said that this database is the current one.
+
+    Args:
+        size, root: the log as it was then, without this record.
+        reason: why, in the words of whoever said it.
+    """
+
+    kind: ClassVar[str] = "checkpoint accepted"
+    version: ClassVar[int] = 1
+    time: int
+    size: int
+    root: bytes
+    reason: str
+
+
+Record: TypeAlias = (
+    ReleaseRecord
+    | PostProcessingRecord
+    | RefusalRecord
+    | BudgetOpenedRecord
+    | BudgetRenewedRecord
+    | FederationRoundRecord
+    | ParticipationRecord
+    | AbsenceRecord
+    | RoundShownRecord
+    | TrustRecord
+    | RewardRecord
+    | WeightingRecord
+    | EvidenceRecord
+    | AssessmentRecord
+    | EventsAssessmentRecord
+    | KeyRotationRecord
+    | CheckpointAcceptedRecord
+)
+Encoded = NewType("Encoded", bytes)
+"""The canonical bytes of a record, made here."""
+KINDS: Final = {(kind.kind, kind.version): kind for kind in get_args(Record)}
+
+
+def _columns(kind: type[Any]) -> dict[str, frozenset[type]]:
+    """The fields of a kind, and the types each may have."""
+    hints = get_type_hints(kind)
+    return {f.name: frozenset(get_args(hints[f.name]) or (hints[f.name],)) for f in fields(kind)}
+
+
+_COLUMNS: Final[dict[type[Any], dict[str, frozenset[type]]]] = {
+    kind: _columns(kind) for kind in KINDS.values()
+}
+
+
+def _columns_of(record: object) -> dict[str, frozenset[type]]:
+    columns = _COLUMNS.get(type(record))
+    if columns is None:
+        raise InvalidInput(f"expected a record of the audit log, found {type(record).__name__}")
+    return columns
+
+
+def canonical_bytes(record: Record) -> Encoded:
+    """The bytes that are hashed into the log."""
+    columns = _columns_of(record)
+    flat: Flat = {"kind": record.kind, "version": record.version}
+    for name, value in vars(record).items():
+        plain = _plain(name, value, columns[name])
+        if plain is not None:
+            flat[name] = plain
+    return _encoded(record.kind, canonical.encode_flat, flat)
+
+
+class Draft:
+    """A record of which a few fields are still open; all others are checked and written once.
+
+    Args:
+        record: says what the others are; what it holds in the open fields does not matter.
+        still_open: fields that are never absent.
+    """
+
+    def __init__(self, record: Record, *still_open: str) -> None:
+        self._kind = record.kind
+        kinds = _columns_of(record)
+        whole = canonical.decode_flat(canonical_bytes(record))
+        *befores, self._end = canonical.text_around(whole, frozenset(still_open))
+        names = sorted(still_open)
+        self._open = [(n, kinds[n], text) for n, text in zip(names, befores, strict=True)]
+
+    def filled(self, **values: str | int | bytes | float) -> Encoded:
+        """The canonical bytes of the record with these values in the open fields."""
+        return _encoded(self._kind, self._fill, values)
+
+    def _fill(self, values: dict[str, str | int | bytes | float]) -> bytes:
+        text = ""
+        for name, kinds, before in self._open:
+            value = values[name]
+            kind = type(value)
+            if kind not in kinds:
+                raise _wrong_type(name, kind, kinds)
+            if kind is str or kind is int:
+                text += before + canonical.written(value)  # type: ignore[arg-type]
+            else:
+                text += f'{before}"{_written(name, value)}"'  # type: ignore[arg-type]
+        return canonical.utf8(text + self._end)
+
+
+def _plain(name: str, value: object, kinds: frozenset[type]) -> str | int | None:
+    kind = type(value)
+    if kind not in kinds:
+        raise _wrong_type(name, kind, kinds)
+    if kind is str or kind is int or kind is NoneType:
+        return value  # type: ignore[return-value]
+    return _written(name, value)  # type: ignore[arg-type]
+
+
+def _encoded(kind: str, encode: Callable[[Any], bytes], values: object) -> Encoded:
+    try:
+        content = encode(values)
+    except Malformed as error:
+        raise InvalidInput(f"{kind}: {error}") from None
+    if len(content) > LARGEST_RECORD:
+        raise InvalidInput(
+            f"a record holds at most {LARGEST_RECORD} bytes, this {kind} has "
+            f"{len(content)}; put a digest in place of long text"
+        )
+    return Encoded(content)
+
+
+def decode_record(content: bytes) -> Record:
+    """The record behind canonical bytes; anything `canonical_bytes` would not write is refused."""
+    try:
+        flat = canonical.parse_flat(content)  # written again below, and compared
+    except Malformed as error:
+        raise InvalidInput(f"not a record: {error}") from None
+    name, version = flat.pop("kind", None), flat.pop("version", None)
+    kind = chosen(KINDS, (name, version), "kind and version of a record")
+    hints = _COLUMNS[kind]
+    needed = {field for field, hint in hints.items() if NoneType not in hint}
+    if not needed <= flat.keys() <= hints.keys():
+        raise InvalidInput(f"a {name} has the fields {sorted(hints)}, found {sorted(flat)}")
+    values = {field: _read(field, value, hints[field]) for field, value in flat.items()}
+    record: Record = kind(**values)
+    if canonical_bytes(record) != content:
+        raise InvalidInput(f"a {name} in another spelling than the canonical one")
+    return record
+
+
+def _written(name: str, value: bytes | float) -> str:
+    """Digests and numbers in hexadecimal: no bit is lost, nobody has to agree on decimals."""
+    if isinstance(value, bytes) and len(value) != HASH_SIZE:
+        raise InvalidInput(f"field {name!r} holds {HASH_SIZE} bytes, found {len(value)}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidInput(f"field {name!r} holds a finite number, found {value}")
+    return value.hex()
+
+
+def _wrong_type(name: str, found: type, expected: frozenset[type]) -> InvalidInput:
+    names = " or ".join(sorted(kind.__name__ for kind in expected))
+    return InvalidInput(f"field {name!r} holds {names}, found {found.__name__}")
+
+
+def _read(name: str, value: str | int, hint: frozenset[type]) -> object:
+    """The inverse of `_written`; what it lets through too easily, encoding again catches."""
+    try:
+        if float in hint and isinstance(value, str):
+            return float.fromhex(value)
+        if bytes in hint and isinstance(value, str):
+            return bytes.fromhex(value)
+    except (ValueError, OverflowError):
+        raise InvalidInput(f"field {name!r}: expected hexadecimal, found {value!r}") from None
+    return value

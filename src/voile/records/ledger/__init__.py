@@ -1,0 +1,106 @@
+"""The privacy ledger: budgets that cannot be overspent.
+
+A tour, by what you want to do:
+
+- promise something: `Opening` with a filter (`Adaptive`) or a complete list (`Planned`), below a
+  parent that is `Children.SEQUENTIAL` or `Children.PARALLEL`; `Ledger.open`, `Ledger.renew`
+- spend it: `Charge`, `Ledger.charge`; with the answer and its replay, `Ledger.settle`
+- recognise a question: `Question`, `NamedRecord`, `PublicInput`, `WholeDataset`, `ReplayKey`
+- look ahead: `remaining`, `would_cost`, `how_many`, `forecast`; for accounts that are opened when
+  they are first charged (`like_parent`), `check_fits`
+- see it: `budget_report`, `watch` (custodian only)
+- check it: `recomputing` recomputes balances, `journal` reads what was written
+
+Commands import from here and from few rooms besides: `event_text` and `sums`
+(costs as the log states them), `history`, `journal`, `recomputing`. The others are private, the
+tables first of all; `make lint` sees to it.
+
+Everything works inside a transaction of the caller's storage, opened with `PART`, so that a charge,
+its answer and its record in the audit log commit together (`voile.app.explain` does that).
+"""
+
+from voile.core.guarantee import RowPart
+from voile.privacy.accounting.measures import Measure
+from voile.records.ledger.accounts import (
+    LONGEST_NAME,
+    Account,
+    Adaptive,
+    Children,
+    Opening,
+    Planned,
+    Spending,
+)
+from voile.records.ledger.alerts import THRESHOLDS, Alert, Risk
+from voile.records.ledger.charging import Charge, Grant
+from voile.records.ledger.ledger import Ledger, Settled
+from voile.records.ledger.opening import Done
+from voile.records.ledger.prospective import check_fits, child_of, like_parent
+from voile.records.ledger.reading import (
+    Forecast,
+    Remaining,
+    WouldCost,
+    forecast,
+    how_many,
+    recent_charges,
+    remaining,
+    would_cost,
+)
+from voile.records.ledger.replay import (
+    About,
+    Asked,
+    NamedRecord,
+    PublicInput,
+    Question,
+    ReplayKey,
+    WholeDataset,
+)
+from voile.records.ledger.report import BudgetReport, PlanUse, budget_report
+from voile.records.ledger.tables import PART
+from voile.records.ledger.tree import AccountNode, share_of
+from voile.records.ledger.watch import Finding, watch
+
+__all__ = [
+    "LONGEST_NAME",
+    "PART",
+    "THRESHOLDS",
+    "About",
+    "Account",
+    "AccountNode",
+    "Adaptive",
+    "Alert",
+    "Asked",
+    "BudgetReport",
+    "Charge",
+    "Children",
+    "Done",
+    "Finding",
+    "Forecast",
+    "Grant",
+    "Ledger",
+    "Measure",
+    "NamedRecord",
+    "Opening",
+    "PlanUse",
+    "Planned",
+    "PublicInput",
+    "Question",
+    "Remaining",
+    "ReplayKey",
+    "Risk",
+    "RowPart",
+    "Settled",
+    "Spending",
+    "WholeDataset",
+    "WouldCost",
+    "budget_report",
+    "check_fits",
+    "child_of",
+    "forecast",
+    "how_many",
+    "like_parent",
+    "recent_charges",
+    "remaining",
+    "share_of",
+    "watch",
+    "would_cost",
+]

@@ -1,0 +1,289 @@
+"""One charge: check every account on the way up, then write all of them, or nothing at all.
+
+The order matters (numbers are cited in the code):
+
+1. the release speaks about what the account protects;
+2. what it costs in the measure of the tree, from public facts alone;
+3. the sums of the account and all above it after the charge fit their budgets, every one of them;
+4. only then is anything written: balances, alerts that are due, the entry of the journal.
+
+A refusal raises before the first write, so a caller that catches it inside its transaction finds
+the ledger untouched and may record the refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from voile.core.errors import BudgetExceeded, InvalidInput
+from voile.core.guarantee import Protected, RowPart
+from voile.privacy.accounting.measures import Sums, consumed, fits, shortfall
+from voile.privacy.events import PrivacyEvent
+from voile.records.ledger.accounts import Account, check_relation
+from voile.records.ledger.alerts import Alert, reached
+from voile.records.ledger.balances import Standing, charged
+from voile.records.ledger.event_text import event_text, parts_of
+from voile.records.ledger.sums import packed
+from voile.records.ledger.tables import (
+    ALERTS,
+    ENTRIES,
+    PLAN_PARTS,
+    POPULATIONS,
+    Act,
+    AlertRow,
+    Balance,
+    Entry,
+    PopulationRow,
+)
+from voile.records.ledger.tree import AccountNode, Tree
+from voile.records.storage import Reader, Transaction
+
+DIGEST_SIZE: Final = 32
+KEPT_DIGEST: Final = 16
+"""Bytes kept of a record's digest: enough that two of a million records never meet by chance."""
+_LONGEST_TEXT: Final = 500
+_CHARGED: Final = Act.CHARGED.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """A request to charge an account. Everything in it is public or keyed.
+
+    Args:
+        account: which account.
+        event: what would be released, from public facts.
+        protected: what the release speaks about; must be what the account protects.
+        purpose: what for, in words.
+        caller: who asks.
+        query: keyed digest of the question, 32 bytes (`ReplayKey`).
+        part: which part the protected rows play. A record, never a reason for a second account.
+        population: keyed digests of the records behind the release, if they are to be watched.
+    """
+
+    account: str
+    event: PrivacyEvent
+    protected: Protected
+    purpose: str
+    caller: str
+    query: bytes
+    part: RowPart = RowPart.OTHER
+    population: frozenset[bytes] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name in ("purpose", "caller"):
+            check_words(name, getattr(self, name))
+        if not isinstance(self.query, bytes) or len(self.query) != DIGEST_SIZE:
+            raise InvalidInput(f"query must be a keyed digest of {DIGEST_SIZE} bytes")
+        if not isinstance(self.part, RowPart):
+            object.__setattr__(self, "part", RowPart(self.part))
+        if self.population:
+            object.__setattr__(self, "population", frozenset(self.population))
+            if any(len(each) != DIGEST_SIZE for each in self.population):
+                raise InvalidInput(f"records are named by keyed digests of {DIGEST_SIZE} bytes")
+
+
+class Grant(NamedTuple):
+    """A charge that was granted, once its transaction is committed.
+
+    Args:
+        charge: its name in the ledger, `ROOT#NUMBER`.
+        account: what was charged.
+        event: what for.
+        terms: the random name of the account's terms, which no other account has.
+        cost: in the measure of the tree; empty for a part of a plan that is a root.
+        time: as written into the journal.
+        clock_back: the clock said an earlier time than the entry in front.
+        alerts: thresholds reached by this charge. Tell people after the commit, once.
+    """
+
+    charge: str
+    number: int
+    account: Account
+    terms: bytes
+    event: PrivacyEvent
+    cost: Sums
+    time: float
+    clock_back: bool
+    alerts: tuple[Alert, ...]
+
+
+def check_charge(charge: Charge, account: Account) -> None:
+    """Step 1."""
+    account.check_protects(charge.protected)
+    check_relation(charge.event, account.protected.relation)
+
+
+def standings_after(path: Sequence[AccountNode], cost: Sums) -> list[Standing]:
+    """Steps 2 and 3: where the accounts would stand; `BudgetExceeded` if one cannot afford it."""
+    after = charged(path, cost)
+    for node, standing in zip(path, after, strict=True):
+        account, _, before = node
+        moved = standing is not before and not account.is_plan
+        if moved and not fits(standing.spent, account.budgets):
+            raise _exceeded(node, standing.spent)
+    return after
+
+
+def plan_parts_after(
+    t: Reader, account: Account, event: PrivacyEvent
+) -> tuple[list[tuple[str, int, int]], float]:
+    """Step 3 for a plan: the parts that would be used, and the share of the plan used then."""
+    wanted = parts_of([event])
+    rows = t.scan(PLAN_PARTS, account.name)
+    left = {row.event: row.planned - row.used for row in rows}
+    for text, count in wanted.items():
+        if count > left.get(text, 0):
+            planned = "is not in it" if text not in left else f"fits {left[text]} more times"
+            raise BudgetExceeded(
+                f"the plan of {account.name!r} does not cover this: it was opened for a fixed list "
+                f"of releases, and one like this {planned}, {count} asked for; nothing was charged",
+                remaining=float(left.get(text, 0)),
+                requested=float(count),
+            )
+    changed = [
+        (row.event, row.planned, row.used + wanted[row.event])
+        for row in rows
+        if row.event in wanted
+    ]
+    used = sum(row.used for row in rows) + sum(wanted.values())
+    return changed, used / sum(row.planned for row in rows)
+
+
+def write_act(
+    t: Transaction,
+    tree: Tree,
+    path: Sequence[AccountNode],
+    standings: Sequence[Standing],
+    entry: Entry,
+    *,
+    used: float = 0.0,
+) -> tuple[Alert, ...]:
+    """Step 4: balances, alerts and the journal, for any act; the root counts its entries.
+
+    Args:
+        path: the account and all above it.
+        standings: where they stand now.
+        entry: the line of the journal.
+        used: which share of its parts a plan has used after a charge on it.
+    """
+    alerts: list[Alert] = []
+    changed: list[AccountNode] = []
+    root = path[-1]
+    for node, standing in zip(path, standings, strict=True):
+        account, (name, terms, period, sums, alerted, entries, time), before = node
+        moved, share = standing is not before, 0.0
+        if account.is_plan:
+            share = used
+        elif moved:
+            share = consumed(standing.spent, account.budgets)
+        due = reached(alerted, share)
+        if not (moved or due or node is root):
+            continue
+        if moved:
+            sums = standing.pack()
+        if due:
+            alerts += [_record_alert(t, node, threshold, entry) for threshold in due]
+            alerted = due[-1]
+        if node is root:
+            entries, time = entry.number + 1, entry.time
+        balance = Balance(name, terms, period, sums, alerted, entries, time)
+        changed.append(AccountNode(account, balance, standing))
+    tree.replace(t, changed)
+    t.insert(ENTRIES, entry)
+    return tuple(alerts)
+
+
+def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Grant:
+    """All four steps."""
+    path = tree.path(t, charge.account)
+    account, first, _ = path[0]
+    check_charge(charge, account)
+    root = path[-1].balance
+    time = max(root.time, now)
+    cost: Sums = ()
+    used = 0.0
+    parts: list[tuple[str, int, int]] = []
+    if account.is_plan:
+        parts, used = plan_parts_after(t, account, charge.event)
+        standings = [node.standing for node in path]
+    else:
+        assert account.measure is not None
+        cost = account.measure.cost(charge.event)
+        standings = standings_after(path, cost)
+    entry = Entry(
+        root.account,
+        root.entries,
+        _CHARGED,
+        account.name,
+        first.period,
+        time,
+        int(now < root.time),
+        event_text(charge.event),
+        packed(cost),
+        charge.purpose,
+        str(charge.part),
+        charge.caller,
+        charge.query,
+        len(charge.population),
+    )
+    alerts = write_act(t, tree, path, standings, entry, used=used)
+    for text, planned, used in parts:
+        t.replace(PLAN_PARTS, PLAN_PARTS.record(account.name, text, planned, used))
+    if charge.population:
+        kept = sorted(each[:KEPT_DIGEST] for each in charge.population)
+        t.insert(POPULATIONS, PopulationRow(root.account, root.entries, b"".join(kept)))
+    return Grant(
+        charge_name(entry),
+        entry.number,
+        account,
+        first.terms,
+        charge.event,
+        cost,
+        time,
+        now < root.time,
+        alerts,
+    )
+
+
+def charge_name(entry: Entry) -> str:
+    """The ledger's name for an entry."""
+    return f"{entry.root}#{entry.number}"
+
+
+def check_words(name: str, value: object) -> None:
+    """A text that says something, and not too much."""
+    if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_TEXT:
+        raise InvalidInput(
+            f"{name} must be stated in at most {_LONGEST_TEXT} characters, found {value!r:.80}"
+        )
+
+
+def _record_alert(t: Transaction, node: AccountNode, threshold: int, entry: Entry) -> Alert:
+    row = AlertRow(node.account.name, node.balance.period, threshold, entry.time, entry.number)
+    t.insert(ALERTS, row)
+    return Alert(row.account, row.period, threshold, row.time, charge_name(entry))
+
+
+def _exceeded(node: AccountNode, after: Sums) -> BudgetExceeded:
+    account = node.account
+    needed, left, budget = shortfall(node.standing.spent, after, account.budgets)
+    left = max(0.0, left)
+    advice = (
+        "It does not renew by itself: its custodian may (`voile budget renew`)"
+        if needed <= budget
+        else "Renewing does not help, as it takes more than the whole budget"
+    )
+    return BudgetExceeded(
+        f"the budget of {account.name!r} (ε = {account.epsilon:g}, δ = {account.delta:g}) does not "
+        f"cover this: it takes {_share(needed, budget)}, and "
+        f"{_share(left, budget)} is left; nothing was charged. {advice}",
+        remaining=left,
+        requested=needed,
+    )
+
+
+def _share(part: float, budget: float) -> str:
+    """Of a whole budget; two parts that differ do not look alike."""
+    return f"{part / budget:.4%} of it" if budget > 0 else "more than nothing"

@@ -1,0 +1,212 @@
+"""The ledger: every method works inside a transaction of the caller's."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from voile.core.errors import InvalidInput
+from voile.records.ledger.accounts import Account, Opening
+from voile.records.ledger.charging import Charge, Grant, apply_charge
+from voile.records.ledger.opening import Done, is_unused, open_account, renew, reopen_account
+from voile.records.ledger.replay import Asked
+from voile.records.ledger.tables import ANSWERS, CHILDREN, ENTRIES, AnswerRow
+from voile.records.ledger.tree import AccountNode, Tree
+from voile.records.storage import Reader, Transaction
+
+NOT_RECORDED: Final = -1
+_FOUND_AT_ONCE: Final = 8
+
+
+class Settled(NamedTuple):
+    """What leaves the house: the answer as it is kept, and the grant if it is new.
+
+    Args:
+        kept: with the charge it belongs to, and the number of its record in the audit log.
+        terms: the random name of the terms of the account that paid.
+        grant: None for an answer that is given again.
+    """
+
+    kept: AnswerRow
+    terms: bytes
+    grant: Grant | None
+
+    @property
+    def answer(self) -> bytes:
+        return self.kept.answer
+
+    @property
+    def charge(self) -> str:
+        return f"{self.kept.root}#{self.kept.number}"
+
+    @property
+    def record(self) -> int:
+        """The number of the charge's record in the audit log, -1 if it has none."""
+        return self.kept.record
+
+    @property
+    def replayed(self) -> bool:
+        return self.grant is None
+
+
+class Ledger:
+    """Accounts, charges and answers in the tables of `PART`.
+
+    Guarantees
+        1. What an account and all above it grant never exceeds any of their budgets, whatever is
+           asked in whatever order by however many threads and processes.
+        2. A charge is on all accounts of its path or on none, with its entry and its alerts.
+        3. A refusal depends on public facts only, and changes nothing.
+        4. A question that may be replayed is charged once, however many ask it at the same time.
+        5. Each threshold is recorded once for each account and period.
+
+    Args:
+        clock: seconds since 1970. A clock that jumps back does not turn back the journal.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._tree = Tree()
+
+    def open(self, t: Transaction, opening: Opening, *, caller: str) -> Done:
+        """Open an account: the root of a data set, or one below another account."""
+        return open_account(t, self._tree, opening, caller, self.now())
+
+    def reopen(self, t: Transaction, opening: Opening, *, caller: str) -> Done:
+        """Give a root that was never charged nor renewed other terms; `Refused` if it was."""
+        return reopen_account(t, self._tree, opening, caller, self.now())
+
+    def renew(self, t: Transaction, account: str, *, reason: str, caller: str) -> Done:
+        """Start a new period for an account and all below it."""
+        now = self.now()
+        return renew(t, self._tree, account, reason=reason, caller=caller, now=now)
+
+    def charge(self, t: Transaction, charge: Charge) -> Grant:
+        """Charge an account and all above it; `BudgetExceeded` if one of them cannot afford it."""
+        return apply_charge(t, self._tree, charge, self.now())
+
+    def settle(
+        self,
+        t: Transaction,
+        charge: Charge,
+        asked: Asked,
+        answer: bytes,
+        *,
+        committed: bytes | None = None,
+        fresh: bool = False,
+        write_record: Callable[[Grant], int] | None = None,
+    ) -> Settled:
+        """Charge and keep the answer; or, if the question was answered before, give that answer.
+
+        Whoever loses a race for one question comes here second: its draw is dropped, and it gets
+        what the first one stored.
+
+        Args:
+            committed: SHA-256 of what the log commits to; of the answer itself if not given.
+            fresh: charge again and keep the new answer beside the old one.
+            write_record: writes the record of a new charge into a log in the same transaction, and
+                says where it went.
+        """
+        if (asked.account, asked.caller, asked.digest) != (
+            charge.account,
+            charge.caller,
+            charge.query,
+        ):
+            raise InvalidInput("the charge is not for the question that was asked")
+        stored = None if fresh else self.answered(t, asked)
+        if stored is not None:
+            return stored
+        grant, digest = self.charge(t, charge), hashlib.sha256(answer).digest()
+        kept = AnswerRow(
+            charge.query,
+            grant.number,
+            grant.account.root,
+            charge.account,
+            grant.time,
+            NOT_RECORDED if write_record is None else write_record(grant),
+            answer,
+            digest,
+            digest if committed is None else committed,
+        )
+        t.insert(ANSWERS, kept)
+        return Settled(kept, grant.terms, grant)
+
+    def answered(self, t: Reader, asked: Asked) -> Settled | None:
+        """The latest stored answer to this question, if it may be given again.
+
+        In whatever version's spelling it was stored: else a better name would charge people twice.
+        """
+        for digest in (asked.digest, *asked.earlier) if asked.replayable else ():
+            found = t.scan(ANSWERS, digest, limit=1, descending=True)
+            if found:
+                return self._given_again(t, found[0])
+        return None
+
+    def first_answer(self, t: Reader) -> Settled | None:
+        """One stored answer, if there is any: the oldest of a tree, if that is found at once."""
+        found = t.scan(ANSWERS, limit=1)
+        if not found:
+            return None
+        root = found[0].root
+        early = (
+            t.get(ANSWERS, entry.query, entry.number)
+            for entry in t.scan(ENTRIES, root, limit=_FOUND_AT_ONCE)
+        )
+        oldest = next((kept for kept in early if kept is not None and kept.root == root), found[0])
+        return self._given_again(t, oldest)
+
+    def account(self, t: Reader, name: str) -> Account:
+        """What an account promises."""
+        return self._tree.node(t, name).account
+
+    def is_open(self, t: Reader, name: str) -> bool:
+        """Whether there is an account of this name."""
+        return self._tree.has(t, name)
+
+    def is_unused(self, t: Reader, name: str) -> bool:
+        """Whether nothing ever happened to a root but being opened."""
+        return is_unused(t, self._tree.node(t, name))
+
+    def children(
+        self, t: Reader, parent: str, *, after: str = "", limit: int | None = None
+    ) -> list[str]:
+        """Names of the accounts directly below an account, in order, beyond a name."""
+        return [row.child for row in t.scan(CHILDREN, parent, after=after, limit=limit)]
+
+    def paid(self, t: Reader, charge: str) -> Settled:
+        """The stored answer that a charge paid for; `InvalidInput` if there is none."""
+        root, _, number = charge.rpartition("#")
+        entry = t.get(ENTRIES, root, int(number)) if number.isdecimal() else None
+        found = None if entry is None else t.get(ANSWERS, entry.query, entry.number)
+        if entry is None or found is None or found.root != root:
+            raise InvalidInput(f"there is no charge {charge!r} with a stored answer")
+        return self._given_again(t, found)
+
+    def node(self, t: Reader, name: str) -> AccountNode:
+        """An account with its running sums."""
+        return self._tree.node(t, name)
+
+    def path(self, t: Reader, name: str) -> list[AccountNode]:
+        """An account and all above it, the root last."""
+        return self._tree.path(t, name)
+
+    def below(self, t: Reader, name: str) -> list[AccountNode]:
+        """All accounts below an account."""
+        return self._tree.below(t, name)
+
+    def nodes(self, t: Reader) -> list[AccountNode]:
+        """All accounts, each tree from its root down."""
+        return self._tree.all(t)
+
+    def _given_again(self, t: Reader, kept: AnswerRow) -> Settled:
+        return Settled(kept, self._tree.node(t, kept.account).balance.terms, None)
+
+    def now(self) -> float:
+        """The clock, refused if it is out of order."""
+        now = float(self._clock())
+        if not math.isfinite(now):
+            raise InvalidInput(f"the clock must say a finite time, found {now}")
+        return now

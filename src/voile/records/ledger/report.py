@@ -1,0 +1,232 @@
+"""The budget report: what was promised, what is gone, how bad that is, and what to do about it.
+
+Plain data; `report_schema.SCHEMA` describes its JSON form. The command line prints it as a table,
+`voile.app.budget.page` as a page with the consumption curve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from voile.core.guarantee import Protected
+from voile.privacy.weakness import weaknesses
+from voile.records.ledger.alerts import Risk
+from voile.records.ledger.history import History, Point
+from voile.records.ledger.journal import entries_of
+from voile.records.ledger.ledger import Ledger
+from voile.records.ledger.reading import Forecast, Remaining, epsilon_spent, forecast, remaining
+from voile.records.ledger.report_schema import FORMAT
+from voile.records.ledger.tables import ALERTS, PLAN_PARTS
+from voile.records.ledger.tree import AccountNode, share_of
+from voile.records.ledger.watch import Finding, watch
+from voile.records.storage import Reader
+
+COLLUSION: Final = (
+    "Limits of single analysts are no guarantee against analysts who put their answers together: "
+    "against them the root account's (ε, δ) holds, and nothing less."
+)
+DISJOINT: Final = (
+    "The accounts below {name!r} are charged in parallel: no record is behind two of them. A "
+    "person with records in two of them pays both."
+)
+PAID: Final = (
+    "Nothing to do: the plan was counted as a whole when it was opened, and nothing but its parts "
+    "is ever charged. Another plan for the same records adds to what is known about them."
+)
+_IDLE: Final = "Nothing to do: less than half of the budget is used."
+READING: Final = (
+    "Spent figures are readings of what was charged; the guarantee is the promise fixed at opening."
+)
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """Everything ever charged for the same data, over all periods.
+
+    Args:
+        periods: how many the account has had.
+        epsilon: all of it, in the account's own composition, at `delta`; None for a plan.
+        basic_epsilon: the same under basic composition; None where that has no reading.
+        promised_epsilon, promised_delta: what the periods promised together.
+    """
+
+    periods: int
+    delta: float
+    epsilon: float | None
+    basic_epsilon: float | None
+    promised_epsilon: float
+    promised_delta: float
+
+
+@dataclass(frozen=True)
+class PlanUse:
+    """How many parts of a plan were used, of how many."""
+
+    used: int
+    planned: int
+
+
+@dataclass(frozen=True)
+class BudgetReport:
+    """One account at one moment."""
+
+    account: str
+    root: str
+    dataset: str
+    unit: str
+    relation: str
+    epsilon: float
+    delta: float
+    composition: str
+    children: str
+    period: int
+    time: float
+    charges: int
+    consumed: float
+    epsilon_spent: float | None
+    basic_epsilon_spent: float | None
+    remaining: Remaining
+    risk: Risk
+    lifetime: Lifetime
+    forecast: Forecast
+    alerts: tuple[tuple[int, float], ...]
+    accounts_below: tuple[tuple[str, float, str], ...]
+    assumptions: tuple[str, ...]
+    advice: tuple[str, ...]
+    curve: tuple[Point, ...]
+    findings: tuple[Finding, ...] | None
+    """Of the reconstruction watch; None in a report that is not for the custodian."""
+    plan: PlanUse | None = None
+    """None for a filter; for people, not in the JSON form, which says it in `composition`."""
+
+    @property
+    def protected(self) -> Protected:
+        """What the account is for."""
+        return Protected.from_texts(self.unit, self.relation, self.dataset)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, as `SCHEMA` says."""
+        content = asdict(self)
+        del content["plan"]
+        content["alerts"] = [{"threshold": n, "time": when} for n, when in self.alerts]
+        content["accounts_below"] = [
+            {"account": name, "consumed": share, "risk": risk}
+            for name, share, risk in self.accounts_below
+        ]
+        for name in ("assumptions", "advice", "curve"):
+            content[name] = list(content[name])
+        if self.findings is not None:
+            content["findings"] = [
+                {**asdict(each), "callers": list(each.callers), "charges": list(each.charges)}
+                for each in self.findings
+            ]
+        return {"format": FORMAT, **content, "risk": self.risk.value}
+
+
+def budget_report(ledger: Ledger, t: Reader, name: str, *, custodian: bool = False) -> BudgetReport:
+    """The report on an account.
+
+    Args:
+        custodian: add what the reconstruction watch noticed; not for analysts.
+    """
+    node = ledger.node(t, name)
+    account, balance = node.account, node.balance
+    below = ledger.below(t, name)
+    tree = [ledger.node(t, account.root), *ledger.below(t, account.root)]
+    accounts = {each.account.name: each.account for each in tree}
+    history = History(account, accounts, frozenset(each.account.name for each in below))
+    for entry in entries_of(t, account.root):
+        history.take(entry)
+    share = share_of(t, node)
+    findings = watch(ledger, t, name) if custodian else None
+    return BudgetReport(
+        account=name,
+        root=account.root,
+        **account.protected.texts,
+        epsilon=account.epsilon,
+        delta=account.delta,
+        composition=account.composition,
+        children=account.children.value,
+        period=balance.period,
+        time=max(ledger.now(), history.last_time),
+        charges=history.charges,
+        consumed=share,
+        epsilon_spent=epsilon_spent(node),
+        basic_epsilon_spent=history.basic_epsilon,
+        remaining=remaining(ledger, t, name),
+        risk=Risk.of(share, account.epsilon, account.delta),
+        lifetime=_lifetime(node, history),
+        forecast=forecast(ledger, t, name),
+        alerts=tuple((a.threshold, a.time) for a in t.scan(ALERTS, name, balance.period)),
+        accounts_below=tuple(_line(t, each) for each in below),
+        assumptions=_assumptions(node, below),
+        advice=_advice(share, node, below),
+        curve=history.curve,
+        findings=findings,
+        plan=_plan_use(t, node),
+    )
+
+
+def _plan_use(t: Reader, node: AccountNode) -> PlanUse | None:
+    if not node.account.is_plan:
+        return None
+    parts = t.scan(PLAN_PARTS, node.account.name)
+    return PlanUse(sum(part.used for part in parts), sum(part.planned for part in parts))
+
+
+def _line(t: Reader, node: AccountNode) -> tuple[str, float, str]:
+    share, account = share_of(t, node), node.account
+    return account.name, share, Risk.of(share, account.epsilon, account.delta).value
+
+
+def _assumptions(node: AccountNode, below: list[AccountNode]) -> tuple[str, ...]:
+    parallel = [each.account for each in (node, *below) if each.account.is_parallel]
+    said = [DISJOINT.format(name=each.name) for each in parallel]
+    if below or node.account.parent is not None:
+        said.append(COLLUSION)
+    return tuple(said) if node.account.is_plan else (*said, READING)
+
+
+def _advice(share: float, node: AccountNode, below: list[AccountNode]) -> tuple[str, ...]:
+    """Each of these lowers risk; spending more per answer never does."""
+    said: list[str] = [] if node.account.is_plan else _saving(share, node, below)
+    said += [
+        f"{weakness}. Open the next account with a smaller promise."
+        for weakness in weaknesses(node.account.epsilon, node.account.delta)
+    ]
+    return tuple(said) or (PAID if node.account.is_plan else _IDLE,)
+
+
+def _saving(share: float, node: AccountNode, below: list[AccountNode]) -> list[str]:
+    said: list[str] = []
+    if share >= 0.5:
+        said += [
+            "Give stored answers again instead of drawing fresh noise: they cost nothing.",
+            "Answer at a coarser level, or with more noise: each answer then costs less.",
+        ]
+    if share > 0.75:
+        said += [
+            "Put questions together: one release about all features costs less than several.",
+            "Explain a privately trained model over public reference rows: that is free.",
+            "Before renewing, read the lifetime figure: a renewal adds to what is known about the "
+            "same records.",
+        ]
+    if share > 0.75 and not node.account.is_parallel and len(below) > 1:
+        said.append("Give analysts smaller accounts of their own below this one.")
+    return said
+
+
+def _lifetime(node: AccountNode, history: History) -> Lifetime:
+    account, periods = node.account, node.balance.period + 1
+    epsilon: float | None = None
+    if account.measure is not None and not account.is_plan:
+        epsilon = account.measure.epsilon(history.spent_ever, account.delta)
+    return Lifetime(
+        periods=periods,
+        delta=account.delta,
+        epsilon=epsilon,
+        basic_epsilon=history.basic_epsilon_ever,
+        promised_epsilon=periods * account.epsilon,
+        promised_delta=min(1.0, periods * account.delta),
+    )

@@ -1,0 +1,79 @@
+"""Stored answers as the log knows them: the right key opens what their records commit to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
+from voile.records.audit_log import AuditLog, ReleaseRecord, decode_record, explanation_bytes
+from voile.records.audit_log.commitments import digest as commitment
+from voile.records.ledger import Ledger, ReplayKey
+from voile.records.ledger.journal import AnswerRow
+from voile.records.nonces import Committing
+from voile.records.storage import Reader
+
+
+class StoredAnswer(NamedTuple):
+    """An answer that was paid for.
+
+    Args:
+        origin: of the log.
+        terms: the random name of the terms of the account that paid.
+        kept: the answer, and the charge it belongs to.
+    """
+
+    origin: str
+    terms: bytes
+    kept: AnswerRow
+
+    def nonces(self, key: ReplayKey) -> dict[str, bytes]:
+        """What opens both commitments of its record."""
+        kept = self.kept
+        committing = Committing(self.origin, self.terms, kept.number, kept.query, kept.committed)
+        return committing.nonces(key)
+
+    @property
+    def content(self) -> bytes:
+        """What the log commits to: an explanation as any copy of it proves, else as it is kept."""
+        if self.kept.digest == self.kept.committed:
+            return self.kept.answer
+        return explanation_bytes(Explanation.from_bytes(self.kept.answer))
+
+    def opens(self, committed: bytes, key: ReplayKey) -> bool:
+        """Whether this is the answer that a record commits to, and this the key it was made with.
+
+        Both nonces are halves of one digest: the key that opens the answer opens the question.
+        """
+        return commitment("answer", self.nonces(key)["answer"], self.content) == committed
+
+
+class KeySample(NamedTuple):
+    """One stored answer and the commitment of its record: by these a replay key is known."""
+
+    answer: StoredAnswer
+    committed: bytes
+
+    @classmethod
+    def of(cls, t: Reader, ledger: Ledger, log: AuditLog) -> KeySample | None:
+        """None for a ledger without answers.
+
+        The oldest, if it is found at once: where another key was taken once, its answers came
+        later.
+        """
+        found = ledger.first_answer(t)
+        if found is None:
+            return None
+        answer = StoredAnswer(log.origin, found.terms, found.kept)
+        try:
+            record = decode_record(log.record(t, found.record))
+        except InvalidInput:  # somebody wrote into the database: no key opens that
+            return cls(answer, b"")
+        return cls(answer, record.answer if isinstance(record, ReleaseRecord) else b"")
+
+    def fits(self, key: ReplayKey) -> bool:
+        """Whether it was this key that the answer was kept under."""
+        try:
+            return self.answer.opens(self.committed, key)
+        except InvalidInput:  # it cannot be read
+            return False
