@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from voile.core.array_file import check_kind
 from voile.core.atomic_file import replace_file
 from voile.core.errors import UnreadableFile, VerificationFailed
 from voile.core.input_file import read_file, read_json
@@ -155,12 +156,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     head = read_json(path)
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise UnreadableFile(f"{path}: not the manifest of an artefact")
-    version = head.get("version")
-    if not isinstance(version, int) or not 1 <= version <= VERSION:
-        raise UnreadableFile(
-            f"{folder}: an artefact of version {version!r:.20}, this voile reads up to {VERSION}; "
-            "update voile"
-        )
+    check_kind(path, head, FORMAT, VERSION)
     return _checked(path, head, _Manifest)
 
 

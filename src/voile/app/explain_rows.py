@@ -138,6 +138,8 @@ class ExplanationJob:
         """Of a release that was asked for before, what is known of it."""
         if context.known is not None and command.model in context.known:
             known: ExplanationJob = context.known[command.model]
+            if known.workspace is not None:
+                check_stated(command, known.workspace)
             return known
         workspace = find_workspace(command)
         if workspace is None:
@@ -278,14 +280,19 @@ def find_workspace(command: Explain) -> WorkspaceFile | None:
     if command.workspace is None and is_model and name not in found.releases:
         return None
     found.spec(name)  # refuses a name that is not there
+    check_stated(command, found)
+    found.check_files()
+    return found
+
+
+def check_stated(command: Explain, workspace: WorkspaceFile) -> None:
+    """Refuse beside a name what its release states."""
     for stated, typed in command.stated_options().items():
         if stated not in BESIDE_A_NAME:
             raise InvalidInput(
-                f"{typed}: for {name!r} this is decided by {found.path}; change it there, or write "
-                "a release of another name"
+                f"{typed}: for {command.model!r} this is decided by {workspace.path}; change it "
+                "there, or write a release of another name"
             )
-    found.check_files()
-    return found
 
 
 def _version(path: Path) -> tuple[int, int] | None:

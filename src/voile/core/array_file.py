@@ -86,17 +86,18 @@ def label_from(text: str | bytes) -> dict[str, Any]:
     return label if isinstance(label, dict) else {}
 
 
-def check_kind(path: Path, label: Mapping[str, Any], kind: str, newest: int) -> None:
+def check_kind(path: Path, label: object, kind: str, newest: int) -> None:
     """Refuse a file of another kind, or of a version that is not known yet."""
-    if label.get("format") != kind:
+    said = label if isinstance(label, dict) else {}
+    if said.get("format") != kind:
         raise UnreadableFile(
-            f"{path}: not a {kind.removeprefix('voile ')}, but {label.get('format')!r:.60}; it "
+            f"{path}: not a {kind.removeprefix('voile ')}, but {said.get('format')!r:.60}; it "
             "belongs to another program or to a newer voile"
         )
-    version = label.get("version")
+    version = said.get("version")
     if type(version) is not int or not 1 <= version <= newest:  # true is no version
         raise UnreadableFile(
-            f"{path}: saved in version {version!r} of the format, this voile reads up to "
+            f"{path}: saved in version {version!r:.20} of the format, this voile reads up to "
             f"{newest}; update voile"
         )
 

@@ -198,5 +198,8 @@ def _record_acceptance(t: Transaction, signed: Checkpoint, reason: str) -> Audit
 
 def told(path: Path) -> Path:
     """As people call it who are in this folder."""
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # the folder was deleted; what was paid for leaves all the same
+        return path
     return path.relative_to(here) if path.is_relative_to(here) else path

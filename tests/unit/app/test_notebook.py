@@ -12,6 +12,8 @@ import pytest
 from tests.unit.app.workspace.examples import free_spec, started, write_files
 
 import voile
+from voile.app.calls import handle
+from voile.app.commands.explain import Explain
 from voile.app.explain import Explained, RowsToExplain
 from voile.app.notebook import Workspace, open_workspace
 from voile.app.workspace import start_workspace
@@ -294,3 +296,10 @@ def test_a_server_whose_address_stands_in_the_environment(
     with open_workspace(tmp_path / "home") as again:
         assert again.explain("approval", ROWS).replayed
         assert again.service.verify().verified
+
+
+def test_a_known_release_refuses_what_its_file_decides(home: Path, workspace: Workspace) -> None:
+    workspace.explain("approval", ROWS)
+    stated = Explain(model="approval", data=ROWS, workspace=home, epsilon=0.01)
+    with pytest.raises(InvalidInput, match="decided by"):
+        handle(stated, workspace._context)

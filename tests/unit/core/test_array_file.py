@@ -52,6 +52,12 @@ def test_another_kind_and_a_newer_version_are_refused(
         array_file.unpack(content, Path("x"), KIND)
 
 
+def test_a_text_of_other_numbers_than_characters_is_refused() -> None:
+    content = array_file.pack(KIND, {"x": np.zeros(3)}, {"texts": ["x"]})
+    with pytest.raises(UnreadableFile, match="characters"):
+        array_file.unpack(content, Path("x"), KIND)
+
+
 def test_a_changed_label_or_value_is_noticed() -> None:
     content = array_file.pack(KIND, {"x": np.array([1.5])}, {"a": "word"})
     for before, after in ((b"word", b"work"), (np.float64(1.5).tobytes(), bytes(8))):

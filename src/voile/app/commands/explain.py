@@ -171,22 +171,28 @@ class ExplanationSpec(ModelTerms):
         return self
 
     def check_apart(self, data: str) -> None:
-        """Refuse protected rows as their own background: they would be used as if anybody might
-        see them.
+        """Refuse one file as rows to explain and as background, if one of them is protected: it
+        would be shown, or used, as if anybody might see it.
 
         Only which file it is decides, before it is read: what stands in a protected file must not
         make anything fail.
         """
-        if self.background is None or not self.protect.is_explained:
+        if self.background is None or self.protect is RowPart.TRAINING:
             return
         here, there = Path(data), Path(self.background)
         both = here.exists() and there.exists()
-        if data == self.background or (both and here.samefile(there)):
+        if data != self.background and not (both and here.samefile(there)):
+            return
+        if self.protect is RowPart.BACKGROUND:
             raise Refused(
-                f"{self.background}: these rows are what is protected, so they cannot be the "
-                "background as well; leave out --background to explain a population over itself, "
-                "or give other rows"
+                f"{self.background}: these rows are the protected background, and an explanation "
+                "shows the rows that it is about; give other rows to explain"
             )
+        raise Refused(
+            f"{self.background}: these rows are what is protected, so they cannot be the "
+            "background as well; leave out --background to explain a population over itself, "
+            "or give other rows"
+        )
 
 
 class Explain(SavedFiles, RecordFiles, ExplanationSpec):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -113,12 +114,23 @@ class Command(BaseModel):
         """From what a caller sent, and what the custodian decided.
 
         Args:
-            body: caller fields; `Refused` if there is any other.
+            body: caller fields; `Refused` if there is any other, or if rows are named instead of
+                sent: the custodian's files are not the caller's to read.
             decided: custodian fields, and caller fields that are fixed.
         """
+        if not isinstance(body, Mapping) or not all(isinstance(name, str) for name in body):
+            raise InvalidInput(f"expected fields by name, found {body!r:.80}")
+        body = dict(body.items())
         allowed = set(cls.fields_set_by(SetBy.CALLER)) - set(decided)
         if foreign := sorted(set(body) - allowed):
             raise Refused(f"a request cannot set {', '.join(foreign)}")
+        for name, value in body.items():
+            names_a_file = isinstance(value, str) and cls.model_fields[name].annotation is Any
+            if names_a_file or isinstance(value, PathLike):
+                raise Refused(
+                    f"{name}: a request holds the rows themselves, such as a table of columns; "
+                    "it cannot name a file"
+                )
         return cls.read({**body, **decided})
 
     @classmethod

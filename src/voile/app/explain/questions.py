@@ -25,7 +25,14 @@ from voile.app.explain.rows import RowsToExplain, Size, public_size, rows_digest
 from voile.core.guarantee import Guarantee, RowPart
 from voile.core.row_note import Note, note_to_plain
 from voile.privacy.events import PrivacyEvent
-from voile.records.ledger import About, Account, PublicInput, Question, WholeDataset
+from voile.records.ledger import (
+    About,
+    Account,
+    PublicInput,
+    Question,
+    WholeDataset,
+    check_words,
+)
 from voile.records.vault import Vault
 from voile.release import Release, ReleaseIdentity
 
@@ -74,7 +81,11 @@ class PublicFacts:
         return self._costs[rows]
 
     def subject(self, stated: str = "") -> str:
-        return stated or f"{self.release.title}, model {self.identity.model[:_SHOWN]}"
+        """What is asked, for the record; what one caller states wrongly is its own fault alone."""
+        if not stated:
+            return f"{self.release.title}, model {self.identity.model[:_SHOWN]}"
+        check_words("subject", stated)
+        return stated
 
     def check_account(self, account: Account) -> None:
         """Refuse an account that does not protect what the release speaks about."""

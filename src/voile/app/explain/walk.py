@@ -218,11 +218,15 @@ def _row_by_row(
 def as_bytes(release: Release[Explanation], drawn: Explanations) -> Draws:
     """As they are kept."""
     return {
-        caller: each
-        if isinstance(each, Exception)
-        else {number: to_keep(release, one) for number, one in each.items()}
+        caller: each if isinstance(each, Exception) else caught(_all_to_keep, release, each)
         for caller, each in drawn.items()
     }
+
+
+def _all_to_keep(
+    release: Release[Explanation], drawn: Mapping[int, Explanation]
+) -> dict[int, Drawn]:
+    return {number: to_keep(release, each) for number, each in drawn.items()}
 
 
 def to_keep(release: Release[Any], made: Any) -> Drawn:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Hashable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -199,7 +199,6 @@ def load_recommender(folder: Path) -> TrainedRecommender:
     head = _manifest(folder)
     with damaged(folder / MANIFEST):
         files, stated = dict(head["files"]), dict(head["budget"])
-    with damaged(folder / MANIFEST):
         budget = MomentsBudget(
             users=stated["users"],
             items=stated["items"],
@@ -237,24 +236,18 @@ def _read_moments(
     return popularity, ItemGram(matrix, event=budget.gram_noise.event(), charge=charges[1])
 
 
-def _manifest(folder: Path) -> Mapping[str, Any]:
+def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():
         raise UnreadableFile(f"{folder}: no recommender ({MANIFEST} is missing)")
     head = read_json(path)
-    if not isinstance(head, dict) or head.get("format") != FORMAT:
-        raise UnreadableFile(f"{path}: not the manifest of a recommender")
-    if head.get("version") != VERSION:
-        raise UnreadableFile(
-            f"{path}: a recommender of version {head.get('version')!r:.20}, this voile reads "
-            f"{VERSION}; update voile"
-        )
+    array_file.check_kind(path, head, FORMAT, VERSION)
     if head.keys() == {"format", "version"}:
         raise UnreadableFile(
             f"{folder}: was broken off; the `voile recommend train` that wrote it finishes it, and "
             "pays for nothing twice"
         )
-    return head
+    return dict(head)
 
 
 def _write_catalogue(catalogue: Catalogue, path: Path) -> None:

@@ -31,7 +31,7 @@ from voile.records.ledger.accounts import (
     Spending,
 )
 from voile.records.ledger.alerts import THRESHOLDS, Alert, Risk
-from voile.records.ledger.charging import Charge, Grant
+from voile.records.ledger.charging import Charge, Grant, check_words
 from voile.records.ledger.ledger import Ledger, Settled
 from voile.records.ledger.opening import Done
 from voile.records.ledger.prospective import check_fits, child_of, like_parent
@@ -94,6 +94,7 @@ __all__ = [
     "WouldCost",
     "budget_report",
     "check_fits",
+    "check_words",
     "child_of",
     "forecast",
     "how_many",

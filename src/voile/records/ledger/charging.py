@@ -258,6 +258,8 @@ def check_words(name: str, value: object) -> None:
         raise InvalidInput(
             f"{name} must be stated in at most {_LONGEST_TEXT} characters, found {value!r:.80}"
         )
+    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise InvalidInput(f"{name} cannot hold NUL or unpaired surrogates, found {value!r:.80}")
 
 
 def _record_alert(t: Transaction, node: AccountNode, threshold: int, entry: Entry) -> Alert:

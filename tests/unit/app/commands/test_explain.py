@@ -94,6 +94,16 @@ def test_protected_rows_are_not_their_own_background_whatever_stands_in_them(
         spec.check_apart(str(link))  # rows that are named later
 
 
+def test_a_protected_background_is_not_explained_itself(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_bytes(b"\x00 not a table")
+    said = {"model": "m", "protect": "background", "background": str(rows)}
+    with pytest.raises(Refused, match="the protected background"):
+        ExplanationSpec.read(said | {"data": f"{tmp_path}/./rows.csv"})
+    with pytest.raises(Refused, match="the protected background"):
+        ExplanationSpec.read(said).check_apart(str(rows))
+
+
 def test_a_role_that_may_not_see_a_level_is_refused() -> None:
     with pytest.raises(Refused):
         ExplanationSpec.read({"model": "m", "level": "granular", "role": "reader"})

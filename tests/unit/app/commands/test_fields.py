@@ -57,3 +57,27 @@ def test_a_request_is_completed_by_the_custodian() -> None:
 def test_a_field_that_is_not_there_is_named() -> None:
     with pytest.raises(InvalidInput, match=r"workspace\.toml: epsilom: "):
         Explain.read({"model": "m", "epsilom": 1}, "workspace.toml")
+
+
+@pytest.mark.parametrize("named", ["patients.csv", "/etc/passwd", "-", "", Path("patients.csv")])
+def test_a_request_sends_rows_and_names_no_file(named: str | Path) -> None:
+    with pytest.raises(Refused, match="data: a request holds the rows themselves"):
+        Explain.from_request({"data": named}, {"model": "release"})
+
+
+class Sly(dict[str, Any]):
+    """Shows one key, and holds more."""
+
+    def __iter__(self) -> Any:
+        return iter(["data"])
+
+
+@pytest.mark.parametrize("body", [None, [], ["data"], {1: 2}])
+def test_a_request_that_is_no_table_is_refused(body: Any) -> None:
+    with pytest.raises(InvalidInput, match="expected fields by name"):
+        Explain.from_request(body, {"model": "release"})
+
+
+def test_a_request_shows_all_its_fields() -> None:
+    with pytest.raises(Refused, match="cannot set caller"):
+        Explain.from_request(Sly(data=[[1.0]], caller="eve"), {"model": "release"})

@@ -336,3 +336,26 @@ def test_caller_and_purpose_are_said_with_each_call(house: House) -> None:
         ("ada", "review"),
         ("bob", "appeal"),
     ]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"purpose": "\ud800"},
+        {"purpose": "a\0"},
+        {"caller": "\ud800"},
+        {"subject": "\ud800"},
+        {"subject": "x" * 100_000},
+        {"rows": RowsToExplain(ROWS[:1], ["eve"], notes=("\ud800",))},
+    ],
+)
+def test_what_one_caller_writes_is_its_own_fault(house: House, wrong: dict[str, Any]) -> None:
+    people(house)
+    strange = replace(asks("eve"), **wrong)
+    first, refused, last = house.service.answer_many(
+        clipped(), [asks("ada"), strange, asks("bob", 1)]
+    )
+    assert isinstance(refused, Exception)
+    assert isinstance(first, Explained)
+    assert isinstance(last, Explained)
+    assert house.verify().verified
