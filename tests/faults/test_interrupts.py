@@ -268,7 +268,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "point",
-    [Point(PrivateGram, "draw"), Point(recommenders, "replace_file", 2)],
+    [Point(PrivateGram, "draw"), Point(recommenders, "replace_file", 1)],
     ids=["between both releases", "half written"],
 )
 def test_a_recommender_is_paid_for_once(shop: Path, tmp_path: Path, point: Point) -> None:

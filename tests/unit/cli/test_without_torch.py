@@ -16,9 +16,8 @@ DOORS = {
     "models/networks.py",
     "models/inspection/layers.py",
     *(f"training/private/{name}.py" for name in ("modules", "module_sums", "convolutions")),
-    *(f"attacks/{name}.py" for name in ("gradient_inversion", "generative")),
 }
-"""Wrapping and gradients, what a module is made of, DP-SGD for modules, attacks by networks."""
+"""Wrapping and gradients, what a module is made of, DP-SGD for modules."""
 HEAVY = {"shap", "pandas", "matplotlib", "opendp", "dp_accounting", "onnx"}
 
 
