@@ -11,6 +11,7 @@ import pytest
 from tests.unit.recommenders.examples import catalogue, table
 
 from voile import cli
+from voile.app.assess import assess_subject, find_subject
 from voile.app.recommend.asking import NO_HISTORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -220,3 +221,12 @@ def test_a_refused_answer_leaves_nothing_unsigned(run: Any) -> None:
     shown = run("audit", "show", "log.db", "--last", "1")
     assert shown["records"][0]["kind"] == "refusal"
     assert shown["unsigned"] == 0
+
+
+def test_answers_say_what_an_assessment_found(run: Any) -> None:
+    run(*TRAIN, *PRICE)
+    assert run(*EXPLAIN, "--user", "7")["assessed"] is None
+    done = assess_subject(find_subject(Path("made")), seconds=0.5)
+    found = run(*EXPLAIN, "--user", "7")["assessed"]
+    assert found["record"] == done.record
+    assert found["verdict"] in {"not refuted", "blind"}

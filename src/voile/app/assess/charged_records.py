@@ -7,7 +7,6 @@ and an event does not depend on them.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -209,10 +208,3 @@ _KINDS: Final[Mapping[str, Callable[[ChargedTerms], ChargedRelease]]] = {
     "noisy ": _declared,
 }
 """How a subject on record begins, and what is built from its terms; of two that fit, the first."""
-
-
-def same_price(one: PrivacyEvent, other: PrivacyEvent) -> bool:
-    """Whether two events differ in rounding at most."""
-    if isinstance(one, Gaussian) and isinstance(other, Gaussian):
-        return math.isclose(one.noise_multiplier, other.noise_multiplier, rel_tol=1e-6)
-    return one == other

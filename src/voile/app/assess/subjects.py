@@ -13,8 +13,8 @@ from voile.app.assess.charged_records import (
     charged_terms,
     one_row,
     rehearse_terms,
-    same_price,
 )
+from voile.app.explain.assessed import same_price
 from voile.app.federate import FederationAgreement, read_agreement
 from voile.app.federate.files import FEDERATION_FILE
 from voile.app.notebook import Workspace, open_workspace

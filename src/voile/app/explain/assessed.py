@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 from voile.app.artefact import Artefact
 from voile.app.assessment_file import find_assessment, is_on_record
 from voile.federation.history import event_as_text
-from voile.privacy.events import from_dict
+from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
 from voile.records.vault import Vault
 from voile.release import Release
 
@@ -78,8 +80,26 @@ def assessed_claims(vault: Vault, folder: Path, events: Collection[str]) -> Asse
     found = find_assessment(folder)
     if found is None or not is_on_record(vault, found):
         return None
-    verdicts = tried_events(found)
-    if not events or not set(events) <= set(verdicts):
+    tried = tried_events(found)
+    verdicts = [_verdict(each, tried) for each in events]
+    known = [each for each in verdicts if each is not None]
+    if not known or len(known) < len(verdicts):
         return None
-    worst = min((verdicts[each] for each in events), key=_WORST.index)
+    worst = min(known, key=_WORST.index)
     return AssessedClaims(worst, found["software"], found["record"])
+
+
+def _verdict(event: str, tried: Mapping[str, str]) -> str | None:
+    """On an event as it was tried; noise of another shape is rounded otherwise."""
+    if event in tried:
+        return tried[event]
+    own = from_dict(json.loads(event))
+    alike = [v for text, v in tried.items() if same_price(own, from_dict(json.loads(text)))]
+    return min(alike, key=_WORST.index, default=None)
+
+
+def same_price(one: PrivacyEvent, other: PrivacyEvent) -> bool:
+    """Whether two events differ in rounding at most."""
+    if isinstance(one, Gaussian) and isinstance(other, Gaussian):
+        return math.isclose(one.noise_multiplier, other.noise_multiplier, rel_tol=1e-6)
+    return one == other

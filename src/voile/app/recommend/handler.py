@@ -9,16 +9,18 @@ from pathlib import Path
 from voile.app.calls import Context
 from voile.app.commands.fields import RecordFiles
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
+from voile.app.explain.assessed import assessed_claims
 from voile.app.explain.outputs import Outputs
 from voile.app.explain_rows import ExplainResult, PreviewResult
 from voile.app.output_check import check_outputs, files_of
 from voile.app.recommend.artefact import (
+    TrainedRecommender,
     check_not_inside,
     check_place,
     load_recommender,
     save_recommender,
 )
-from voile.app.recommend.asking import answer, preview
+from voile.app.recommend.asking import answer, build, preview
 from voile.app.recommend.page import write_page
 from voile.app.recommend.specification import SCORES, RecommendationSpec, Toward
 from voile.app.recommend.training import (
@@ -30,6 +32,8 @@ from voile.app.recommend.training import (
 )
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Guarantee
+from voile.federation.history import event_as_text
+from voile.privacy.events import PrivacyEvent
 from voile.recommenders import read_catalogue, read_interactions
 from voile.records.checkpoints import Kept
 from voile.records.vault import Place, check_named, usual_place
@@ -156,14 +160,24 @@ def _answer(
         if preview_only:
             users = len(found) if spec.user is None else 1
             return PreviewResult(preview(service, trained, found, spec), users, "users")
+        event = build(service, trained, found, spec).cost(1)
+        assessed = assessed_claims(vault, command.model, _events(trained, event))
         with context.charging(vault, lambda: files):
             explained = answer(service, trained, found, spec)
+            explained = replace(explained, assessed=assessed)
             kept = context.sign(vault)
             written = outputs.write(service, explained)
             if page is not None:
                 shown = str(write_page(explained.explanation, page))
                 written = replace(written, files={**written.files, "page": [shown]})
     return RecommendationResult(explained, written, kept, place.policy, spec.top, to_herself)
+
+
+def _events(trained: TrainedRecommender, charged: PrivacyEvent | None) -> set[str]:
+    """What is charged for an answer or, where it is free, for the training behind it."""
+    if charged is not None:
+        return {event_as_text(charged)}
+    return {event_as_text(noise.event()) for noise in trained.moments.budget.noises}
 
 
 def _check_files(
