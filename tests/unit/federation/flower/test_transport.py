@@ -298,7 +298,8 @@ def test_every_step_of_a_secure_sum_survives_a_loss(
 
     found, expected = run(transport), run(Threads(secret_nodes(agreed, tmp_path / "sound")))
     assert {row.outcome for row in found.rows} == {Outcome.ANSWERED}
-    assert len(courier.lost_messages | courier.lost_replies) == 4
+    # Four steps; on a slow machine one may be sent to all of them again, and lose once more.
+    assert len(courier.lost_messages | courier.lost_replies) >= 4
     assert len(guard.participations) == len(sizes)
     for name, array in expected.arrays.items():
         assert array.tobytes() == found.arrays[name].tobytes()
