@@ -136,12 +136,17 @@ def _closing_often(place: str, folder: Path, numbers: range) -> Callable[[int], 
             sys.setswitchinterval(chance.choice([0.005, 1e-5]))
             house = House.reopen(place, folder)
             ends: list[StorageFault] = []
+            answered = threading.Event()
             workers = [
-                threading.Thread(target=_ask_for_ever, args=(house, f"{number}/{n}", pipe, ends))
+                threading.Thread(
+                    target=_ask_for_ever, args=(house, f"{number}/{n}", pipe, ends, answered)
+                )
                 for n in range(4)
             ]
             for worker in workers:
                 worker.start()
+            if number % 2:  # else it may be closed before anything was answered
+                assert answered.wait(30)
             time.sleep(chance.uniform(0, 0.006))
             house.storage.close()
             for worker in workers:
@@ -151,11 +156,14 @@ def _closing_often(place: str, folder: Path, numbers: range) -> Callable[[int], 
     return work
 
 
-def _ask_for_ever(house: House, name: str, pipe: int, ends: list[StorageFault]) -> None:
+def _ask_for_ever(
+    house: House, name: str, pipe: int, ends: list[StorageFault], answered: threading.Event
+) -> None:
     number = 0
     try:
         while True:
             ask(house, f"{name}/{number}", pipe)
+            answered.set()
             number += 1
     except StorageFault as fault:
         ends.append(fault)
