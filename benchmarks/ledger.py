@@ -34,7 +34,7 @@ import psycopg
 from benchmarks.harness import Figure, alternate, compare, write
 from voile.app.budget import open_budget
 from voile.app.explain import Drawn, ReleaseService, Request
-from voile.app.explain.charging import AccountQuestions, prepare, settle
+from voile.app.explain.charging import AccountQuestions, settle
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.privacy.events import Gaussian
 from voile.records.audit_log import AuditLog
@@ -121,7 +121,7 @@ def _ready(place: str) -> tuple[Vault, Callable[[], AccountQuestions]]:
     vault = _vault(storage, storage.submit(AuditLog.open))
     account = vault.account(PATH[0])
     requests = (request(f"{os.getpid()}/{number}") for number in itertools.count())
-    source = (AccountQuestions(account, (prepare(vault, each, account),)) for each in requests)
+    source = (AccountQuestions.to_account(vault, account, [each]) for each in requests)
     ready = deque(itertools.islice(source, PREPARED))
     return vault, lambda: ready.popleft() if ready else next(source)
 
@@ -130,7 +130,7 @@ def our_charge(place: str) -> Step:
     vault, prepared = _ready(place)
 
     def step() -> object:
-        charge = prepared().prepared[0].charge
+        charge = prepared().charges[0]
         return vault.storage.submit(lambda t: vault.ledger.charge(t, charge))
 
     return step

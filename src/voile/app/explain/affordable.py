@@ -20,7 +20,7 @@ def affordable(
         return (f"as things stand, refused: {looked}",)
     if all(stored is not None for stored in looked[1]):
         return ("answered before: the same is given again at no cost, unless asked with --fresh",)
-    below = any(each.charge.account != payer for each in looked[0].prepared)
+    below = any(each.question.account != payer for each in looked[0].requests)
     return (vault.storage.read_snapshot(lambda t: _share(vault, t, payer, event, below)),)
 
 

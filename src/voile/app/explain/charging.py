@@ -83,6 +83,19 @@ class Request:
         if not self.guarantees:
             raise InvalidInput("a release without a guarantee is not charged, and not released")
 
+    def charge(self, asked: Asked) -> Charge:
+        """What the ledger charges for it, under the digest by which it recognises the question."""
+        return Charge(
+            account=self.question.account,
+            event=self.event,
+            protected=self.guarantees[0].protected,
+            purpose=self.purpose,
+            caller=self.caller,
+            query=asked.digest,
+            part=self.part,
+            population=self.population,
+        )
+
 
 @dataclass(frozen=True)
 class Drawn:
@@ -100,15 +113,6 @@ class Drawn:
     def digest(self) -> bytes:
         """Of what the log commits to."""
         return hashlib.sha256(self.committed or self.content).digest()
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A request, how the ledger recognises its question, and what it will charge."""
-
-    request: Request
-    asked: Asked
-    charge: Charge
 
 
 @dataclass(frozen=True)
@@ -139,25 +143,35 @@ class AccountQuestions:
 
     Args:
         account: who pays; a record without an account of its own gets one below it.
-        prepared: the questions with their charges.
+        requests: the questions, each with what it costs.
+        asked, charges: how the ledger recognises each of them, and what it will charge.
         fresh: charge again, whatever was answered before.
     """
 
     account: Account
-    prepared: tuple[Prepared, ...]
+    requests: tuple[Request, ...]
+    asked: tuple[Asked, ...]
+    charges: tuple[Charge, ...]
     fresh: bool = False
+
+    @classmethod
+    def to_account(
+        cls, vault: Vault, account: Account, requests: Iterable[Request], *, fresh: bool = False
+    ) -> AccountQuestions:
+        """Questions to an account, or to those of records below it that need not be there yet."""
+        found = tuple(requests)
+        asked = tuple(_recognised(vault, account, each) for each in found)
+        charges = tuple(each.charge(known) for each, known in zip(found, asked, strict=True))
+        return cls(account, found, asked, charges, fresh)
+
+
+def _recognised(vault: Vault, parent: Account, request: Request) -> Asked:
+    name = request.question.account
+    account = parent if name == parent.name else child_of(parent, name)
+    return vault.key.asked(request.question, account, request.caller)
 
 
 # --- the steps ------------------------------------------------------------------------------------
-
-
-def prepare(vault: Vault, request: Request, parent: Account) -> Prepared:
-    """How the ledger recognises a question, and what it will charge; the account of a record need
-    not be there yet."""
-    name = request.question.account
-    account = parent if name == parent.name else child_of(parent, name)
-    asked = vault.key.asked(request.question, account, request.caller)
-    return Prepared(request, asked, _charge(request, asked))
 
 
 def look_up(
@@ -183,7 +197,7 @@ def settle(
         drawn: answers to the questions with these numbers; what was answered before needs none.
     """
     found = _answered(vault, t, questions)
-    if len(found) == 1 and vault.ledger.is_open(t, questions.prepared[0].charge.account):
+    if len(found) == 1 and vault.ledger.is_open(t, questions.requests[0].question.account):
         try:
             return _settled(vault, t, questions, found, drawn)
         except BudgetExceeded as exceeded:
@@ -204,24 +218,24 @@ def _settled(
 ) -> list[Settled]:
     given: dict[object, Settled] = {}
     settled: list[Settled] = []
-    for number, (question, stored) in enumerate(zip(questions.prepared, found, strict=True)):
+    for number, stored in enumerate(found):
         key = _told_apart(questions, number)
         again = given.get(key)  # named twice: answered once
         if again is None:
-            given[key] = stored or _pay(vault, t, questions.account, question, drawn[number])
+            given[key] = stored or _pay(vault, t, questions, number, drawn[number])
         settled.append(given[key] if again is None else again._replace(grant=None))
     return settled
 
 
 def _answered(vault: Vault, t: Reader, questions: AccountQuestions) -> list[Settled | None]:
     if questions.fresh:
-        return [None] * len(questions.prepared)
-    return [vault.ledger.answered(t, each.asked) for each in questions.prepared]
+        return [None] * len(questions.asked)
+    return [vault.ledger.answered(t, each) for each in questions.asked]
 
 
 def _told_apart(questions: AccountQuestions, number: int) -> object:
     """Equal for questions that get one answer: never two fresh ones."""
-    return number if questions.fresh else questions.prepared[number].asked.digest
+    return number if questions.fresh else questions.asked[number].digest
 
 
 def _refusal(
@@ -230,12 +244,12 @@ def _refusal(
     """Whether all new charges fit one after the other: unnamed rows leave less for every record."""
     new: dict[object, Charge] = {}
     carried: set[str] = set()
-    for number, (each, stored) in enumerate(zip(questions.prepared, found, strict=True)):
+    for number, (request, stored) in enumerate(zip(questions.requests, found, strict=True)):
         if stored is None and _told_apart(questions, number) not in new:
-            before = accounts_to_carry(vault, t, each.request.question)
+            before = accounts_to_carry(vault, t, request.question)
             owed = [events for name, events in before.items() if name not in carried]
             carried |= set(before)
-            new[_told_apart(questions, number)] = _with_earlier(each.charge, owed)
+            new[_told_apart(questions, number)] = _with_earlier(questions.charges[number], owed)
     try:
         check_key_of_records(vault, t, questions.account, [each.account for each in new.values()])
         check_fits(vault.ledger, t, questions.account, new.values())
@@ -245,29 +259,30 @@ def _refusal(
 
 
 def _pay(
-    vault: Vault, t: Transaction, parent: Account, question: Prepared, drawn: Drawn
+    vault: Vault, t: Transaction, questions: AccountQuestions, number: int, drawn: Drawn
 ) -> Settled:
     """Charge, keep the answer, append the record; open the account of a record that has none.
 
     What the record has spent under earlier spellings of its name is part of its first charge.
     """
-    before = accounts_to_carry(vault, t, question.request.question)
+    request, asked = questions.requests[number], questions.asked[number]
+    before = accounts_to_carry(vault, t, request.question)
 
     def write_record(grant: Grant) -> int:
-        record = _record(vault, question, grant, drawn)
+        record = _record(vault, request, asked, grant, drawn)
         return vault.log.append_encoded(t, record).number
 
     def open_account(opening: Opening) -> None:
-        done = vault.ledger.open(t, opening, caller=question.request.caller)
+        done = vault.ledger.open(t, opening, caller=request.caller)
         vault.log.append(t, opened_record(done))
 
-    name = question.charge.account
+    name = request.question.account
     if not vault.ledger.is_open(t, name):
-        open_account(like_parent(parent, name))
+        open_account(like_parent(questions.account, name))
     settled = vault.ledger.settle(
         t,
-        _with_earlier(question.charge, before.values()),
-        question.asked,
+        _with_earlier(questions.charges[number], before.values()),
+        asked,
         drawn.content,
         committed=drawn.digest,
         fresh=True,  # that nothing was stored is known
@@ -284,17 +299,17 @@ def _with_earlier(charge: Charge, spent: Iterable[tuple[PrivacyEvent, ...]]) -> 
     return replace(charge, event=Composed((charge.event, *more))) if more else charge
 
 
-def leaving(vault: Vault, prepared: Prepared, settled: Settled) -> Answer:
+def leaving(vault: Vault, request: Request, asked: Asked, settled: Settled) -> Answer:
     """What goes out, once it is committed.
 
     Nonces come from what is kept and the key outside the database: a receipt can be issued again.
     """
     stored = StoredAnswer(vault.log.origin, settled.terms, settled.kept)
     nonces = stored.nonces(vault.key)
-    asked = prepared.request.question.spelled(settled.kept.query, prepared.asked)
+    question = request.question.spelled(settled.kept.query, asked)
     alerts = settled.grant.alerts if settled.grant else ()
     return Answer(
-        asked, settled.answer, settled.charge, settled.record, settled.replayed, nonces, alerts
+        question, settled.answer, settled.charge, settled.record, settled.replayed, nonces, alerts
     )
 
 
@@ -302,7 +317,7 @@ def record_refusal(
     vault: Vault, t: Transaction, questions: AccountQuestions, refused: BudgetExceeded
 ) -> None:
     """Somebody asked, and was told that the budget does not allow it."""
-    headline = questions.prepared[0].request.guarantees[0]
+    headline = questions.requests[0].guarantees[0]
     record = RefusalRecord(
         time=int(vault.ledger.now()),
         account=questions.account.name,
@@ -313,19 +328,16 @@ def record_refusal(
     vault.log.append(t, record)
 
 
-def _record(vault: Vault, prepared: Prepared, grant: Grant, drawn: Drawn) -> Encoded:
+def _record(vault: Vault, request: Request, asked: Asked, grant: Grant, drawn: Drawn) -> Encoded:
     """The record of a charge, as bytes. It states the cost that was charged."""
-    asked, request = prepared.request.question.canonical_bytes, prepared.request
-    committing = Committing(
-        vault.log.origin, grant.terms, grant.number, prepared.asked.digest, drawn.digest
-    )
+    committing = Committing(vault.log.origin, grant.terms, grant.number, asked.digest, drawn.digest)
     nonces = committing.nonces(vault.key)
     draft = _draft(request.subject, request.guarantees, grant.event, grant.cost)
     return draft.filled(
         time=int(grant.time),
         account=grant.account.name,
         charge=grant.charge,
-        query=commitment("query", nonces["query"], asked),
+        query=commitment("query", nonces["query"], request.question.canonical_bytes),
         answer=commitment("answer", nonces["answer"], drawn.committed or drawn.content),
     )
 
@@ -355,17 +367,3 @@ def _draft(
         cost=written(cost) if cost else None,
     )
     return Draft(record, "time", "account", "charge", "query", "answer")
-
-
-def _charge(request: Request, asked: Asked) -> Charge:
-    headline = request.guarantees[0]
-    return Charge(
-        account=request.question.account,
-        event=request.event,
-        protected=headline.protected,
-        purpose=request.purpose,
-        caller=request.caller,
-        query=asked.digest,
-        part=request.part,
-        population=request.population,
-    )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
-from voile.app.explain.charging import AccountQuestions, Request, prepare
+from voile.app.explain.charging import AccountQuestions, Request
 from voile.app.explain.per_record import (
     Named,
     account_of_record,
@@ -118,12 +118,11 @@ class PublicFacts:
         # One record in two spellings is one question: the spelling that an earlier version may
         # have stored counts for both.
         spelled = {each: each for each in named if each is not None and each.earlier is not None}
-        prepared = []
-        for each in named:
-            record = each if each is None else spelled.get(each, each)
-            asked = replace(common, question=self._about_record(vault, account, record))
-            prepared.append(prepare(vault, asked, account))
-        return AccountQuestions(account, tuple(prepared), request.fresh)
+        records = [each if each is None else spelled.get(each, each) for each in named]
+        asked = [
+            replace(common, question=self._about_record(vault, account, each)) for each in records
+        ]
+        return AccountQuestions.to_account(vault, account, asked, fresh=request.fresh)
 
     def _about_record(self, vault: Vault, account: Account, record: Named) -> Question:
         """To the account of the record, and as it was asked under an earlier name of it."""
@@ -149,7 +148,7 @@ class PublicFacts:
         watched = watched_records(vault.key, rows.identifiers or (), protected.dataset)
         asked = self._asked(request, rows.count, question(self.identity, account.name, about))
         asked = replace(asked, population=watched)
-        return AccountQuestions(account, (prepare(vault, asked, account),), request.fresh)
+        return AccountQuestions.to_account(vault, account, [asked], fresh=request.fresh)
 
     def _asked(self, request: ExplanationRequest, rows: int, asked: Question) -> Request:
         return self._request(asked, rows, request.caller, request.purpose, request.subject)

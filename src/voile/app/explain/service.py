@@ -23,7 +23,6 @@ from voile.app.explain.charging import (
     Answer,
     Drawn,
     Request,
-    prepare,
 )
 from voile.app.explain.free import FreeCall, free_call, nonces_of_call
 from voile.app.explain.questions import ExplanationRequest, PublicFacts, about_public, question
@@ -171,7 +170,7 @@ class ReleaseService:
         """The walk for one question whose answer is bytes; refused by `BudgetExceeded`."""
         vault = self.vault
         account = vault.account(request.question.account)
-        questions = AccountQuestions(account, (prepare(vault, request, account),), fresh)
+        questions = AccountQuestions.to_account(vault, account, [request], fresh=fresh)
         answer = answer_alone(vault, questions, draw)
         self._tell(answer.alerts)
         return answer

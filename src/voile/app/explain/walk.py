@@ -281,7 +281,8 @@ def _leaving(
     questions, found = looked
     given = settled or [stored for stored in found if stored is not None]
     return tuple(
-        leaving(vault, asked, each) for asked, each in zip(questions.prepared, given, strict=True)
+        leaving(vault, request, asked, each)
+        for request, asked, each in zip(questions.requests, questions.asked, given, strict=True)
     )
 
 

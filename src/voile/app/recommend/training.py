@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from voile.app.explain import ReleaseService
 from voile.app.explain.affordable import affordable
-from voile.app.explain.charging import AccountQuestions, prepare, record_refusal
+from voile.app.explain.charging import AccountQuestions, record_refusal
 from voile.app.explain.questions import PublicFacts
 from voile.app.explain.walk import look_now
 from voile.core.errors import BudgetExceeded
@@ -189,9 +189,8 @@ def _questions(
     """The question for one of both releases, charged as this event if that is another one."""
     account, facts = vault.account(terms.account), PublicFacts(release)
     request = facts.artefact(terms.account, caller=terms.caller, purpose=release.name)
-    own = prepare(vault, request, account)
-    charge = own.charge if event is None else replace(own.charge, event=event)
-    return AccountQuestions(account, (replace(own, charge=charge),), terms.fresh)
+    request = request if event is None else replace(request, event=event)
+    return AccountQuestions.to_account(vault, account, [request], fresh=terms.fresh)
 
 
 def _is_answered(vault: Vault, asked: AccountQuestions) -> bool:
@@ -208,12 +207,11 @@ def _check_both_fit(
     """
     vault = service.vault
     asked = _questions(vault, first, terms)
-    (prepared,) = asked.prepared
 
     def look(t: Reader) -> BudgetExceeded | None:
-        if not terms.fresh and vault.ledger.answered(t, prepared.asked) is not None:
+        if not terms.fresh and vault.ledger.answered(t, asked.asked[0]) is not None:
             return None
-        both = (prepared.charge, replace(prepared.charge, event=then))
+        both = (asked.charges[0], replace(asked.charges[0], event=then))
         try:
             check_fits(vault.ledger, t, asked.account, both)
         except BudgetExceeded as exceeded:

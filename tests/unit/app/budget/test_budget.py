@@ -19,7 +19,7 @@ from tests.unit.records.ledger.examples import DATASET
 
 from voile.app.budget.verification import Evidence, verify
 from voile.app.explain import Drawn, ReleaseService
-from voile.app.explain.charging import Prepared, _record, prepare
+from voile.app.explain.charging import AccountQuestions, _record
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed, VoileError
 from voile.core.guarantee import ProtectedUnit
 from voile.privacy.events import Composed, Gaussian, Laplace, Repeated, Zcdp
@@ -71,9 +71,9 @@ def detail(report: Report, name: str) -> str:
     return next(each.detail for each in report.steps if each.name == name)
 
 
-def prepared(house: House, name: str) -> Prepared:
+def questions(house: House, name: str) -> AccountQuestions:
     account = house.storage.read_snapshot(lambda t: house.vault.ledger.account(t, "clinic"))
-    return prepare(house.vault, request(name), account)
+    return AccountQuestions.to_account(house.vault, account, [request(name)])
 
 
 class TestTheWalk:
@@ -385,7 +385,7 @@ class TestVerify:
 
     def test_an_answer_to_a_charge_that_is_no_release_shows(self, house: House) -> None:
         """A client's participation is charged and on record, and has no answer to give again."""
-        asked = prepared(house, "a").charge
+        asked = questions(house, "a").charges[0]
 
         def participation(t: Transaction) -> None:
             grant, headline = house.vault.ledger.charge(t, asked), guarantee()
@@ -414,15 +414,16 @@ class TestVerify:
         assert "charges that are no releases" in detail(house.verify(), "answers")
 
     def test_acts_of_one_transaction_may_be_told_in_any_order(self, house: House) -> None:
-        asked = [prepared(house, name) for name in ("a", "b")]
+        asked = [questions(house, name) for name in ("a", "b")]
 
         def two_answers(t: Transaction) -> None:
-            grants = [house.vault.ledger.charge(t, each.charge) for each in asked]
+            grants = [house.vault.ledger.charge(t, each.charges[0]) for each in asked]
             for each, grant in reversed(list(zip(asked, grants, strict=True))):
                 made = Drawn(b"noise")
-                record = house.vault.log.append_encoded(t, _record(house.vault, each, grant, made))
+                encoded = _record(house.vault, each.requests[0], each.asked[0], grant, made)
+                record = house.vault.log.append_encoded(t, encoded)
                 charged = grant.number, "clinic", "clinic", grant.time, record.number
-                kept = AnswerRow(each.charge.query, *charged, b"noise", made.digest, made.digest)
+                kept = AnswerRow(each.asked[0].digest, *charged, b"noise", made.digest, made.digest)
                 t.insert(ANSWERS, kept)
 
         house.storage.submit(two_answers)
