@@ -18,6 +18,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from voile._version import __version__
+from voile.core import rendering as _rendering
 
 TYPE_CHECKING = False  # `typing` takes as long as Python itself: Ctrl-C would be caught too late
 if TYPE_CHECKING:
@@ -59,6 +60,19 @@ _HOME = {
     "open_workspace": "voile.app.notebook",
     "start_workspace": "voile.app.workspace",
 }
+
+
+for _kind, _view in {
+    "budget page": "pages:budget_html",
+    "exact trust": "reports:trust_html",
+    "explanation": "pages:explanation_html",
+    "person page": "pages:person_html",
+    "picture of released explanation": "pages:explained_picture",
+    "recommendation page": "pages:recommendation_html",
+    "released explanation": "pages:released_html",
+    "report": "reports:report_html",
+}.items():
+    _rendering.register(_kind, f"voile.views.{_view}")
 
 
 def __getattr__(name: str) -> Any:

@@ -20,11 +20,11 @@ import pytest
 
 from tests.journeys.beginnings import BEGINNINGS
 from tests.journeys.pages import FOLDER, Typed, commands, run
+from tests.support.pages import framed
 from voile.app.artefact import load_artefact
 from voile.core.description import WIDTH
 from voile.core.explanation import Explanation
-from voile.core.explanation_page import row_html
-from voile.core.page_frame import framed
+from voile.views.pages import row_html
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
 QUIET: Final = (

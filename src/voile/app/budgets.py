@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from voile.app.budget import open_budget, renew_budget
 from voile.app.budget.history import BudgetAct, budget_history
-from voile.app.budget.page import budget_html, declaring
 from voile.app.budget.verification import Evidence, verify
 from voile.app.calls import Context
 from voile.app.commands.budget import (
@@ -24,11 +23,11 @@ from voile.app.commands.budget import (
 )
 from voile.app.output_check import check_outputs, files_of
 from voile.app.workspace import declared_beside
-from voile.core.atomic_file import replace_file
 from voile.core.choices import member
 from voile.core.errors import InvalidInput
-from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation, declared_maximum
 from voile.core.input_file import read_file, read_json
+from voile.core.rendering import write_page
 from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
 from voile.privacy.weakness import weaknesses
 from voile.records.audit_log import AuditLog, RemoteWitness, Report, SigningKey
@@ -89,6 +88,20 @@ class AccountUse:
         before = {name: facts[name] for name in names[:at]}
         after = {name: facts[name] for name in names[at:]}
         return {**before, **self.protected.texts, **after}
+
+
+@dataclass(frozen=True)
+class BudgetPage:
+    """A budget report with what its page needs besides.
+
+    Args:
+        records_per_person: of one person at most, where somebody has declared that.
+    """
+
+    view: ClassVar[str] = "budget page"
+
+    report: BudgetReport
+    records_per_person: int | None = None
 
 
 @dataclass(frozen=True)
@@ -196,10 +209,16 @@ def report_account(command: ReportBudget, context: Context) -> BudgetReport:
     if declared is None:
         declared = declared_beside(database, found)
     if declared is not None:
-        found = declaring(found, declared)
+        found = _declaring(found, declared)
     if page is not None:
-        replace_file(page, budget_html(found, declared).encode())
+        write_page(BudgetPage(found, declared), page)
     return found
+
+
+def _declaring(report: BudgetReport, records_per_person: int) -> BudgetReport:
+    """The same, where somebody declares how many records a person has at most."""
+    declared = declared_maximum(report.protected, records_per_person)
+    return replace(report, assumptions=(*report.assumptions, declared))
 
 
 def forecast_account(command: ForecastBudget, _context: Context) -> ForecastResult:

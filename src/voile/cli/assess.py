@@ -100,8 +100,8 @@ def _print_assessed(result: AssessResult) -> None:
 
 
 def _line(each: Assessed) -> str:
-    from voile.app.report import rounded_up
     from voile.attacks.assessment import Verdict
+    from voile.views.text import rounded_up
 
     blind = each.verdict is Verdict.BLIND
     claim = f"claim ε = {rounded_up(each.epsilon)}, δ = {rounded_up(each.delta)}"

@@ -66,7 +66,7 @@ def _show_accounts(accounts: Sequence[AccountUse], *, as_json: bool) -> None:
 
 
 def _show_report(found: BudgetReport, *, as_json: bool) -> None:
-    from voile.app.budget.page import summary, two_readings
+    from voile.views.text import summary, two_readings
 
     if as_json:
         print_json(found.to_dict())

@@ -93,7 +93,7 @@ def _lines(explanation: Explanation) -> Table:
     """A line for each recommendation: its score, and what adds most to it."""
     from rich.table import Table
 
-    from voile.app.recommend import reasons
+    from voile.views.text import reasons
 
     explained = explanation.feature_names != ("score",)
     table = Table("recommendation", "score", *(["because of"] if explained else []))

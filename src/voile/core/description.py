@@ -155,6 +155,11 @@ class Description:
     alarms: tuple[str, ...] = ()
 
     @property
+    def is_public(self) -> bool:
+        """Whether it was made from public artefacts only, so that no guarantee is needed."""
+        return KnownNote.ALL_PUBLIC in self.notes
+
+    @property
     def some_missing(self) -> bool:
         """Whether a value was missing and filled in."""
         return any(each.missing for each in self.outputs[0].contributions)

@@ -26,7 +26,6 @@ from voile.app.explain.files import draw
 from voile.app.explain.released import NOT_ESTIMATED
 from voile.app.explain_rows import named_features
 from voile.cli import explain_output
-from voile.core.explanation_page import row_html
 from voile.core.guarantee import Guarantee, RowPart
 from voile.core.row_note import filled_note
 from voile.core.schema import Categories, Label
@@ -35,6 +34,7 @@ from voile.records.ledger import ReplayKey
 from voile.records.storage import open_storage
 from voile.records.vault import PARTS
 from voile.release import trained_privately
+from voile.views.pages import row_html
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.pages import exact_trust_html, trust_section
 from tests.unit.pipelines.trusted_parties import (
     OPEN,
     PUBLIC,
@@ -20,8 +21,6 @@ from tests.unit.pipelines.trusted_parties import (
     trained,
 )
 from voile.app.alarms import alarms
-from voile.app.report import exact_trust_html
-from voile.app.report.trust import trust_section
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Adversary
 from voile.federation import Fitted, Outcome

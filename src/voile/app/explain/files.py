@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
-from voile import plots
 from voile.app.explain.released import Explained
 from voile.app.explain.service import ReleaseService
 from voile.core.atomic_file import replace_file
@@ -18,6 +16,7 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
 from voile.core.input_file import read_json
 from voile.core.optional import optional
+from voile.core.rendering import draw_picture
 from voile.release import PUBLIC, Origin, trained_on, trained_privately
 
 RECEIPT: Final = ".tlog-proof"
@@ -51,17 +50,10 @@ def check_suffix(path: Path, known: Sequence[str]) -> None:
 
 
 def draw(explained: Explained, path: Path) -> Path:
-    """A picture, by the ending of the name: `.png`, `.svg` or `.pdf`; whole or not at all.
-
-    One prediction is drawn from its base value on; anything else as bars.
-    """
+    """A picture, by the ending of the name: `.png`, `.svg` or `.pdf`; whole or not at all."""
     check_suffix(path, PICTURES)
-    (output, *others) = explained.describe().outputs
-    leads = output.prediction is not None and not others
-    figure = plots.waterfall(explained) if leads else plots.bar(explained)
-    picture = BytesIO()
-    figure.savefig(picture, format=path.suffix[1:].lower(), dpi=150)
-    return replace_file(path, picture.getvalue(), mode=_mode(explained.explanation))
+    picture = draw_picture(explained, path.suffix[1:].lower())
+    return replace_file(path, picture, mode=_mode(explained.explanation))
 
 
 def _mode(explanation: Explanation) -> int:

@@ -2,23 +2,69 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from os.path import relpath
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from voile.app.explain import files
-from voile.app.explain.person_page import PAGE, Checked, write_page
 from voile.app.explain.released import Explained
 from voile.app.explain.service import ReleaseService
 from voile.app.output_check import check_outputs
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import RowPart
 from voile.core.optional import optional
+from voile.core.rendering import write_page
 from voile.records.checkpoints import Keeper
 
+PAGE: Final = ".html"
 MOST_PAGES: Final = 1_000
 """In one folder: pages are for people, and somebody hands them out."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the page can be checked with.
+
+    Args:
+        answer: the saved explanation.
+        receipt: None if none was written.
+        policy: whose signature counts.
+    """
+
+    answer: Path | None
+    receipt: Path | None
+    policy: Path
+
+    def command(self, folder: Path) -> str:
+        """The one command that checks it from there; empty where nothing can be checked."""
+        if self.receipt is None or self.answer is None or self.answer.suffix != ".voile":
+            return ""
+        receipt, answer, policy = (
+            relpath(path.absolute(), folder.absolute())
+            for path in (self.receipt, self.answer, self.policy)
+        )
+        words = ("voile", "audit", "verify", receipt, "--answer", answer, "--policy", policy)
+        return shlex.join(words)
+
+
+@dataclass(frozen=True)
+class PersonPage:
+    """What one person is shown.
+
+    Args:
+        explained: of the one row.
+        receipt: name of the file that proves it; empty if none was written.
+        command: checks it, in the folder of the page; empty where nothing can be checked.
+    """
+
+    view: ClassVar[str] = "person page"
+
+    explained: Explained
+    receipt: str
+    command: str
 
 
 @dataclass(frozen=True)
@@ -196,7 +242,7 @@ class Outputs:
             writers["picture"] = lambda: [files.draw(explained, picture)]
         if page is not None:
             checked = Checked(saved, proof if signed else None, service.vault.place.policy)
-            writers["page"] = lambda: [write_page(explained, page, checked)]
+            writers["page"] = lambda: [_write_page(explained, page, checked)]
         if pages is not None:
             writers["pages"] = lambda: _write_pages(service, explained, pages, signed)
         return writers
@@ -210,6 +256,13 @@ def page_place(named: str | None) -> tuple[Path | None, Path | None]:
         raise InvalidInput("expected the name of a page or of a folder for pages, found ''")
     is_folder = named.endswith("/") or Path(named).is_dir()
     return (None, Path(named)) if is_folder else (Path(named), None)
+
+
+def _write_page(explained: Explained, path: Path, checked: Checked) -> Path:
+    """Write the page of the one row; whole or not at all, for its owner only."""
+    receipt = "" if checked.receipt is None else checked.receipt.name
+    page = PersonPage(explained, receipt, checked.command(path.parent))
+    return write_page(page, path, mode=0o600)
 
 
 def _write_pages(
@@ -226,5 +279,5 @@ def _write_pages(
         page, policy = folder / f"{place + 1}{PAGE}", service.vault.place.policy
         proof = proofs[place] if signed else None
         checked = Checked(page.with_suffix(files.SAVED[0]), proof, policy)
-        written.append(write_page(explained.of_row(place), page, checked))
+        written.append(_write_page(explained.of_row(place), page, checked))
     return written

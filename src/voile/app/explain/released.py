@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from voile.app.explain.assessed import AssessedClaims
 from voile.core.description import Description, Uncertainty
 from voile.core.explanation import Explanation
-from voile.core.explanation_page import notebook_html
-from voile.core.page_frame import fragment
+from voile.core.rendering import render_html
 from voile.core.row_note import KnownNote, Note
 from voile.core.schema import Schema
 from voile.records.audit_log import RowTree, explanation_bytes
@@ -64,6 +63,8 @@ class Explained:
         trained_with_noise: whether the model was; readers see when nobody estimated what it does.
         assessed: what attacks on the claims behind it have found, where there were any.
     """
+
+    view: ClassVar[str] = "released explanation"
 
     explanation: Explanation
     entries: tuple[OnRecord, ...]
@@ -144,8 +145,7 @@ class Explained:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        said = fragment("<p class='voile note'>{{ payment }}</p>", payment=self.payment)
-        return notebook_html(self, len(self.explanation)) + said
+        return render_html(self)
 
 
 def _first_few(names: Sequence[str], count: int = 5) -> str:

@@ -5,7 +5,6 @@
 - keep it: `save_recommender`, `load_recommender` give a `TrainedRecommender`
 - ask it something: a `RecommendationSpec` says what, about whom and toward whom; `answer` gives it
   to the user herself for free and to others charged, on record; before it `preview`
-- show it: `reasons` of one recommendation, `write_page`
 """
 
 from voile.app.recommend.artefact import (
@@ -16,7 +15,6 @@ from voile.app.recommend.artefact import (
     save_recommender,
 )
 from voile.app.recommend.asking import answer, preview
-from voile.app.recommend.page import reasons, write_page
 from voile.app.recommend.specification import (
     ITEMS,
     SCORES,
@@ -47,9 +45,7 @@ __all__ = [
     "load_recommender",
     "preview",
     "preview_training",
-    "reasons",
     "records_so_far",
     "save_recommender",
     "train",
-    "write_page",
 ]

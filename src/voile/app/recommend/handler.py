@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from voile.app.calls import Context
 from voile.app.commands.fields import RecordFiles
@@ -21,7 +22,6 @@ from voile.app.recommend.artefact import (
     save_recommender,
 )
 from voile.app.recommend.asking import answer, build, preview
-from voile.app.recommend.page import write_page
 from voile.app.recommend.specification import SCORES, RecommendationSpec, Toward
 from voile.app.recommend.training import (
     TrainingTerms,
@@ -31,7 +31,9 @@ from voile.app.recommend.training import (
     train,
 )
 from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
+from voile.core.rendering import write_page
 from voile.federation.history import event_as_text
 from voile.privacy.events import PrivacyEvent
 from voile.recommenders import read_catalogue, read_interactions
@@ -67,6 +69,15 @@ class RecommendationResult(ExplainResult):
     """
 
     to_herself: bool = False
+
+
+@dataclass(frozen=True)
+class RecommendationPage:
+    """What is recommended to one user, and why: it is written for the user herself."""
+
+    view: ClassVar[str] = "recommendation page"
+
+    explanation: Explanation
 
 
 def train_recommender(command: TrainRecommender, context: Context) -> TrainedResult | PreviewResult:
@@ -168,7 +179,7 @@ def _answer(
             kept = context.sign(vault)
             written = outputs.write(service, explained)
             if page is not None:
-                shown = str(write_page(explained.explanation, page))
+                shown = str(write_page(RecommendationPage(explained.explanation), page, mode=0o600))
                 written = replace(written, files={**written.files, "page": [shown]})
     return RecommendationResult(explained, written, kept, place.policy, spec.top, to_herself)
 

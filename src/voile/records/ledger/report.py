@@ -1,7 +1,7 @@
 """The budget report: what was promised, what is gone, how bad that is, and what to do about it.
 
 Plain data; `report_schema.SCHEMA` describes its JSON form. The command line prints it as a table,
-`voile.app.budget.page` as a page with the consumption curve.
+`voile.views` as a page with the consumption curve.
 """
 
 from __future__ import annotations

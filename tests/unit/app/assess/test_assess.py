@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.pages import report_html
 from tests.unit.app.assess.command import run
 from tests.unit.app.federate.test_guided import write_guided
 from tests.unit.app.federate.test_kinds import write_logistic
@@ -29,7 +30,7 @@ from voile.app.commands.explain import Explain
 from voile.app.explain import ReleaseService
 from voile.app.federate import federate, read_agreement, read_job
 from voile.app.recommend import save_recommender
-from voile.app.report import report_html, write_report
+from voile.app.report import write_report
 from voile.attacks import release_canary
 from voile.attacks.assessment import Assessed, Verdict
 from voile.attacks.attribute_canaries import AttributeCanaries

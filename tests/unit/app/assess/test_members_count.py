@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.pages import report_html
 from tests.unit.app.assess import command
 from tests.unit.app.federate.test_guided import write_guided
 from tests.unit.app.federate.test_kinds import write_logistic
@@ -22,7 +23,6 @@ from voile.app.artefact_manifest import MANIFEST
 from voile.app.assess import MembersCounting, find_subject
 from voile.app.explain import ReleaseService
 from voile.app.federate import federate, open_node, read_agreement, read_job
-from voile.app.report import report_html
 from voile.attacks.findings import NOT_FOR_RELEASE
 from voile.attacks.members_count import (
     MembersCount,

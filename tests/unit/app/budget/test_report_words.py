@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tests.support.pages import budget_html
 from tests.unit.app.budget_examples import House
 
-from voile.app.budget.page import budget_html, summary, two_readings
 from voile.privacy.events import Gaussian, Repeated, Zcdp
 from voile.records.ledger import BudgetReport, Planned, budget_report
 from voile.records.ledger.report_schema import SCHEMA
+from voile.views.text import summary, two_readings
 
 
 def report_on(house: House, name: str) -> BudgetReport:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.pages import report_html
 from tests.unit.app.federate.test_run import CHOSEN, CLINIC, write_files
 
 from voile import open_workspace
 from voile.app.artefact import Artefact, load_artefact
 from voile.app.federate import Job, federate, read_job
 from voile.app.federate.kinds import GUIDED, KINDS
-from voile.app.report import check_log, report_html
+from voile.app.report import check_log
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import ProtectedUnit
 from voile.federation import Pipeline

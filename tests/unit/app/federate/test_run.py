@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.protecting import row_of
+from tests.support.pages import report_html
 
 from voile.app.artefact import Artefact, load_artefact
 from voile.app.artefact_manifest import MANIFEST
@@ -26,7 +27,7 @@ from voile.app.federate.party import held
 from voile.app.federate.run import run_server
 from voile.app.federate.starting import split
 from voile.app.public_example import EXAMPLE
-from voile.app.report import check_log, importance, report_html, write_report
+from voile.app.report import check_log, importance, write_report
 from voile.attribution import FastShap
 from voile.core.description import Uncertainty
 from voile.core.errors import (

@@ -23,10 +23,11 @@ from voile.app.recommend import (
     asking,
     preview,
     train,
-    write_page,
 )
+from voile.app.recommend.handler import RecommendationPage
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.guarantee import Adversary
+from voile.core.rendering import render_html
 from voile.recommenders.explaining import label_clusters
 from voile.records.vault import open_vault
 
@@ -305,13 +306,13 @@ def test_popularity_alone_has_no_reasons(tmp_path: Path) -> None:
 
 
 def test_a_page_is_for_one_user_and_asks_nobody_else(
-    service: ReleaseService, trained: TrainedRecommender, tmp_path: Path
+    service: ReleaseService, trained: TrainedRecommender
 ) -> None:
     explained = answer(service, trained, SHOP, herself()).explanation
     odd = replace(
         explained, output_names=("<script>alert(1)</script>", *explained.output_names[1:])
     )
-    page = write_page(odd, tmp_path / "page.html").read_text()
+    page = render_html(RecommendationPage(odd))
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
     assert "default-src 'none'" in page

@@ -9,9 +9,9 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+from tests.support.pages import budget_html
 from tests.unit.records.ledger.examples import DATASET, KEY, Books, charge, clinic_tree
 
-from voile.app.budget.page import budget_html
 from voile.core.errors import BudgetExceeded
 from voile.privacy.accounting import ZeroConcentrated, ZeroConcentratedFilter
 from voile.privacy.events import Gaussian, PureDp, Repeated, Zcdp
