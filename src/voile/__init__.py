@@ -63,16 +63,16 @@ _HOME = {
 
 
 for _kind, _view in {
-    "budget page": "pages:budget_html",
-    "exact trust": "reports:trust_html",
-    "explanation": "pages:explanation_html",
-    "person page": "pages:person_html",
-    "picture of released explanation": "pages:explained_picture",
-    "recommendation page": "pages:recommendation_html",
-    "released explanation": "pages:released_html",
-    "report": "reports:report_html",
+    "budget page": "voile.views.pages:budget_html",
+    "exact trust": "voile.views.reports:trust_html",
+    "explanation": "voile.views.pages:explanation_html",
+    "person page": "voile.views.pages:person_html",
+    "picture of released explanation": "voile.views.pages:explained_picture",
+    "recommendation page": "voile.views.pages:recommendation_html",
+    "released explanation": "voile.views.pages:released_html",
+    "report": "voile.views.reports:report_html",
 }.items():
-    _rendering.register(_kind, f"voile.views.{_view}")
+    _rendering.register(_kind, _view)
 
 
 def __getattr__(name: str) -> Any:

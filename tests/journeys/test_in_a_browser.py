@@ -20,11 +20,10 @@ import pytest
 
 from tests.journeys.beginnings import BEGINNINGS
 from tests.journeys.pages import FOLDER, Typed, commands, run
-from tests.support.pages import framed
+from tests.support.pages import framed, row_html
 from voile.app.artefact import load_artefact
 from voile.core.description import WIDTH
 from voile.core.explanation import Explanation
-from voile.views.pages import row_html
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
 QUIET: Final = (

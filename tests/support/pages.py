@@ -31,6 +31,10 @@ def budget_html(report: BudgetReport, records_per_person: int | None = None) -> 
     return pages.budget_html(BudgetPage(report, records_per_person))
 
 
+def row_html(described: Description) -> str:
+    return render("row.html", described=described)
+
+
 def promises_html(described: Description) -> str:
     return render("promises.html", described=described)
 

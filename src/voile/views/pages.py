@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
-from voile.core.description import Describable, Description
+from voile.core.description import Describable
 from voile.core.explanation import Explanation
 from voile.records.ledger import THRESHOLDS, BudgetReport
 from voile.views import plots
@@ -49,11 +49,6 @@ def _notebook(explanation: Describable, rows: int, payment: str = "") -> str:
         more=rows - len(shown),
         payment=payment,
     )
-
-
-def row_html(described: Description) -> str:
-    """One row: prediction, base value and contributions, each with its uncertainty."""
-    return render("row.html", described=described)
 
 
 def person_html(page: PersonPage) -> str:

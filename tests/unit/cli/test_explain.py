@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet
 import pytest
+from tests.support.pages import row_html
 from tests.unit.app.explain.examples import SCHEMA, TRAINED, model
 
 from voile import Explanation, cli
@@ -34,7 +35,6 @@ from voile.records.ledger import ReplayKey
 from voile.records.storage import open_storage
 from voile.records.vault import PARTS
 from voile.release import trained_privately
-from voile.views.pages import row_html
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

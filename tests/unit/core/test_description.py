@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.pages import row_html
 from voile import plots
 from voile.core.description import FeatureContribution, Uncertainty
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.row_note import KnownNote, filled_note
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
-from voile.views.pages import row_html
 
 CLINIC = Schema(
     "clinic",

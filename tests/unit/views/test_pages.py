@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.pages import framed, promises_html
+from tests.support.pages import framed, promises_html, row_html
 
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.row_note import KnownNote
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
-from voile.views.pages import row_html
 from voile.views.text import STUDIED
 
 CLINIC = Schema(
