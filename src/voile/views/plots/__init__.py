@@ -8,13 +8,11 @@
 - whom a federation trusts, who stands out and who earns what: `trust`
 """
 
-from voile.views.plots.bars import bar
+from voile.views.plots.bars import bar, whiskers
 from voile.views.plots.beeswarms import beeswarm
 from voile.views.plots.comparing import agreement
-from voile.views.plots.federations import budgets, calibration, learning, rounds
-from voile.views.plots.trust import trust
+from voile.views.plots.federations import budgets, calibration, learning, rounds, trust
 from voile.views.plots.waterfalls import waterfall
-from voile.views.plots.whiskers import whiskers
 
 __all__ = [
     "agreement",

@@ -8,7 +8,7 @@ import pytest
 
 from voile import plots
 from voile.core.errors import InvalidInput
-from voile.views.plots.trust import _relative
+from voile.views.plots.federations import _relative
 
 
 def scores(trust: float, divergence: float, rewards: list[float]) -> list[dict[str, float]]:
