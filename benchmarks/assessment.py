@@ -18,7 +18,7 @@ from experiments.lib.attacks.one_run import curve_epsilon_at_least, epsilon_at_l
 from benchmarks.harness import Figure, write
 from voile.attacks.assessment import Contest
 from voile.attacks.claims import epsilon_at_variation
-from voile.attacks.membership import area_under_curve
+from voile.attacks.members_count import area_under_curve
 from voile.attacks.rehearsal import Rehearsal
 from voile.attacks.training_canaries import CanaryObjective, rehearse_stage
 from voile.core.guarantee import Relation

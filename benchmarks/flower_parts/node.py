@@ -16,9 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from benchmarks.flower_parts.app.bare.arithmetic import WIDTH, change
 from voile.core.randomness import GeneratorSource
 from voile.federation import Arrays, Client, Fitted, Instruction, Node, NoGuard, Unprotected
-from voile.federation.envelopes import NodeSeal, TakenNumbers
 from voile.federation.flower import SuperLinkPlace, node_key, serve
-from voile.federation.responder import NodeLog, Responder
+from voile.federation.responder import NodeLog, NodeSeal, Responder, TakenNumbers
 from voile.privacy.events import PrivacyEvent
 
 

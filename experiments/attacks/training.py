@@ -22,7 +22,7 @@ from experiments.lib.attacks.gradient_leakage import (
 from experiments.lib.attacks.membership import likelihood_ratios
 from experiments.lib.datasets import loaders
 from experiments.private_background.setting import Array
-from voile.attacks.membership import area_under_curve
+from voile.attacks.members_count import area_under_curve
 from voile.attacks.training_canaries import GradientRecorder
 from voile.attribution import ExactShapley
 from voile.core.guarantee import Relation

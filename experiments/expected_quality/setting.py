@@ -15,7 +15,7 @@ from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.datasets import Dataset
 from voile.federation import Client, CountingGuard, Node, Rounds, Threads, Unprotected, run_pipeline
-from voile.federation.randomness import SeededSources
+from voile.federation.client import SeededSources
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.tables import TableRecords
 

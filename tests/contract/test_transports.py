@@ -23,9 +23,8 @@ from voile.federation import (
     Threads,
     Transport,
 )
-from voile.federation.envelopes import NodeSeal, SignedByServer
 from voile.federation.flower import FlowerTransport
-from voile.federation.responder import Responder
+from voile.federation.responder import NodeSeal, Responder, SignedByServer
 from voile.secure_aggregation.attempts import BegunBefore
 
 MESSAGE = Instruction("pull", 1, START)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from voile.federation.envelopes import SignedByServer
 from voile.federation.flower.courier import push
 from voile.federation.flower.superlink import SuperLinkRun
+from voile.federation.responder import SignedByServer
 from voile.federation.wire import Wired, from_bytes, to_bytes
 from voile.secure_aggregation.signed import decode, encode
 

@@ -24,19 +24,16 @@ import pytest
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 
 from tests.deployment.hostile import HostileServer, changed
-from voile.app.federate.deployed import DeployedNode, DeployedServer
-from voile.app.federate.node_files import NODE_LOG, node_status
+from voile.app.federate.join import NODE_LOG, DeployedNode, DeployedServer, node_status
 from voile.app.federate.party import signer_of
 from voile.app.federate.status import RunStatus, run_status, stop_run
 from voile.app.report import check_log
 from voile.app.testbed import LocalDeployment, start_testbed, stop_testbed
 from voile.cli import main
 from voile.federation import Closing, Instruction, Joining, Update
-from voile.federation.envelopes import SignedByServer
-from voile.federation.flower.bundle import bundle
-from voile.federation.flower.superlink import SuperLinkRun
+from voile.federation.flower.superlink import SuperLinkRun, bundle
 from voile.federation.messages import SecureInstruction
-from voile.federation.responder import Event, NodeLog
+from voile.federation.responder import Event, NodeLog, SignedByServer
 from voile.federation.wire import Declined, to_bytes
 from voile.pipelines.objectives import BLACK_BOX
 from voile.records.audit_log import ParticipationRecord, decode_record, record_lines

@@ -43,9 +43,9 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.datasets import read_protected_table, read_table
-from voile.federation.checkpoints import Checkpoints, StagePlace
 from voile.federation.history import HistoryRow, read_history, write_history
 from voile.federation.round_log import Outcome
+from voile.federation.rounds import Checkpoints, StagePlace
 from voile.models import wrap
 from voile.models.loading import load_file
 from voile.models.row_wise import row_wise

@@ -16,9 +16,9 @@ from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted
 from tests.unit.recommenders import examples as shops
 from voile.attacks import members_count
 from voile.attacks.count_rehearsal import rehearse_count
-from voile.attacks.moment_rehearsals import invented_moments
 from voile.attacks.rehearsal import Rehearsal
 from voile.attacks.release_rehearsals import rehearse_release
+from voile.attacks.user_rehearsals import invented_moments
 from voile.core.guarantee import Relation
 from voile.models import Box, wrap
 from voile.privacy.mechanisms import GaussianMechanism

@@ -15,7 +15,7 @@ from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted, stage
 from voile.attacks.training_canaries import rehearse_stage
 from voile.core.guarantee import Relation
 from voile.core.randomness import Seeded
-from voile.federation.randomness import FreshCiphers
+from voile.federation.client import FreshCiphers
 from voile.pipelines.network_task import NetworkTask
 from voile.training.private import PrivateSteps, loop
 from voile.training.private.perceptrons import PerceptronSum

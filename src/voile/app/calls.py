@@ -108,8 +108,8 @@ HANDLERS: Final[dict[type[Command], str]] = {
     ShowNodeStatus: "voile.app.federate.join:show_status",
     MakeNodeKeys: "voile.app.federate.join:make_keys",
     WriteReport: "voile.app.report.handler:write",
-    StartTestbed: "voile.app.testbed.handler:start",
-    StopTestbed: "voile.app.testbed.handler:stop",
+    StartTestbed: "voile.app.testbed.testbed:start",
+    StopTestbed: "voile.app.testbed.testbed:stop",
 }
 """By command, where its handler is. Handlers load what they need, commands nothing."""
 

@@ -16,9 +16,8 @@ from voile.app.assessment_file import ASSESSMENT
 from voile.app.calls import Context
 from voile.app.commands.explain import BESIDE_A_NAME, Explain, ExplanationSpec
 from voile.app.explain.assessed import AssessedClaims, claims_behind
-from voile.app.explain.building import build_release
+from voile.app.explain.building import Affordability, build_release
 from voile.app.explain.files import as_plain
-from voile.app.explain.fitting import Affordability
 from voile.app.explain.inputs import ExplanationInputs, find_artefact, load_inputs
 from voile.app.explain.outputs import Outputs, Written, page_place
 from voile.app.explain.released import Explained

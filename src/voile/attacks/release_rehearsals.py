@@ -13,7 +13,6 @@ from voile.attacks import (
     background_rehearsals,
     figure_rehearsals,
     history_rehearsals,
-    moment_rehearsals,
     population_rehearsals,
     row_rehearsals,
     user_rehearsals,
@@ -62,10 +61,8 @@ KINDS: Final = (
     ReleaseKind(NoisyProfileOfUser, user_rehearsals.noisy_profile, 1),
     ReleaseKind(LabelImportance, user_rehearsals.label_importance, _SOME),
     ReleaseKind(PrivateLiking, user_rehearsals.liking, _SOME),
-    ReleaseKind(
-        PrivatePopularity, moment_rehearsals.moments, _SOME, moment_rehearsals.at_half_noise
-    ),
-    ReleaseKind(PrivateGram, moment_rehearsals.moments, _SOME, moment_rehearsals.at_half_noise),
+    ReleaseKind(PrivatePopularity, user_rehearsals.moments, _SOME, user_rehearsals.at_half_noise),
+    ReleaseKind(PrivateGram, user_rehearsals.moments, _SOME, user_rehearsals.at_half_noise),
     ReleaseKind(PrivateNetwork, history_rehearsals.histories, 1, history_rehearsals.at_half_noise),
     ReleaseKind(ChargedRate, figure_rehearsals.rates, _SOME, figure_rehearsals.rate_at_half_noise),
 )

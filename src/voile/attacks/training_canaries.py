@@ -24,9 +24,8 @@ from voile.attacks.rehearsal import Arrangement, Played, Rehearsal, fair_coins
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.federation.arrays import Arrays
-from voile.federation.client import Client
+from voile.federation.client import Client, NoGuard
 from voile.federation.messages import Instruction
-from voile.federation.participation import NoGuard
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.objectives import TrainingBatches
 from voile.privacy.events import PrivacyEvent

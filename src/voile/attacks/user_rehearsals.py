@@ -9,28 +9,120 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voile.attacks.betting import Floats
-from voile.attacks.invented_shop import Touched, shop_of
 from voile.attacks.rehearsal import Arrangement
 from voile.attacks.release_canary import ReleaseCanary, all_of
-from voile.core.guarantee import Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.recommenders import (
     ByLabels,
     Catalogue,
+    Interactions,
+    ItemPopularity,
     LabelImportance,
     LinearRecommender,
+    MomentsBudget,
     NoisyProfileOfUser,
+    PrivateGram,
     PrivateLiking,
+    PrivatePopularity,
     TopLabelsOfUser,
 )
 from voile.recommenders.explaining import RECOMMENDED
 from voile.recommenders.interactions import History
 from voile.release import PUBLIC
+
+# --- The moments of a recommender, rehearsed: users in the sums of an invented shop, or not ------
+
+
+# --- An invented shop: all users are null records, but for some who have touched the same items --
+
+
+class Touched(NamedTuple):
+    """What a canary's history holds, and how she rated it."""
+
+    items: tuple[int, ...]
+    rating: float = np.nan
+
+
+def shop_of(catalogue: Catalogue, users: int, touched: Touched, together: int) -> Interactions:
+    """So many users, of whom the first `together` have this history."""
+    names = tuple(f"user {place}" for place in range(users))
+    user = np.repeat(np.arange(together), len(touched.items))
+    item = np.tile(np.array(touched.items, dtype=np.int64), together)
+    rating = np.full(len(item), touched.rating)
+    return Interactions(catalogue, names, user, item, rating, np.full(len(item), np.nan))
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+ITEMS: Final = 4
+"""Of the invented catalogue; noise is drawn for each item, and for each pair of them."""
+_USERS: Final = "invented users"
+Moments = PrivatePopularity | PrivateGram
+
+
+def invented_moments(budget: MomentsBudget, *, delta: float) -> tuple[Moments, ...]:
+    """The releases that a budget was spent on, over an invented shop: popularity and, where there
+    is one, the Gram matrix of items."""
+    small = replace(budget, items=ITEMS)
+    people = shop_of(_catalogue(), budget.users, Touched(()), 0)
+    settings: dict[str, Any] = {
+        "protected": Protected(ProtectedUnit.USER, budget.relation, _USERS),
+        "delta": delta,
+    }
+    first = PrivatePopularity(people, small, **settings)
+    if budget.popularity_only:
+        return (first,)
+    chosen = ItemPopularity(np.arange(ITEMS, 0.0, -1.0), event=None, charge="invented")
+    return first, PrivateGram(people, small, **settings, chosen=chosen)
+
+
+def moments(release: Moments, together: int) -> tuple[Arrangement, ...]:
+    """Users who touched one item, against another item or none."""
+    is_replaced = release.protected.relation is Relation.REPLACE_ONE
+    inside = _drawing(release, Touched((0,)), together)
+    outside = _drawing(release, Touched((1,) if is_replaced else ()), together)
+    return (ReleaseCanary("some users", inside, outside),)
+
+
+def at_half_noise(release: Moments) -> Moments:
+    """Half of the users at twice the μ: shares and head, which follow from both, stay."""
+    budget = release.budget
+    half = replace(budget, users=(budget.users + 1) // 2, mu=2 * budget.mu)
+    return _invented(release, half)
+
+
+def _invented(release: Moments, budget: MomentsBudget) -> Moments:
+    found = invented_moments(budget, delta=release.delta)
+    return next(each for each in found if type(each) is type(release))
+
+
+def _drawing(release: Moments, touched: Touched, together: int) -> Callable[[int], Floats]:
+    made = _invented(release, release.budget)
+    people = shop_of(_catalogue(), release.budget.users, touched, together)
+    made = replace(made, interactions=people)
+
+    def side(draws: int) -> Floats:
+        drawn = [made.draw() for _ in range(draws)]
+        return np.stack(
+            [m.values if isinstance(m, ItemPopularity) else m.matrix.ravel() for m in drawn]
+        )
+
+    return side
+
+
+def _catalogue() -> Catalogue:
+    return Catalogue("invented", tuple(f"item {place}" for place in range(ITEMS)), {})
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 _KIND: Final = "label"
 

@@ -51,7 +51,7 @@ def _show_schema(schema: Schema, *, as_json: bool) -> None:
 
 
 def _show_proposed(result: SchemaProposed, *, as_json: bool) -> None:
-    from voile.app.proposing import proposal_text
+    from voile.app.schemas import proposal_text
 
     if as_json:
         print_json(result.to_dict())

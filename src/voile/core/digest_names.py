@@ -16,10 +16,10 @@ _ATTRIBUTE: Final = "__digest_name__"
 def digest_name(name: str) -> Callable[[type[_T]], type[_T]]:
     """A decorator: whatever the class is called later, digests call it `name`.
 
-    >>> @digest_name("voile.training.heads.Softmax")
+    >>> @digest_name("voile.training.losses.Softmax")
     ... class Probabilities: ...
     >>> frozen_name(Probabilities)
-    'voile.training.heads.Softmax'
+    'voile.training.losses.Softmax'
     """
 
     def mark(kind: type[_T]) -> type[_T]:

@@ -54,7 +54,17 @@ from voile.federation.aggregators import (
 from voile.federation.arrays import Arrays, digest_of_arrays
 from voile.federation.attempts_on_disk import AttemptsOnDisk
 from voile.federation.chain import AnnouncedRound, ChainGuard, KeptRounds
-from voile.federation.client import Client
+from voile.federation.client import (
+    Booking,
+    Client,
+    CountingGuard,
+    FreshCiphers,
+    NoGuard,
+    Participation,
+    ParticipationGuard,
+    SeededSources,
+    Sources,
+)
 from voile.federation.history import (
     HistoryRow,
     charged,
@@ -75,16 +85,8 @@ from voile.federation.messages import (
     Update,
 )
 from voile.federation.node import Node
-from voile.federation.participation import (
-    Booking,
-    CountingGuard,
-    NoGuard,
-    Participation,
-    ParticipationGuard,
-)
 from voile.federation.pipeline import Pipeline, is_finished, run_pipeline
 from voile.federation.progress import Progress, Seen
-from voile.federation.randomness import FreshCiphers, SeededSources, Sources
 from voile.federation.round_log import NoRoundLog, Outcome, RoundLog, RoundReport
 from voile.federation.round_protocol import PlainRound, RoundProtocol
 from voile.federation.rounds import ClientError, Rounds, StageResult

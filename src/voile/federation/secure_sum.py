@@ -19,10 +19,17 @@ from voile.federation.aggregators import FedAvg, Memory, SumAggregator
 from voile.federation.arrays import Arrays, Shapes, digest_of_arrays
 from voile.federation.chain import AnnouncedRound, attempt_digest, digest_of_shown, next_link
 from voile.federation.client import check_size
-from voile.federation.faults import Expected, fault_of, note_of
 from voile.federation.messages import Advertised, SecureInstruction
 from voile.federation.round_log import Outcome
-from voile.federation.round_protocol import Exchange, Heard, RoundCall, RoundResult
+from voile.federation.round_protocol import (
+    Exchange,
+    Expected,
+    Heard,
+    RoundCall,
+    RoundResult,
+    fault_of,
+    note_of,
+)
 from voile.federation.stored_text import stored_as
 from voile.federation.sums import Totals
 from voile.federation.transport import NodeReply

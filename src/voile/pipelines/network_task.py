@@ -32,7 +32,7 @@ from voile.training.private import (
     blank_records,
     fit_privately,
 )
-from voile.training.private.clipping import centred_count
+from voile.training.private.loop import centred_count
 
 
 @dataclass(frozen=True)

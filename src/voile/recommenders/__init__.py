@@ -38,8 +38,10 @@ from voile.recommenders.measuring import (
     FullRanking,
     RankingProtocol,
     RankingQuality,
+    Split,
     measure,
     measure_each,
+    per_user_holdout,
 )
 from voile.recommenders.models import (
     LinearRecommender,
@@ -68,7 +70,6 @@ from voile.recommenders.networks import (
     steps_within,
 )
 from voile.recommenders.ratings import ItemLiking, PrivateLiking
-from voile.recommenders.splits import Split, per_user_holdout
 from voile.recommenders.toward_others import (
     LabelImportance,
     NoisyProfileOfUser,

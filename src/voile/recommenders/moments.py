@@ -47,7 +47,7 @@ class ItemPopularity(MadeOnce):
 
     Args: besides those of `MadeOnce`:
         charge: a stored recommender states it; it is looked up in the ledger before anything is
-            said on its ground (`voile.app.recommend.asking`).
+            said on its ground (`voile.app.recommend.handler`).
     """
 
     charge: str | None = field(default=None, kw_only=True)

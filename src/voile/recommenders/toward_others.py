@@ -27,10 +27,9 @@ from voile.privacy.sensitivity import Norm, Sensitivity, clipped_vector, unit_ro
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.recommenders.explaining import ByLabels
 from voile.recommenders.interactions import History, Interactions
-from voile.release.artefact_guarantees import with_earlier
-from voile.release.charged import Accuracy, ModelRelease
+from voile.release.charged import Accuracy, ModelRelease, with_earlier
 from voile.release.identities import origins_v1
-from voile.release.top_features_of_row import likely_wrong
+from voile.release.top_features import likely_wrong
 
 TOTAL: Final = "all recommendations"
 ALPHA: Final = 0.7

@@ -17,10 +17,9 @@ import numpy as np
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.federation.arrays import Arrays, Shapes
-from voile.federation.client import Client
+from voile.federation.client import Client, NoGuard
 from voile.federation.messages import Instruction
 from voile.federation.node import Node
-from voile.federation.participation import NoGuard
 from voile.federation.round_log import Outcome
 from voile.federation.rounds import Rounds
 from voile.federation.secure_node import SecureMember

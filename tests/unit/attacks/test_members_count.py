@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 from tests.contract.releases import LABELLED, PEOPLE, members_count
 from tests.protecting import row_of
 from tests.unit.release.test_federated import promise
-from voile.attacks.members_count import OpenThreshold, PrivateMembersCount, _on_grid, count_event
-from voile.attacks.membership import losses
+from voile.attacks.members_count import (
+    OpenThreshold,
+    PrivateMembersCount,
+    _on_grid,
+    count_event,
+    losses,
+)
 from voile.core.errors import Refused
 from voile.core.guarantee import Relation
 from voile.pipelines.tables import TableRecords

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from voile.attacks.membership import advantage_of, area_under_curve
+from voile.attacks.members_count import advantage_of, area_under_curve
 
 
 def test_the_area_counts_equal_scores_as_half() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.secure_aggregation.parties import identities, signer
 from voile.core.errors import Refused, UnreadableFile
-from voile.federation.envelopes import NodeSeal, SignedByServer, TakenNumbers
+from voile.federation.responder import NodeSeal, SignedByServer, TakenNumbers
 from voile.secure_aggregation.signed import decode, encode
 
 AGREED = "ab" * 32

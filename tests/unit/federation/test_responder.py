@@ -16,8 +16,15 @@ from tests.unit.federation.toys import START, Odd, client
 from tests.unit.secure_aggregation.parties import identities, signer
 from voile.core.errors import Refused
 from voile.federation import Instruction, Joining, Node, Outcome, Rounds, Update
-from voile.federation.envelopes import NodeSeal, SignedByServer
-from voile.federation.responder import Event, NodeLine, NodeLog, Responder, one_line
+from voile.federation.responder import (
+    Event,
+    NodeLine,
+    NodeLog,
+    NodeSeal,
+    Responder,
+    SignedByServer,
+    one_line,
+)
 from voile.federation.transport import NodeReply
 from voile.federation.wire import Declined, from_bytes, to_bytes
 from voile.secure_aggregation import AttemptStep, SignedMessage

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from voile.core.errors import InvalidInput
+from voile.pipelines.trusted_averaging.figures import drifts, outliers
 from voile.pipelines.trusted_averaging.history import Score, TrustHistory
 from voile.pipelines.trusted_averaging.trust import (
     DivergenceMeasure,
@@ -18,7 +19,6 @@ from voile.pipelines.trusted_averaging.trust import (
     rewards_of,
     weights_of,
 )
-from voile.pipelines.trusted_averaging.watching import drifts, outliers
 
 SHARE = st.floats(0, 1)
 FAR = st.floats(0, 30)

@@ -12,10 +12,10 @@ from tests.unit.records.audit_log.examples import policy
 from voile.app.explain.charging import Answer
 from voile.core.errors import Refused
 from voile.records.audit_log import AuditLog, CheckOutcome, issue_receipt, verify_receipt
-from voile.records.nonces import Committing
 from voile.records.storage import open_storage
 from voile.records.storage.opening import PARTS as PART_VERSIONS
 from voile.records.storage.opening import PartVersion
+from voile.records.stored_answers import Committing
 from voile.records.vault import PARTS
 
 OLD_RECEIPT = Path(__file__).with_name("old-receipt.tlog-proof")

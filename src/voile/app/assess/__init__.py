@@ -6,7 +6,7 @@
 - release how many of them an attacker would name, charged to their account: `MembersCounting`
 """
 
-from voile.app.assess.members import MembersAttack
+from voile.app.assess.handler import MembersAttack
 from voile.app.assess.members_count import MembersCounting
 from voile.app.assess.run import Assessment, assess_subject
 from voile.app.assess.subjects import Subject, find_subject

@@ -25,10 +25,10 @@ from voile.attacks.attribute_canaries import rehearse_attributes
 from voile.attacks.claims import UNCHARGED, charge_beside
 from voile.attacks.count_rehearsal import rehearse_count
 from voile.attacks.figure_rehearsals import rehearse_own_rows
-from voile.attacks.moment_rehearsals import invented_moments
 from voile.attacks.rehearsal import Rehearsal
 from voile.attacks.release_rehearsals import rehearse_release
 from voile.attacks.training_canaries import CanaryObjective, rehearse_stage
+from voile.attacks.user_rehearsals import invented_moments
 from voile.core.errors import InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Relation, RowPart
 from voile.federation.history import event_as_text

@@ -48,9 +48,8 @@ from voile.records.ledger import (
 )
 from voile.records.ledger.event_text import event_for_log, event_text
 from voile.records.ledger.sums import written
-from voile.records.nonces import Committing
 from voile.records.storage import Reader, Transaction
-from voile.records.stored_answers import StoredAnswer
+from voile.records.stored_answers import Committing, StoredAnswer
 from voile.records.vault import Vault
 
 Refusing: TypeAlias = Refused | InvalidInput

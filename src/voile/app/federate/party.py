@@ -17,9 +17,9 @@ from voile.app.federate.agreement import (
     federation_of,
     origin_of,
 )
+from voile.app.federate.books import PART as ROUNDS_PART
 from voile.app.federate.books import ClientBooks, Promise
 from voile.app.federate.kinds import KINDS
-from voile.app.federate.rounds import PART as ROUNDS_PART
 from voile.core.errors import InvalidInput, Refused, StorageBusy
 from voile.core.file_lock import locked
 from voile.federation import AttemptsOnDisk, Client, Node, SecureMember

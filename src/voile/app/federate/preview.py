@@ -29,7 +29,7 @@ from voile.core.explanation_checks import counted
 from voile.core.one_thread import one_thread
 from voile.core.randomness import StreamCipher
 from voile.core.schema import Categories, Numbers, Schema
-from voile.core.schema.draws import draw_rows
+from voile.core.schema.schema import draw_rows
 from voile.federation.messages import Instruction
 from voile.federation.pipeline import named
 from voile.federation.stage import Stage

@@ -36,10 +36,10 @@ from voile.app.artefact import (
 )
 from voile.app.explain import ExplanationSpec
 from voile.app.federate.agreement import SERVER, FederationAgreement, origin_of
+from voile.app.federate.books import PART as ROUNDS_PART
 from voile.app.federate.books import Promise, ServerBooks, account_name
 from voile.app.federate.expectation import noise_to_signal
 from voile.app.federate.job import Job, ServerSide
-from voile.app.federate.joining import check_all_join
 from voile.app.federate.kinds import KINDS, Aside, ServerRows
 from voile.app.federate.logs import collected_logs, write_logs
 from voile.app.federate.party import (
@@ -51,13 +51,14 @@ from voile.app.federate.party import (
     signer_of,
 )
 from voile.app.federate.results import contents_of, digests_of
-from voile.app.federate.rounds import PART as ROUNDS_PART
 from voile.app.federate.status import RunWatch
 from voile.app.public_example import EXAMPLE, write_example
 from voile.app.workspace import release_name, workspace_text
 from voile.core.atomic_file import replace_file
-from voile.core.errors import InvalidInput, Refused
+from voile.core.errors import InvalidInput, Refused, VoileError
 from voile.federation import (
+    Joined,
+    Joining,
     Pipeline,
     Progress,
     Rounds,
@@ -70,10 +71,48 @@ from voile.federation import (
 )
 from voile.federation.history import event_as_text
 from voile.federation.progress import NoProgress
+from voile.federation.transport import NodeReply
 from voile.pipelines.calibration import Calibration, calibrate, fit_calibration, slope_under
 from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
 from voile.records.vault import DATABASE, WORKSPACE, Vault, open_vault
 from voile.training import Progress as Steps
+
+# -------------------------------------------------------------------------------------------------
+# Before the first round every party is asked whether it takes part: check first, charge last.
+
+
+def check_all_join(transport: Transport, agreement: FederationAgreement) -> None:
+    """`Refused`, with everybody's reasons, unless every party says that it takes part.
+
+    Until then nobody has charged anything or opened an account, so a party that refuses, or cannot
+    be reached, costs the others nothing.
+    """
+    asked = dict.fromkeys(agreement.sizes, Joining(agreement.digest))
+    refusals = [
+        f"{reply.node!r}: {_reason(reply)}"
+        for reply in transport.exchange(asked)
+        if not _has_joined(reply, agreement)
+    ]
+    if refusals:
+        raise Refused(
+            "not everybody takes part, so nothing was trained or charged: "
+            + "; ".join(sorted(refusals))
+        )
+
+
+def _has_joined(reply: NodeReply, agreement: FederationAgreement) -> bool:
+    expected = Joined(reply.node, agreement.digest)
+    return reply.outcome is None and type(reply.content) is Joined and reply.content == expected
+
+
+def _reason(reply: NodeReply) -> str:
+    if isinstance(reply.error, VoileError):
+        return str(reply.error)
+    return "has answered with something else" if reply.outcome is None else str(reply.outcome)
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 ARTEFACT: Final = "artefact"
 _EXAMPLES: Final = 3

@@ -15,7 +15,7 @@ from voile.app.recommend.artefact import (
     load_recommender,
     save_recommender,
 )
-from voile.app.recommend.asking import answer, preview
+from voile.app.recommend.handler import answer, preview
 from voile.app.recommend.page import reasons, write_page
 from voile.app.recommend.specification import (
     ITEMS,

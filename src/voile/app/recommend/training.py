@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from voile.app.explain import ReleaseService
-from voile.app.explain.affordable import affordable
 from voile.app.explain.charging import AccountQuestions, record_refusal
 from voile.app.explain.questions import PublicFacts
-from voile.app.explain.walk import look_now
+from voile.app.explain.walk import affordable, look_now
 from voile.core.errors import BudgetExceeded
 from voile.privacy.events import Composed, PrivacyEvent
 from voile.recommenders import (

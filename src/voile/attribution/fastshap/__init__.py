@@ -20,7 +20,14 @@ Keep:
 All networks are perceptrons in numpy (`voile.training`).
 """
 
-from voile.attribution.fastshap.checking import Check, check
+from voile.attribution.fastshap.checking import (
+    Check,
+    Quality,
+    check,
+    exact_values,
+    quality,
+    sampled,
+)
 from voile.attribution.fastshap.distil import (
     EXPLAINER_PLAN,
     Distilled,
@@ -34,9 +41,8 @@ from voile.attribution.fastshap.imitation import SURROGATE_PLAN, train_surrogate
 from voile.attribution.fastshap.marginals import Marginals, inferred_marginals
 from voile.attribution.fastshap.objectives import KernelRegression, NoisyLabels, Objective
 from voile.attribution.fastshap.onnx_export import export_onnx
-from voile.attribution.fastshap.quality import Quality, exact_values, quality, sampled
 from voile.attribution.fastshap.surrogate import Fidelity, Surrogate
-from voile.core.schema.draws import draw_rows
+from voile.core.schema.schema import draw_rows
 
 __all__ = [
     "EXPLAINER_PLAN",

@@ -13,16 +13,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.attribution.fastshap.checking import Quality, quality
 from voile.attribution.fastshap.explainer import FastShap
 from voile.attribution.fastshap.marginals import Marginals, inferred_marginals
 from voile.attribution.fastshap.objectives import KernelRegression, Objective, ShapleyLoss, total
-from voile.attribution.fastshap.quality import Quality, quality
 from voile.attribution.fastshap.surrogate import Surrogate
 from voile.core.errors import InvalidInput
 from voile.core.one_thread import one_thread
 from voile.core.randomness import GeneratorSource
 from voile.core.schema import Rows, Schema
-from voile.core.schema.draws import draw_rows
+from voile.core.schema.schema import draw_rows
 from voile.training import Array, Batch, Progress, TrainingPlan, fit, perceptron
 
 # --- learning -------------------------------------------------------------------------------------

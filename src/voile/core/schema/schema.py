@@ -27,9 +27,8 @@ from voile.core.schema.arrays import (
 )
 from voile.core.schema.cells import raw_column, read_matrix
 from voile.core.schema.domains import Categories, Numbers, check_text
-from voile.core.schema.features import Feature, Label
 from voile.core.schema.locate import dotted, quoted
-from voile.core.schema.parsing import lines_of, parse, read_text
+from voile.core.schema.parsing import Feature, Label, lines_of, parse, read_text
 from voile.core.schema.report import SchemaReport, column_report
 
 
@@ -366,3 +365,22 @@ def _toml(value: Any) -> str:
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     array.flags.writeable = False
     return array
+
+
+# --- Rows drawn from a schema: public facts only, no data ----------------------------------------
+
+
+def draw_rows(schema: Schema, count: int, draw: np.random.Generator) -> Rows:
+    """Rows whose features are independent, each uniform over its listed values or its bounds."""
+    return np.column_stack([_values(feature, count, draw) for feature in schema.features])
+
+
+def _values(feature: Feature, count: int, draw: np.random.Generator) -> FeatureValues:
+    domain = feature.domain
+    if isinstance(domain, Categories):
+        return draw.integers(0, len(domain.values), count).astype(np.float64)
+    assert isinstance(domain, Numbers)
+    if domain.whole:
+        lower, upper = int(domain.lower), int(domain.upper)
+        return draw.integers(lower, upper, count, endpoint=True).astype(np.float64)
+    return draw.uniform(domain.lower, domain.upper, count)

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from voile.core.errors import InvalidInput, Refused
-from voile.federation.envelopes import ServerSeal
 from voile.federation.flower.courier import Brought, Courier, CourierLost
 from voile.federation.messages import Message
+from voile.federation.responder import ServerSeal
 from voile.federation.round_log import Outcome
 from voile.federation.transport import NodeReply
 from voile.federation.wire import Declined, from_bytes, to_bytes

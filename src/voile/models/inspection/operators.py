@@ -4,7 +4,7 @@
 does not depend on the rows at all. A rule says what an operator makes of their shapes, from its
 axes and attributes, and refuses what it does not know: a batch where something fixed belongs, an
 axis that is the batch, an output beside the first. Where all inputs are fixed there is no batch,
-and no rule fits. What becomes of rounding is told in `voile.models.inspection.rounding`.
+and no rule fits. What becomes of rounding is told in `voile.models.inspection.graphs`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from numpy.typing import NDArray
 
-from voile.models.inspection.unsure import Unsure, sure
+# --- How a rule says that it does not know -------------------------------------------------------
+
+
+T = TypeVar("T")
+
+
+class Unsure(Exception):
+    """No rule says that rows stay apart."""
+
+
+def sure(found: T, holds: bool) -> T:
+    """`found`, if the condition holds that it rests on."""
+    if not holds:
+        raise Unsure
+    return found
+
+
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ one small row: an append is one read, one insert and one replace, and any subtre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self, TypeAlias
 
 from voile.core.errors import DuplicateRecord, InvalidInput, VerificationFailed
 from voile.records.audit_log.canonical import Malformed
@@ -18,13 +18,64 @@ from voile.records.audit_log.kept import KeptCheckpoint
 from voile.records.audit_log.merkle import HASH_SIZE, Hash, grow, is_consistent, leaf_hash, root_of
 from voile.records.audit_log.notes import Checkpoint, check_name
 from voile.records.audit_log.records import Encoded, Record, canonical_bytes
-from voile.records.audit_log.tree import (
-    Range,
-    complete_subtrees,
-    consistency_ranges,
-    inclusion_ranges,
-)
 from voile.records.storage import Part, Reader, Table, Transaction
+
+# --- Which subtrees a proof consists of (RFC 9162, 2.1.3.1 and 2.1.4.1), as ranges of leaves -----
+# Writing side only: the verifier checks proofs without knowing how they were made.
+
+
+Range: TypeAlias = tuple[int, int]
+"""Leaves from the first number up to, not including, the second."""
+
+
+def inclusion_ranges(index: int, size: int) -> list[Range]:
+    """The neighbours on the way from a leaf to the root, from the bottom."""
+    ranges: list[Range] = []
+    start, end = 0, size
+    while end - start > 1:
+        middle = _split(start, end)
+        if index < middle:
+            ranges.append((middle, end))
+            end = middle
+        else:
+            ranges.append((start, middle))
+            start = middle
+    return ranges[::-1]
+
+
+def consistency_ranges(old_size: int, new_size: int) -> list[Range]:
+    """What shows that the first `old_size` leaves of the new tree are the old tree."""
+    ranges: list[Range] = []
+    if not 0 < old_size < new_size:
+        return ranges
+    start, end = 0, new_size
+    while end != old_size:
+        middle = _split(start, end)
+        if old_size <= middle:
+            ranges.append((middle, end))
+            end = middle
+        else:
+            ranges.append((start, middle))
+            start = middle
+    if start > 0:  # the old tree is not a subtree by itself: its last piece must be shown
+        ranges.append((start, end))
+    return ranges[::-1]
+
+
+def complete_subtrees(start: int, end: int) -> Iterator[tuple[int, int]]:
+    """A range as complete subtrees, from the left: (level, position)."""
+    while start < end:
+        level = (end - start).bit_length() - 1
+        yield level, start >> level
+        start += 1 << level
+
+
+def _split(start: int, end: int) -> int:
+    """Where a range parts: the left side gets the largest power of two below its length."""
+    return start + (1 << ((end - start - 1).bit_length() - 1))
+
+
+# --------------------------------------------------------------------------------------------------
 
 
 class Leaf(NamedTuple):

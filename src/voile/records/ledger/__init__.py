@@ -30,11 +30,9 @@ from voile.records.ledger.accounts import (
     Planned,
     Spending,
 )
-from voile.records.ledger.alerts import THRESHOLDS, Alert, Risk
-from voile.records.ledger.charging import Charge, Grant, check_words
-from voile.records.ledger.ledger import Ledger, Settled
+from voile.records.ledger.charging import THRESHOLDS, Alert, Charge, Grant, Risk, check_words
+from voile.records.ledger.ledger import Ledger, Settled, check_fits, child_of, like_parent
 from voile.records.ledger.opening import Done
-from voile.records.ledger.prospective import check_fits, child_of, like_parent
 from voile.records.ledger.reading import (
     Forecast,
     Remaining,

@@ -9,9 +9,9 @@ from typing import Final, TypeAlias
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, Relation
+from voile.privacy.accounting.accountants import Plan
 from voile.privacy.accounting.conversion import check_target
 from voile.privacy.accounting.measures import Measure, Sums
-from voile.privacy.accounting.plans import Plan
 from voile.privacy.events import Composed, Parallel, PoissonSampled, PrivacyEvent, Repeated
 
 LONGEST_NAME: Final = 100

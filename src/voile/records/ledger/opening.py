@@ -10,12 +10,17 @@ from voile.core.errors import DuplicateRecord, InvalidInput, Refused
 from voile.privacy.accounting.measures import Measure, Sums
 from voile.privacy.events import Composed, PrivacyEvent
 from voile.records.ledger.accounts import Account, Adaptive, Opening, Planned
-from voile.records.ledger.alerts import Alert
 from voile.records.ledger.balances import Standing
-from voile.records.ledger.charging import charge_name, check_words, standings_after, write_act
+from voile.records.ledger.charging import (
+    Alert,
+    charge_name,
+    check_words,
+    standings_after,
+    write_act,
+)
 from voile.records.ledger.event_text import event_text, parts_of
+from voile.records.ledger.history import nothing_of
 from voile.records.ledger.journal import entries_of
-from voile.records.ledger.recomputing import nothing_of
 from voile.records.ledger.sums import packed
 from voile.records.ledger.tables import (
     ACCOUNTS,

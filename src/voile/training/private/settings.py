@@ -14,7 +14,7 @@ from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.row_note import KnownNote
 from voile.privacy.events import Gaussian, PoissonSampled, PrivacyEvent, Repeated
-from voile.training.plan import Progress
+from voile.training.loop import Progress
 
 ROUNDING_MARGIN: Final = 1e-3
 """Noise is wider by this share, for what float32 may lose in norms and sums; never charged for."""

@@ -10,7 +10,7 @@ from tests.unit.app.budget_examples import House
 from voile.app.budget.page import budget_html, summary, two_readings
 from voile.privacy.events import Gaussian, Repeated, Zcdp
 from voile.records.ledger import BudgetReport, Planned, budget_report
-from voile.records.ledger.report_schema import SCHEMA
+from voile.records.ledger.report import SCHEMA
 
 
 def report_on(house: House, name: str) -> BudgetReport:

@@ -39,7 +39,6 @@ from voile.app.explain import (
     paid_clusters,
     paid_synthetic_background,
 )
-from voile.app.explain.free import CARRIED, NO_PROMISE, tree_of_call
 from voile.app.explain.per_record import account_of_record
 from voile.app.explain.questions import about_population
 from voile.app.explain.rows import (
@@ -49,6 +48,7 @@ from voile.app.explain.rows import (
     row_count,
     rows_digest,
 )
+from voile.app.explain.service import CARRIED, NO_PROMISE, tree_of_call
 from voile.attribution import ExactShapley
 from voile.core.errors import (
     BudgetExceeded,

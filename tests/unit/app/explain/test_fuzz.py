@@ -48,7 +48,7 @@ from voile.release import (
     Release,
     TopFeaturesOfRow,
 )
-from voile.release.granular import PrivateInteractions
+from voile.release.levels import PrivateInteractions
 
 COMMON: dict[str, Any] = {"origins": (PUBLIC,)}
 NAMED: dict[str, Any] = {**COMMON, "model": "m", "name": "exact"}

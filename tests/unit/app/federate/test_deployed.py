@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from voile.app.federate import deployed
+from voile.app.federate import join
 from voile.app.federate.status import run_status
 from voile.app.testbed.testbed import invented
 from voile.core.errors import Refused
@@ -62,9 +62,9 @@ def test_without_a_deadline_a_run_asks_again_says_for_whom_it_waits_and_ends(
         given.append(AnswerTimes(*stated))
         return AnswerTimes(least=0.6)
 
-    monkeypatch.setattr(deployed, "SuperLinkRun", lambda *_: silent)
-    monkeypatch.setattr(deployed, "AnswerTimes", soon)
-    server = deployed.DeployedServer.read(made.federation)
+    monkeypatch.setattr(join, "SuperLinkRun", lambda *_: silent)
+    monkeypatch.setattr(join, "AnswerTimes", soon)
+    server = join.DeployedServer.read(made.federation)
     with pytest.raises(Refused, match="not everybody takes part"):
         server.federate(made.address, say=said.append)
     assert [each.deadline for each in given] == [600.0]

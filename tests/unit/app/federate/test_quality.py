@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from voile.app.alarms import alarms
-from voile.app.federate.quality import quality_figures
+from voile.app.federate.results import quality_figures
 from voile.app.federate.stability import _invented, stability_figures
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Label, Numbers, Schema

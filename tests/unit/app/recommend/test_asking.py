@@ -20,7 +20,7 @@ from voile.app.recommend import (
     Toward,
     TrainedRecommender,
     answer,
-    asking,
+    handler,
     preview,
     train,
     write_page,
@@ -327,7 +327,7 @@ def test_books_are_asked_once_for_each_opening(
 ) -> None:
     answer(service, trained, SHOP, herself(by=SCORES))
     with monkeypatch.context() as patched:
-        patched.setattr(asking, "_payer", lambda *_: pytest.fail("looked up again"))
+        patched.setattr(handler, "_payer", lambda *_: pytest.fail("looked up again"))
         answer(service, trained, SHOP, herself(by=SCORES))
     with open_vault(tmp_path / "other", "example.org/other", signing=None) as vault:
         opened(vault, 6.0)
@@ -339,17 +339,17 @@ def test_a_free_release_is_built_once_for_each_way_to_ask(
     service: ReleaseService, trained: TrainedRecommender
 ) -> None:
     one = herself(by="genre")
-    built = asking.build(service, trained, SHOP, one)
-    assert asking.build(service, trained, SHOP, replace(one, user="7")) is built
+    built = handler.build(service, trained, SHOP, one)
+    assert handler.build(service, trained, SHOP, replace(one, user="7")) is built
     groups = {"both": ("Comedy", "Drama")}
     for other in (replace(one, count=3), replace(one, by="period"), replace(one, groups=groups)):
-        assert asking.build(service, trained, SHOP, other) is not built
+        assert handler.build(service, trained, SHOP, other) is not built
     first, second = (
         answer(service, trained, SHOP, replace(one, user=user)).explanation for user in ("5", "6")
     )
     assert not np.array_equal(first.values, second.values)
     for count in range(1, 200):
-        asking.build(service, trained, SHOP, replace(one, count=count))
+        handler.build(service, trained, SHOP, replace(one, count=count))
     assert len(trained.free) <= 64
 
 

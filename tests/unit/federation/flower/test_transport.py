@@ -17,11 +17,10 @@ from tests.unit.secure_aggregation.parties import identities, signer
 from voile.core.errors import Refused
 from voile.core.randomness import Seeded
 from voile.federation import CountingGuard, Instruction, Node, Outcome, Rounds, Threads
-from voile.federation.envelopes import NodeSeal, SignedByServer
 from voile.federation.flower import FlowerTransport
 from voile.federation.flower.courier import CourierLost
 from voile.federation.flower.transport import AnswerTimes
-from voile.federation.responder import Responder
+from voile.federation.responder import NodeSeal, Responder, SignedByServer
 from voile.secure_aggregation.signed import encode
 
 NAMES = ("ash", "elm")

@@ -15,7 +15,7 @@ from voile.privacy.accounting.measures import fits, plus
 from voile.privacy.events import Zcdp
 from voile.records.ledger import Adaptive, Children
 from voile.records.ledger.balances import Standing, charged
-from voile.records.ledger.recomputing import Recomputed
+from voile.records.ledger.history import Recomputed
 from voile.records.ledger.sums import packed, read, unpacked, written
 
 COSTS = st.floats(min_value=1e-6, max_value=0.02)

@@ -16,8 +16,7 @@ from voile.core.errors import BudgetExceeded
 from voile.privacy.accounting import ZeroConcentrated, ZeroConcentratedFilter
 from voile.privacy.events import Gaussian, PureDp, Repeated, Zcdp
 from voile.records.ledger import BudgetReport, Children, Planned, Risk, budget_report, watch
-from voile.records.ledger.report import COLLUSION
-from voile.records.ledger.report_schema import SCHEMA
+from voile.records.ledger.report import COLLUSION, SCHEMA
 
 TINY = Gaussian(1000.0)
 

@@ -42,7 +42,7 @@ from voile.training.private import (
     fit_privately,
     loop,
 )
-from voile.training.private.sampling import poisson_samples
+from voile.training.private.loop import poisson_samples
 from voile.training.private.settings import ROUNDING_MARGIN
 
 ROWS, NORM, NOISE, RATE = 40, 0.3, 1.7, 0.25
