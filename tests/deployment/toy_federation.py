@@ -18,7 +18,7 @@ from voile.federation import SecureSum, Stage
 from voile.federation.flower import FlowerTransport, node_key, public_bytes, register_node
 from voile.federation.flower.superlink import SuperLinkRun
 from voile.federation.responder import SignedByServer
-from voile.secure_aggregation import HonestButCurious
+from voile.federation.secure_aggregation import HonestButCurious
 
 ROOT = Path(__file__).parents[2]
 AGREED = "5a" * 32

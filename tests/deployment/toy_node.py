@@ -23,7 +23,7 @@ from voile.federation import AttemptsOnDisk, CountingGuard, Instruction, Node, S
 from voile.federation.flower import SuperLinkPlace, node_key, serve
 from voile.federation.flower.fleet import Pace
 from voile.federation.responder import NodeLog, NodeSeal, Responder, TakenNumbers
-from voile.secure_aggregation import SignedMessage, Signer
+from voile.federation.secure_aggregation import SignedMessage, Signer
 
 
 @dataclass(frozen=True)

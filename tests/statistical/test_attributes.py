@@ -41,7 +41,7 @@ class Keeping:
     def __init__(self) -> None:
         self.kept: list[tuple[float, float]] = []
 
-    def over(self, parameters: Array) -> Move:  # noqa: ARG002
+    def bind(self, parameters: Array) -> Move:  # noqa: ARG002
         def move(gradient: Array, share: float = 1.0) -> None:  # noqa: ARG001
             # Both outputs: a record moves them by opposite amounts.
             self.kept.append((float(gradient[0]), float(gradient[1] - gradient[3])))

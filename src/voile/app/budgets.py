@@ -44,13 +44,13 @@ from voile.records.audit_log.notes import LARGEST_NOTE
 from voile.records.checkpoints import Kept, kept_checkpoint, read_policy
 from voile.records.ledger import (
     AccountNode,
-    Adaptive,
+    AdaptiveSpending,
     BudgetReport,
     Children,
     Forecast,
     Ledger,
     Opening,
-    Planned,
+    PlannedSpending,
     ReplayKey,
     Risk,
     budget_report,
@@ -150,7 +150,7 @@ def _refusals(log: AuditLog, t: Reader) -> Iterator[BudgetAct]:
 
 
 @dataclass(frozen=True)
-class BudgetDone:
+class BudgetResult:
     """What was done to an account, and the checkpoint after it.
 
     Args:
@@ -210,7 +210,7 @@ class ForecastResult:
     hours: float
 
 
-def open_account(command: OpenBudget, context: Context) -> BudgetDone:
+def open_account(command: OpenBudget, context: Context) -> BudgetResult:
     """Open it, on record."""
     protected = Protected(
         member(ProtectedUnit, command.unit),
@@ -224,7 +224,9 @@ def open_account(command: OpenBudget, context: Context) -> BudgetDone:
         protected=protected,
         epsilon=command.epsilon,
         delta=command.delta,
-        spending=Adaptive(command.orders) if plan is None else Planned(_events(plan)),
+        spending=AdaptiveSpending(command.orders)
+        if plan is None
+        else PlannedSpending(_events(plan)),
         parent=command.parent,
         children=Children.PARALLEL if command.parallel else Children.SEQUENTIAL,
         shares_rows_with=command.shares_rows_with,
@@ -242,10 +244,10 @@ def open_account(command: OpenBudget, context: Context) -> BudgetDone:
         )
         kept = vault.keep()
     facts = {"opened": command.account, "composition": done.account.composition}
-    return BudgetDone({**facts, "entry": done.entry}, kept)
+    return BudgetResult({**facts, "entry": done.entry}, kept)
 
 
-def renew_account(command: RenewBudget, _context: Context) -> BudgetDone:
+def renew_account(command: RenewBudget, _context: Context) -> BudgetResult:
     """Start a new period, on record."""
     name = command.account
     with _records(command) as vault:
@@ -262,7 +264,7 @@ def renew_account(command: RenewBudget, _context: Context) -> BudgetDone:
     facts = {"renewed": name, "period": done.period, "entry": done.entry}
     lifetime = found.lifetime
     facts |= {"lifetime_epsilon": lifetime.epsilon, "lifetime_promised": lifetime.promised_epsilon}
-    return BudgetDone(facts, kept)
+    return BudgetResult(facts, kept)
 
 
 def show_accounts(command: ShowBudgets, _context: Context) -> tuple[AccountUse, ...]:
@@ -379,7 +381,7 @@ def _use(node: AccountNode, share: float) -> AccountUse:
         account.children.value,
         node.balance.period,
         share,
-        Risk.of(share, account.epsilon, account.delta),
+        Risk.from_spending(share, account.epsilon, account.delta),
     )
 
 

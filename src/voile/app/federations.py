@@ -28,7 +28,14 @@ from voile.app.federate.job import Job, ServerSide
 from voile.app.federate.join import server_key_line
 from voile.app.federate.party import Say, open_node
 from voile.app.federate.preview import FederationPreview, preview
-from voile.app.federate.run import ARTEFACT, Federated, announce, federate, has_begun, run_server
+from voile.app.federate.run import (
+    ARTEFACT,
+    FederationRun,
+    announce,
+    federate,
+    has_begun,
+    run_server,
+)
 from voile.app.federate.status import RunStatus, RunWatch, run_status, stop_run
 from voile.app.public_example import EXAMPLE
 from voile.app.report import compared, quality, write_report
@@ -51,7 +58,7 @@ def federate_simulated(
     rounds_seen: Progress | None = None,
     steps_seen: Steps | None = None,
     say: Say = lambda _: None,
-) -> Federated:
+) -> FederationRun:
     """Run the federation of this `federation.toml`; see `run_server`.
 
     Args:
@@ -193,7 +200,7 @@ def _preview(command: Federate) -> FederationPreview:
 
 def _runner(
     command: Federate, context: Context
-) -> tuple[FederationAgreement, ServerSide, Callable[..., Federated]]:
+) -> tuple[FederationAgreement, ServerSide, Callable[..., FederationRun]]:
     """What trains: in this process, by workers of a simulation, or over a SuperLink."""
     if command.superlink is None:
         job = read_job(command.config)
@@ -224,10 +231,10 @@ def _accepted(
         return server
     found = preview(agreement, server)
     context.say(str(found))
-    if found.grave and not command.insist:
+    if found.blocking and not command.insist:
         raise Refused(
             "nothing was charged, because of what is marked with ! above: "
-            + "; ".join(each.text for each in found.grave)
+            + "; ".join(each.text for each in found.blocking)
             + ". To go on all the same, add --yes"
         )
     return replace(server, remarks=())

@@ -181,7 +181,7 @@ def _outward(lower: float, upper: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class SchemaChecked:
+class SchemaCheckResult:
     """How data fit a schema; exact counts and raw values, for the custodian only."""
 
     schema: Schema
@@ -201,7 +201,7 @@ class SchemaChecked:
 
 
 @dataclass(frozen=True)
-class SchemaProposed:
+class SchemaProposalResult:
     """A proposal, and the file that it was written to; None if it was not."""
 
     proposal: Proposal
@@ -223,13 +223,13 @@ def show(command: ShowSchema, _context: Context) -> Schema:
     return Schema.load(command.file)
 
 
-def check(command: CheckSchema, _context: Context) -> SchemaChecked:
+def check(command: CheckSchema, _context: Context) -> SchemaCheckResult:
     """What falls outside."""
     schema = Schema.load(command.file)
-    return SchemaChecked(schema, schema.check(read_table(command.data)))
+    return SchemaCheckResult(schema, schema.check(read_table(command.data)))
 
 
-def propose_schema(command: ProposeSchema, context: Context) -> SchemaProposed:
+def propose_schema(command: ProposeSchema, context: Context) -> SchemaProposalResult:
     """What would describe public rows."""
     data, output = command.data, command.output
     if not command.public:
@@ -245,4 +245,4 @@ def propose_schema(command: ProposeSchema, context: Context) -> SchemaProposed:
     proposal = propose(name, read_table(data), command.label)
     if output is not None:
         replace_file(output, proposal_text(proposal).encode())
-    return SchemaProposed(proposal, output)
+    return SchemaProposalResult(proposal, output)

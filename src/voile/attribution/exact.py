@@ -38,7 +38,7 @@ class ExactShapley(GameExplainer):
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows, game = self.game.read(X)
-        once = Distinct.of(rows, game)
+        once = DistinctRows.from_rows(rows, game)
         outputs = game.background_outputs.shape[1]
         values = np.zeros((len(once.rows), game.players.count, outputs))
         for block in blocks(game, once.rows, once.background):
@@ -101,7 +101,7 @@ class SurrogateShapley:
 
 
 @dataclass(frozen=True, eq=False)
-class Distinct:
+class DistinctRows:
     """The rows and background rows that have to be looked at, each once.
 
     Args:
@@ -117,7 +117,7 @@ class Distinct:
     weights: NDArray[np.float64]
 
     @classmethod
-    def of(cls, rows: Rows, game: Game) -> Distinct:
+    def from_rows(cls, rows: Rows, game: Game) -> DistinctRows:
         total = len(game.background)
         if not game.speed.short_cuts.duplicate_rows:
             even = np.full(total, 1 / total)
@@ -159,7 +159,7 @@ class ShapleyInteractions(GameExplainer):
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows, game = self.game.read(X)
-        once = Distinct.of(rows, game)
+        once = DistinctRows.from_rows(rows, game)
         players, outputs = game.players.count, game.background_outputs.shape[1]
         single = np.zeros((len(once.rows), players, outputs))
         paired = np.zeros((len(once.rows), players, players, outputs))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from voile.app.commands import federate as commands
-from voile.cli.commands import Instead, command_line
+from voile.cli.commands import CommandOverride, command_line
 from voile.cli.output import console, explain_by_name, print_json, print_status
 
 if TYPE_CHECKING:
     from voile.app.federate.preview import FederationPreview
     from voile.app.federations import FederationResult, ServerKey, StopResult
-    from voile.app.report.handler import ReportWritten
+    from voile.app.report.handler import ReportResult
 
 FEDERATE_EPILOG = """\
 Examples:
@@ -63,9 +63,11 @@ def _print_federated(result: FederationResult) -> None:
 
 def _show_preview(found: FederationPreview, *, as_json: bool) -> None:
     if as_json:
-        print_json(asdict(found) | {"asks_for_yes": bool(found.grave)})
+        print_json(asdict(found) | {"asks_for_yes": bool(found.blocking)})
         return
-    asked = "\n\nIt would ask for --yes, because of what is marked with !." if found.grave else ""
+    asked = (
+        "\n\nIt would ask for --yes, because of what is marked with !." if found.blocking else ""
+    )
     console().print(f"nothing was charged\n{found}{asked}", soft_wrap=True)
 
 
@@ -85,7 +87,7 @@ def _show_stopped(result: StopResult, *, as_json: bool) -> None:
         )
 
 
-def _show_report(written: ReportWritten, *, as_json: bool) -> None:
+def _show_report(written: ReportResult, *, as_json: bool) -> None:
     path = str(written.path)
     print_json({"report": path}) if as_json else console().print(path, soft_wrap=True)
 
@@ -93,8 +95,8 @@ def _show_report(written: ReportWritten, *, as_json: bool) -> None:
 federate = command_line(
     commands.Federate,
     _show_federated,
-    Instead("--key", commands.MakeServerKey, _show_key),
-    Instead("--status", commands.ShowFederationStatus, print_status),
-    Instead("--stop", commands.StopFederation, _show_stopped),
+    CommandOverride("--key", commands.MakeServerKey, _show_key),
+    CommandOverride("--status", commands.ShowFederationStatus, print_status),
+    CommandOverride("--stop", commands.StopFederation, _show_stopped),
 )
 report = command_line(commands.WriteReport, _show_report)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from voile.app.commands.node import JoinFederation, MakeNodeKeys, ShowNodeStatus
-from voile.cli.commands import Instead, command_line
+from voile.cli.commands import CommandOverride, command_line
 from voile.cli.output import print_json, print_status
 
 if TYPE_CHECKING:
     from voile.app.calls import Context
-    from voile.app.federate.join import NodeEnded, NodeKeys
+    from voile.app.federate.join import NodeKeys, NodeResult
 
 EPILOG = """\
 Examples:
@@ -31,7 +31,7 @@ def _ended_by_sigterm(context: Context) -> Context:
     return context
 
 
-def _show_ended(_ended: NodeEnded, *, as_json: bool) -> None:
+def _show_ended(_ended: NodeResult, *, as_json: bool) -> None:
     """A node tells what it does while it runs; there is nothing to add."""
 
 
@@ -50,7 +50,7 @@ def _show_keys(keys: NodeKeys, *, as_json: bool) -> None:
 node = command_line(
     JoinFederation,
     _show_ended,
-    Instead("--status", ShowNodeStatus, print_status),
-    Instead("--key", MakeNodeKeys, _show_keys),
+    CommandOverride("--status", ShowNodeStatus, print_status),
+    CommandOverride("--key", MakeNodeKeys, _show_keys),
     bring=_ended_by_sigterm,
 )

@@ -15,8 +15,12 @@ from pathlib import Path
 from voile.core.atomic_file import create_file, create_folder
 from voile.core.input_file import read_file
 from voile.federation.files import file_stem
-from voile.secure_aggregation import Attempt
-from voile.secure_aggregation.attempts import already_revealed, begun_before, others_asked
+from voile.federation.secure_aggregation import Attempt
+from voile.federation.secure_aggregation.attempts import (
+    already_revealed,
+    begun_before,
+    others_asked,
+)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from voile.federation.messages import (
     SecureInstruction,
     Update,
 )
+from voile.federation.secure_aggregation import SignedMessage
 from voile.federation.secure_node import SecureMember
-from voile.secure_aggregation import SignedMessage
 
 
 def nothing_kept() -> Mapping[str, bytes]:

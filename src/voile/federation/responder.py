@@ -23,11 +23,11 @@ from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, Refused, UnreadableFile, VoileError
 from voile.core.input_file import read_file
 from voile.federation.messages import LONGEST_STATEMENT, Instruction, SecureInstruction, Update
+from voile.federation.secure_aggregation import SignedMessage, Signer
+from voile.federation.secure_aggregation.attempts import BegunBefore
+from voile.federation.secure_aggregation.signed import decode, encode, verify
 from voile.federation.transport import MessageHandler
-from voile.federation.wire import Declined, Wired, from_bytes, to_bytes
-from voile.secure_aggregation import SignedMessage, Signer
-from voile.secure_aggregation.attempts import BegunBefore
-from voile.secure_aggregation.signed import decode, encode, verify
+from voile.federation.wire import DeclinedMessage, Wired, from_bytes, to_bytes
 
 # --- Sealed messages: who may say something to whom, and that it was said once -------------------
 # Whatever carries a federation's messages between machines is believed nothing. A server signs
@@ -328,12 +328,12 @@ class Responder:
             # What cannot be read, or does not fit what was agreed on, was refused as well.
             event = Event.REFUSED if isinstance(fault, InvalidInput) else Event.FAILED
             kind = "" if isinstance(fault, VoileError) else f"{type(fault).__name__}: "
-            return to_bytes(Declined()), event, f"{what}: {kind}{fault}"
+            return to_bytes(DeclinedMessage()), event, f"{what}: {kind}{fault}"
 
 
-def _declined(refusal: Refused) -> Declined:
+def _declined(refusal: Refused) -> DeclinedMessage:
     reason = one_line(refusal.to_others or str(refusal), LONGEST_STATEMENT) or "refused"
-    return Declined(reason, isinstance(refusal, BegunBefore))
+    return DeclinedMessage(reason, isinstance(refusal, BegunBefore))
 
 
 def _described(message: Wired) -> str:

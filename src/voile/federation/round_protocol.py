@@ -15,7 +15,7 @@ import numpy as np
 
 from voile.federation.aggregators import (
     Aggregator,
-    Combined,
+    CombinedUpdate,
     Contribution,
     FedAvg,
     Memory,
@@ -25,10 +25,10 @@ from voile.federation.aggregators import (
 from voile.federation.arrays import Array, Arrays, Shapes, shapes_of
 from voile.federation.messages import LONGEST_STATEMENT, Instruction, Message, Update
 from voile.federation.round_log import Outcome
+from voile.federation.secure_aggregation import Signer
 from voile.federation.stored_text import stored_as
 from voile.federation.sums import OrderFreeSum
 from voile.federation.transport import NodeReply
-from voile.secure_aggregation import Signer
 
 # -------------------------------------------------------------------------------------------------
 # What a server checks before it uses an answer. The first reason to reject it is the outcome.
@@ -142,7 +142,7 @@ class RoundCall:
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class ClientReply:
     """What became of one client's part: everything but what it sent.
 
     Args:
@@ -169,7 +169,7 @@ class RoundResult:
 
     change: dict[str, Array] | None
     memory: Memory
-    heard: dict[str, Heard]
+    heard: dict[str, ClientReply]
 
 
 class RoundProtocol(Protocol):
@@ -205,7 +205,7 @@ class PlainRound:
 
     def run(self, call: RoundCall, exchange: Exchange) -> RoundResult:
         gathered = _gathering(self.aggregator, call)
-        heard: dict[str, Heard] = {}
+        heard: dict[str, ClientReply] = {}
         for reply in exchange(dict.fromkeys(call.clients, call.instruction)):
             heard[reply.node] = found = _heard(call, reply)
             if found.outcome.counts:
@@ -217,14 +217,14 @@ class PlainRound:
         return RoundResult(*gathered.combined(call.memory), ordered)
 
 
-def _heard(call: RoundCall, reply: NodeReply) -> Heard:
+def _heard(call: RoundCall, reply: NodeReply) -> ClientReply:
     answer = reply.content
     outcome = reply.outcome or _fault(call, reply.node, answer)
     account = ""
     if outcome is None:
         outcome = Outcome.RESENT if answer.resent is True else Outcome.ANSWERED
         account = answer.account or ""
-    return Heard(outcome, reply.seconds, account, note_of(answer), reply.error)
+    return ClientReply(outcome, reply.seconds, account, note_of(answer), reply.error)
 
 
 def _fault(call: RoundCall, client: str, answer: Any) -> Outcome | None:
@@ -242,7 +242,7 @@ class _Gathering(Protocol):
 
     def add(self, client: str, arrays: Arrays) -> None: ...
 
-    def combined(self, memory: Memory) -> Combined: ...
+    def combined(self, memory: Memory) -> CombinedUpdate: ...
 
 
 def _gathering(aggregator: Aggregator, call: RoundCall) -> _Gathering:
@@ -271,7 +271,7 @@ class _Summed:
     def add(self, client: str, arrays: Arrays) -> None:
         self._sum.add(arrays, self._weights[client])
 
-    def combined(self, memory: Memory) -> Combined:
+    def combined(self, memory: Memory) -> CombinedUpdate:
         return self._aggregator.from_sum(self._sum.totals, self._sum.weight, memory)
 
 
@@ -289,6 +289,6 @@ class _Listed:
     def add(self, client: str, arrays: Arrays) -> None:
         self._kept[client] = Contribution(client, self._clients[client].size, arrays)
 
-    def combined(self, memory: Memory) -> Combined:
+    def combined(self, memory: Memory) -> CombinedUpdate:
         ordered = [self._kept[name] for name in sorted(self._kept)]
         return self._aggregator.combine(ordered, memory)

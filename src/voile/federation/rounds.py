@@ -21,13 +21,13 @@ from voile.federation.client import check_size
 from voile.federation.files import file_stem, write_arrays
 from voile.federation.history import HistoryRow, event_as_text
 from voile.federation.messages import Instruction, check_name
-from voile.federation.progress import NoProgress, Progress, Seen
+from voile.federation.progress import NoProgress, Progress, ProgressEvent
 from voile.federation.round_log import NoRoundLog, RoundLog, RoundReport
 from voile.federation.round_protocol import Agreed, RoundCall, RoundResult
+from voile.federation.secure_aggregation import Signer
 from voile.federation.stage import Schedule, Stage, drawn_schedule
 from voile.federation.task import Unprotected
 from voile.federation.transport import Transport
-from voile.secure_aggregation import Signer
 
 # --- Where a server keeps its place: arrays and rows after every round, without pickle -----------
 # One file for each round of each stage; round 0 holds the start and the schedule. A crash loses at
@@ -347,7 +347,7 @@ class Rounds:
         done: bool = False,
     ) -> None:
         asked = stage.clients_per_round
-        self.progress(Seen(stage.name, number, stage.rounds, asked, heard, done, rows))
+        self.progress(ProgressEvent(stage.name, number, stage.rounds, asked, heard, done, rows))
 
 
 def _moved(arrays: Arrays, change: Arrays) -> dict[str, Array]:

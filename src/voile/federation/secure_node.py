@@ -12,11 +12,11 @@ from voile.core.errors import InvalidInput, Refused
 from voile.federation.chain import AnnouncedRound, ChainGuard, KeptRounds
 from voile.federation.client import Client
 from voile.federation.messages import Advertised, Instruction, SecureInstruction
+from voile.federation.secure_aggregation import AttemptStore, ClientAttempt, SignedMessage, Signer
+from voile.federation.secure_aggregation.attempts import check_asked
+from voile.federation.secure_aggregation.signed import SERVER
 from voile.federation.secure_sum import SecureSum, announced_round, flat_words
 from voile.federation.stage import Stage
-from voile.secure_aggregation import AttemptStore, ClientAttempt, SignedMessage, Signer
-from voile.secure_aggregation.attempts import check_asked
-from voile.secure_aggregation.signed import SERVER
 
 _ATTEMPT: Final = re.compile("[0-9A-Za-z]{1,64}")
 _LINK: Final = re.compile("[0-9a-f]{64}")

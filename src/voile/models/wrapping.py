@@ -16,7 +16,7 @@ from voile.core.schema.cells import raw_column
 from voile.core.schema.schema import draw_rows
 from voile.models.digests import digest_of
 from voile.models.estimators import (
-    OfEstimator,
+    EstimatorForward,
     is_booster,
     is_estimator,
     own_categories,
@@ -63,7 +63,7 @@ def compare_predictions(model: WrappedModel, table: ColumnTable) -> PredictionCo
         table: raw values, as the pipeline was trained on.
     """
     inner = model.forward
-    if not isinstance(inner, OfEstimator) or inner.schema is None or inner.columns is None:
+    if not isinstance(inner, EstimatorForward) or inner.schema is None or inner.columns is None:
         raise InvalidInput("expected a model from `wrap(pipeline, schema)`")
     frame = optional("pandas", extra="explain").DataFrame(table)
     kept = frame[_compared(inner, inner.schema, frame)]
@@ -92,7 +92,7 @@ def check_predictions(model: WrappedModel, table: ColumnTable) -> None:
         )
 
 
-def _compared(inner: OfEstimator, schema: Schema, frame: Any) -> Any:
+def _compared(inner: EstimatorForward, schema: Schema, frame: Any) -> Any:
     """Rows that the schema leaves as they are: for others it states what it puts instead.
 
     A category that the pipeline knows and the schema does not list is no such other: the default
@@ -212,7 +212,7 @@ def _compare(wrapped: WrappedModel, schema: Schema, public_rows: ColumnTable | N
         check_predictions(wrapped, public_rows)
         return
     inner = wrapped.forward
-    assert isinstance(inner, OfEstimator)
+    assert isinstance(inner, EstimatorForward)
     drawn = schema.table(draw_rows(schema, _COMPARED, np.random.default_rng(0)))
     known = np.ones(_COMPARED, dtype=np.bool_)
     for name, texts in own_categories(inner.source).items():
@@ -236,7 +236,7 @@ def _plain(value: object) -> object:
 
 def _on_raw_values(wrapped: WrappedModel, schema: Schema) -> WrappedModel:
     inner = wrapped.forward
-    if type(inner) is not OfEstimator:
+    if type(inner) is not EstimatorForward:
         raise InvalidInput("`schema=` is for estimators fitted on a DataFrame of raw values")
     columns = wrapped.feature_names or schema.feature_names
     if set(columns) != set(schema.feature_names):

@@ -70,7 +70,7 @@ from voile.recommenders.networks import (
     steps_within,
 )
 from voile.recommenders.ratings import ItemLiking, PrivateLiking
-from voile.recommenders.toward_others import (
+from voile.recommenders.third_party import (
     LabelImportance,
     NoisyProfileOfUser,
     TopLabelsOfUser,

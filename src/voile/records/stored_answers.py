@@ -23,7 +23,7 @@ from voile.records.storage import Reader
 # --- Nonces of a charge's commitments: found again from what is kept, and never used twice -------
 
 
-class Committing(NamedTuple):
+class CommitmentTerms(NamedTuple):
     """Which two commitments of a record nonces are for: no others have the same.
 
     The log, the account's terms and the charge's number tell charges apart, also those of two logs
@@ -80,7 +80,9 @@ class StoredAnswer(NamedTuple):
     def nonces(self, key: ReplayKey) -> dict[str, bytes]:
         """What opens both commitments of its record."""
         kept = self.kept
-        committing = Committing(self.origin, self.terms, kept.number, kept.query, kept.committed)
+        committing = CommitmentTerms(
+            self.origin, self.terms, kept.number, kept.query, kept.committed
+        )
         return committing.nonces(key)
 
     @property
@@ -105,7 +107,7 @@ class KeySample(NamedTuple):
     committed: bytes
 
     @classmethod
-    def of(cls, t: Reader, ledger: Ledger, log: AuditLog) -> KeySample | None:
+    def from_records(cls, t: Reader, ledger: Ledger, log: AuditLog) -> KeySample | None:
         """None for a ledger without answers.
 
         The oldest, if it is found at once: where another key was taken once, its answers came

@@ -137,10 +137,10 @@ class PrivateBackgroundShapley(ModelRelease):
     """What the noise is on."""
 
     def prepare(self) -> None:
-        bounded = BoundedModel.of(self.model, self.schema)
+        bounded = BoundedModel.from_model(self.model, self.schema)
         records = Records.read(self.background, self.schema, "the background")
-        players = Players.of(self.schema.feature_names, self.groups)
-        games = BackgroundGames.of(
+        players = Players.from_groups(self.schema.feature_names, self.groups)
+        games = BackgroundGames.from_model(
             bounded,
             records,
             schema=self.schema,
@@ -235,7 +235,7 @@ class PrivateBackgroundShapley(ModelRelease):
         )
 
     @property
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         digest = self.games.bounded.model.digest
         return digest, f"{self.explains} over a private background", self.level
 
@@ -281,7 +281,7 @@ class PrivateBackgroundShapley(ModelRelease):
     def cost(self, rows: int) -> PrivacyEvent:
         return event_of_repeated(self.noise, rows)
 
-    def own_guarantee(self, rows: int) -> Guarantee:
+    def noise_guarantee(self, rows: int) -> Guarantee:
         epsilon = epsilon_of_repeated(self.noise, self.epsilon, self.delta, rows)
         together = "" if rows == 1 else f", {rows} explained rows by exact composition"
         return self.promise(

@@ -92,7 +92,7 @@ class Accuracy:
     remarks: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, noise: NoisePreview, *remarks: str) -> Self:
+    def from_noise(cls, noise: NoisePreview, *remarks: str) -> Self:
         return cls(str(noise), noise.standard_deviation, noise.half_width, remarks)
 
 
@@ -129,7 +129,7 @@ class ChargedRelease(ABC):
 
     @property
     @abstractmethod
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         """Digest of the model, the release in words, and the level, as version 1 spelled them."""
 
     @property
@@ -147,7 +147,7 @@ class ChargedRelease(ABC):
     def cost(self, rows: int) -> PrivacyEvent: ...
 
     @abstractmethod
-    def own_guarantee(self, rows: int) -> Guarantee:
+    def noise_guarantee(self, rows: int) -> Guarantee:
         """Of the noise alone, whatever artefacts were made from; see `promise`."""
 
     @abstractmethod
@@ -162,12 +162,12 @@ class ChargedRelease(ABC):
     @property
     def title(self) -> str:
         """What is released, in words; for the log and for readers."""
-        return self.asked[1]
+        return self.identity_parts[1]
 
     @property
     def identity(self) -> ReleaseIdentity:
-        model, _, _ = self.asked
-        first = ReleaseIdentity(*self.asked, parameters(self.settings_v1))
+        model, _, _ = self.identity_parts
+        first = ReleaseIdentity(*self.identity_parts, parameters(self.settings_v1))
         return ReleaseIdentity(
             model,
             f"{self.tag}/{IDENTITY_VERSION}",
@@ -199,7 +199,7 @@ class ChargedRelease(ABC):
         )
 
     def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
-        return (self.own_guarantee(positive("rows", rows)),)
+        return (self.noise_guarantee(positive("rows", rows)),)
 
     def preview(self, rows: int = 1) -> Preview:
         shown = self.accuracy(rows)
@@ -280,7 +280,7 @@ class ExplainerRelease(ModelRelease):
         object.__setattr__(self, "_inner", PerRow(self.explainer, self.schema))
 
     @property
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         return self.model, f"{self.way} {ExplainerName.read(self.name).words}", self.level
 
     @property

@@ -128,7 +128,7 @@ class BackgroundGames:
     designs: BackgroundRowDesigns | None
 
     @classmethod
-    def of(
+    def from_model(
         cls,
         bounded: BoundedModel,
         records: Records,

@@ -119,7 +119,7 @@ class PrivateInteractions(PrivateBackgroundShapley):
 
     def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
         share = self.sensitivity_of_values.value / self.sensitivity.value
-        return Accuracy.of(
+        return Accuracy.from_noise(
             self.noise.preview(),
             f"without interactions the noise would be {share:.2g} times this",
             *self.games.bounded.remarks,
@@ -212,7 +212,7 @@ class PrivateBackground:
 
 
 @dataclass(frozen=True)
-class Stated:
+class StatedLevel:
     """What a level states before anything is spent.
 
     Args:
@@ -264,10 +264,10 @@ def at_level(
     return build(level, model, background, schema, everything, groups, speed or Speed())
 
 
-def stated(release: PrivateBackgroundShapley) -> Stated:
+def stated(release: PrivateBackgroundShapley) -> StatedLevel:
     """What a release that `at_level` made over a private background states."""
     level = member(Level, release.level)
-    return Stated(
+    return StatedLevel(
         level=level,
         role=NEEDED[level],
         protected=release.protected,

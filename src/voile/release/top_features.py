@@ -105,7 +105,7 @@ class PrivateTopFeatures(ExplainerRelease):
         positive("rows", rows)
         return Repeated(BoundedRange(self.epsilon_each), self.k)
 
-    def own_guarantee(self, rows: int) -> Guarantee:
+    def noise_guarantee(self, rows: int) -> Guarantee:
         return self.promise(
             mechanism=f"exponential mechanism, epsilon {self.epsilon_each:.6g} for each choice",
             composition=f"{self.k} choices, "
@@ -270,7 +270,7 @@ class TopFeaturesOfRow(ExplainerRelease):
         positive("rows", rows)
         return self._response.event()
 
-    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
+    def noise_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         return self.promise(
             mechanism=f"subset selection of {self.k} out of {self._response.items}",
             composition="one release of each row; different rows in parallel",

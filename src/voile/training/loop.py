@@ -102,7 +102,7 @@ class PlainSteps:
 
     def __init__(self, network: Perceptron, loss: Loss, optimiser: Optimiser) -> None:
         self._passes, self._loss = Backward(network), loss
-        self._move = optimiser.over(network.values)
+        self._move = optimiser.bind(network.values)
 
     def step(self, batch: Batch, share: float = 1.0) -> float:
         """The mean loss before the step, which uses this share of the full rate."""

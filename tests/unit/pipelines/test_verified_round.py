@@ -24,7 +24,7 @@ from voile.app.report import exact_trust_html
 from voile.app.report.trust import trust_section
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Adversary
-from voile.federation import Fitted, Outcome
+from voile.federation import FitResult, Outcome
 from voile.federation.messages import Instruction
 from voile.pipelines.trusted_averaging import (
     STAGE,
@@ -59,8 +59,8 @@ class Otherwise:
     def cost(self, size: int) -> Any:
         return self.task.cost(size)
 
-    def fit(self, *arguments: Any) -> Fitted:
-        found: Fitted = self.task.fit(*arguments)
+    def fit(self, *arguments: Any) -> FitResult:
+        found: FitResult = self.task.fit(*arguments)
         change = {n: (self.factor * a).astype(np.float32) for n, a in found.change.items()}
         return replace(found, change=change)
 

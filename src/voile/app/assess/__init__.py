@@ -1,6 +1,6 @@
 """Try to refute what an artefact, a workspace or a federation charges for; see docs/assess.md.
 
-- what is charged there, as rehearsals: `find_subject`
+- what is charged there, as trials: `find_subject`
 - try it, write down what was found, and record it in the log: `assess_subject`
 - attack members of an artefact, for the custodian alone: `MembersAttack`
 - release how many of them an attacker would name, charged to their account: `MembersCounting`

@@ -1,4 +1,4 @@
-"""What stands on record as charged, as rehearsals: releases that no file names.
+"""What stands on record as charged, as trials: releases that no file names.
 
 A record names the kind of a release in words, what was charged, and how neighbours differ. That is
 enough to build such a release on invented records. Schemas, labels and models do not stand there,
@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from voile.attacks.figure_rehearsals import invented_rate
-from voile.attacks.rehearsal import Rehearsal
-from voile.attacks.release_rehearsals import rehearse_release
-from voile.attacks.user_rehearsals import invented_labels
+from voile.assess.figure_trials import invented_rate
+from voile.assess.release_trials import release_trial
+from voile.assess.trial import AuditTrial
+from voile.assess.user_trials import invented_labels
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Numbers, Schema
@@ -131,7 +131,7 @@ def one_row(event: PrivacyEvent) -> PrivacyEvent:
     return event
 
 
-def rehearse_terms(terms: ChargedTerms) -> Rehearsal | None:
+def terms_trial(terms: ChargedTerms) -> AuditTrial | None:
     """None for kinds that a record does not tell enough about."""
     build = next((made for words, made in _KINDS.items() if re.match(words, terms.what)), None)
     if build is None:
@@ -140,7 +140,7 @@ def rehearse_terms(terms: ChargedTerms) -> Rehearsal | None:
         release = build(terms)
     except (InvalidInput, ValueError):
         return None
-    return rehearse_release(f"{terms.what} (on record)", release, terms.event)
+    return release_trial(f"{terms.what} (on record)", release, terms.event)
 
 
 # --- kinds ----------------------------------------------------------------------------------------

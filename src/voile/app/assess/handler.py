@@ -14,8 +14,8 @@ from voile.app.assessment_file import find_assessment
 from voile.app.calls import Context
 from voile.app.commands.assess import Assess
 from voile.app.explain.rows import read_records
-from voile.attacks.findings import MembersFinding
-from voile.attacks.members_count import MembersCount, advantage_of, losses
+from voile.assess.findings import MembersFinding
+from voile.assess.members_count import MembersCount, advantage_of, losses
 from voile.core.errors import Refused
 from voile.core.one_thread import one_thread
 from voile.pipelines.tables import TableRecords
@@ -108,7 +108,7 @@ def assess(command: Assess, context: Context) -> AssessResult:
     if command.count_members is not None and others is not None:
         counting = MembersCounting.read(command.subject, command.count_members, others)
     counted = None if counting is None else _count(counting, command, context)
-    claims = len(subject.rehearsals)
+    claims = len(subject.trials)
     context.say(f"{claims} claims, at most {command.minutes:g} minutes, on invented records")
     with one_thread(), context.interruptible(kept=_KEPT):
         found = assess_subject(subject, seconds=60 * command.minutes, seen=context.watch)

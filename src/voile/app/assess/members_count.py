@@ -26,8 +26,8 @@ from voile.app.federate.config import NodeFile
 from voile.app.federate.files import NODE_FILE, beside, open_records, read_party
 from voile.app.federate.party import Party
 from voile.app.report import check_log
-from voile.attacks.findings import MembersFinding
-from voile.attacks.members_count import (
+from voile.assess.findings import MembersFinding
+from voile.assess.members_count import (
     MembersCount,
     OpenThreshold,
     PrivateMembersCount,

@@ -1,4 +1,4 @@
-"""What is charged somewhere, as rehearsals."""
+"""What is charged somewhere, as trials."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from voile.app.artefact import Artefact, is_artefact, load_artefact
 from voile.app.assess.charged_records import (
     charged_terms,
     one_row,
-    rehearse_terms,
+    terms_trial,
 )
 from voile.app.explain.assessed import same_price
 from voile.app.federate import FederationAgreement, read_agreement
@@ -21,14 +21,14 @@ from voile.app.notebook import Workspace, open_workspace
 from voile.app.recommend.artefact import MANIFEST as RECOMMENDER
 from voile.app.recommend.artefact import load_recommender
 from voile.app.workspace.file import books_beside
-from voile.attacks.attribute_canaries import rehearse_attributes
-from voile.attacks.claims import UNCHARGED, charge_beside
-from voile.attacks.count_rehearsal import rehearse_count
-from voile.attacks.figure_rehearsals import rehearse_own_rows
-from voile.attacks.rehearsal import Rehearsal
-from voile.attacks.release_rehearsals import rehearse_release
-from voile.attacks.training_canaries import CanaryObjective, rehearse_stage
-from voile.attacks.user_rehearsals import invented_moments
+from voile.assess.attribute_canaries import attribute_trial
+from voile.assess.claims import UNCHARGED, charge_beside
+from voile.assess.count_trials import count_trial
+from voile.assess.figure_trials import own_rows_trial
+from voile.assess.release_trials import release_trial
+from voile.assess.training_canaries import CanaryObjective, stage_trial
+from voile.assess.trial import AuditTrial
+from voile.assess.user_trials import invented_moments
 from voile.core.errors import InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Relation, RowPart
 from voile.federation.history import event_as_text
@@ -54,14 +54,14 @@ class Subject:
 
     Args:
         name: for the record.
-        rehearsals: of every stage and release that is charged.
-        left_out: what is charged and cannot be rehearsed, and why.
+        trials: of every stage and release that is charged.
+        left_out: what is charged and cannot be audited, and why.
         folder: where findings are written.
         books: whose log is told; None if there is none.
     """
 
     name: str
-    rehearsals: tuple[Rehearsal, ...]
+    trials: tuple[AuditTrial, ...]
     left_out: tuple[str, ...]
     folder: Path
     books: Place | None
@@ -89,7 +89,7 @@ def _of_artefact(artefact: Artefact) -> Subject:
     for row in artefact.history:
         if row.outcome.counts:
             charged.setdefault(row.stage, set()).add(row.event)
-    found: list[Rehearsal] = []
+    found: list[AuditTrial] = []
     for stage, facts in settings["training"].items():
         task = _recorded_task(stage, facts, Relation(settings["relation"]))
         mine = charged.get(stage, set())
@@ -98,7 +98,7 @@ def _of_artefact(artefact: Artefact) -> Subject:
         elif mine - {event_as_text(task.cost(1))}:
             raise _contradiction(artefact.folder, stage)
         else:
-            found.append(rehearse_stage(stage, task, delta=delta))
+            found.append(stage_trial(stage, task, delta=delta))
     found += _count(settings.get("members_count"), Relation(settings["relation"]), delta)
     books = books_beside(artefact.folder.absolute().parent)
     return Subject(artefact.name, tuple(found), (), artefact.folder, books)
@@ -106,7 +106,7 @@ def _of_artefact(artefact: Artefact) -> Subject:
 
 def _recorded_levels(
     artefact: Artefact, stage: str, task: NetworkTask, charged: set[str]
-) -> list[Rehearsal]:
+) -> list[AuditTrial]:
     """Each party was charged at the level that it declared; otherwise all were trained alike."""
     found, delta = [], artefact.settings["promised"]["delta"]
     for text in sorted(charged):
@@ -120,7 +120,7 @@ def _recorded_levels(
             raise _contradiction(artefact.folder, stage)
         name = f"{stage}, noise {noise:.3g}" if len(charged) > 1 else stage
         privacy = AttributeSteps(difference=steps)
-        found.append(rehearse_attributes(name, privacy, event, delta=delta))
+        found.append(attribute_trial(name, privacy, event, delta=delta))
     return found
 
 
@@ -144,7 +144,7 @@ def _recorded_task(stage: str, facts: dict[str, Any], relation: Relation) -> Net
         return NetworkTask(CanaryObjective(1, 1), training, noise, relation)
     except (KeyError, TypeError, ValueError) as error:
         raise Refused(
-            f"the artefact does not say how {stage!r} was trained in a way that can be rehearsed; "
+            f"the artefact does not say how {stage!r} was trained in a way that can be audited; "
             f"assess the {FEDERATION_FILE} that it was made from"
         ) from error
 
@@ -156,64 +156,64 @@ def _of_agreement(path: Path) -> Subject:
         levels = (stage.task, *stage.personal.values())
         tasks = {event_as_text(task.cost(1)): task for task in levels}
         for task in tasks.values():
-            rehearsals = _of_task(stage.name, task, agreement.delta)
-            found += rehearsals
-            if not rehearsals:
-                left_out.append(f"{stage.name}: {type(task).__name__} has no rehearsal")
+            trials = _of_task(stage.name, task, agreement.delta)
+            found += trials
+            if not trials:
+                left_out.append(f"{stage.name}: {type(task).__name__} has no trial")
     relation = agreement.protected.relation
     found += _count(agreement.members_count, relation, agreement.delta)
     folder = path.absolute().parent
     return Subject(agreement.name, tuple(found), tuple(left_out), folder, None)
 
 
-def _count(epsilon: float | None, relation: Relation, delta: float) -> list[Rehearsal]:
+def _count(epsilon: float | None, relation: Relation, delta: float) -> list[AuditTrial]:
     """The count of members that every party may release, where one was agreed on."""
-    return [] if epsilon is None else [rehearse_count(epsilon, relation, delta=delta)]
+    return [] if epsilon is None else [count_trial(epsilon, relation, delta=delta)]
 
 
-def _of_task(stage: str, task: Task, delta: float) -> list[Rehearsal]:
+def _of_task(stage: str, task: Task, delta: float) -> list[AuditTrial]:
     """Of all parts of a task, each against its part of what a participation is charged."""
     charged = task.cost(1) or UNCHARGED
     if isinstance(task, GuidedTask):
         name = f"{stage}, noise {task.noise_multiplier:.3g}"
-        return [rehearse_attributes(name, task.steps(1), charged, delta=delta)]
+        return [attribute_trial(name, task.steps(1), charged, delta=delta)]
     inner: object = task.local if isinstance(task, GlobalModel) else task
     if isinstance(inner, NetworkTask):
-        return [rehearse_stage(stage, inner, charged, delta=delta)]
+        return [stage_trial(stage, inner, charged, delta=delta)]
     if not isinstance(inner, LocalTraining):
         return []
     training = inner.network.cost(1)
     if inner.own_rows is None or training is None:
-        return [rehearse_stage(stage, inner.network, charged, delta=delta)]
+        return [stage_trial(stage, inner.network, charged, delta=delta)]
     for_training = charge_beside(charged, training, inner.own_rows.event)
     name = f"{stage}, importance and accuracy"
     return [
-        rehearse_stage(stage, inner.network, for_training, delta=delta),
-        rehearse_own_rows(name, inner, charged, delta=delta),
+        stage_trial(stage, inner.network, for_training, delta=delta),
+        own_rows_trial(name, inner, charged, delta=delta),
     ]
 
 
 def _of_recommender(folder: Path) -> Subject:
     moments = load_recommender(folder).moments
     spent = invented_moments(moments.budget, delta=moments.guarantee.delta)
-    found = [rehearse_release(each.name, each) for each in spent]
+    found = [release_trial(each.name, each) for each in spent]
     name, beside = moments.guarantee.protected.dataset, folder.absolute().parent
     books = books_beside(beside) or _usual_books(beside)
     more, left_out = ([], [NO_BOOKS]) if books is None else _on_record(books, found)
     return Subject(name, (*found, *more), tuple(left_out), folder, books)
 
 
-def _on_record(books: Place, known: Sequence[Rehearsal]) -> tuple[list[Rehearsal], list[str]]:
-    """What was charged besides, and what of it cannot be rehearsed."""
+def _on_record(books: Place, known: Sequence[AuditTrial]) -> tuple[list[AuditTrial], list[str]]:
+    """What was charged besides, and what of it cannot be audited."""
     terms, unread = charged_terms(books)
     found, left_out = [], [f"{what}, on record: its event is not" for what in unread]
     claims = [one_row(each.event) for each in known]
     for each in terms:
-        rehearsal = rehearse_terms(each)
-        if rehearsal is not None:
-            found.append(rehearsal)
+        trial = terms_trial(each)
+        if trial is not None:
+            found.append(trial)
         elif not any(same_price(each.event, claim) for claim in claims):
-            left_out.append(f"{each.what}, on record: charged on other terms than are rehearsed")
+            left_out.append(f"{each.what}, on record: charged on other terms than are audited")
     return found, list(dict.fromkeys(left_out))
 
 
@@ -225,7 +225,7 @@ def _of_workspace(path: Path) -> Subject:
             if release is None:
                 continue
             try:
-                found.append(rehearse_release(name, release))
+                found.append(release_trial(name, release))
             except Refused as refused:
                 left_out.append(f"{name}: {refused}")
         file = workspace.file
@@ -250,5 +250,5 @@ def _usual_books(folder: Path) -> Place | None:
 
 def events_of(subject: Subject) -> bytes:
     """All events in one text, for a digest."""
-    listed = [(each.name, event_as_text(each.event)) for each in subject.rehearsals]
+    listed = [(each.name, event_as_text(each.event)) for each in subject.trials]
     return json.dumps(sorted(listed)).encode()

@@ -12,7 +12,7 @@ from os.path import relpath
 from pathlib import Path
 from typing import Final
 
-from voile.app.explain.released import Explained
+from voile.app.explain.released import ReleasedExplanation
 from voile.core.atomic_file import replace_file
 from voile.core.description import Description
 from voile.core.explanation_page import alarms_html, promises_html, row_html
@@ -98,13 +98,13 @@ class Checked:
         return shlex.join(words)
 
 
-def write_page(explained: Explained, path: Path, checked: Checked) -> Path:
+def write_page(explained: ReleasedExplanation, path: Path, checked: Checked) -> Path:
     """Write the page of the one row; whole or not at all, for its owner only."""
     content = person_html(explained, checked, path.parent).encode()
     return replace_file(path, content, mode=0o600)
 
 
-def person_html(explained: Explained, checked: Checked, folder: Path) -> str:
+def person_html(explained: ReleasedExplanation, checked: Checked, folder: Path) -> str:
     """The page, as it lies in a folder."""
     described = explained.describe(0)
     body = fragment(

@@ -23,7 +23,7 @@ NOT_ESTIMATED: Final = (
 
 
 @dataclass(frozen=True)
-class OnRecord:
+class LoggedAnswer:
     """One record of the audit log, and what it is about.
 
     Args:
@@ -49,7 +49,7 @@ class OnRecord:
 
 
 @dataclass(frozen=True, repr=False)
-class Explained:
+class ReleasedExplanation:
     """What leaves: an explanation that was paid for and is on record.
 
     Args:
@@ -66,7 +66,7 @@ class Explained:
     """
 
     explanation: Explanation
-    entries: tuple[OnRecord, ...]
+    entries: tuple[LoggedAnswer, ...]
     rows_tree: RowTree | None = field(default=None, repr=False)
     schema: Schema | None = field(default=None, repr=False)
     deviations: Mapping[str, float] | None = field(default=None, repr=False)
@@ -75,7 +75,7 @@ class Explained:
     trained_with_noise: bool = False
     assessed: AssessedClaims | None = None
 
-    def of_row(self, number: int) -> Explained:
+    def of_row(self, number: int) -> ReleasedExplanation:
         """What is told about one row alone."""
         return replace(self, explanation=self.explanation[number])
 

@@ -11,19 +11,19 @@ from functools import cached_property
 from typing import Any, Final
 
 from voile.app.federate.kinds import DEFAULT, KINDS
-from voile.attacks.members_count import count_event
+from voile.assess.members_count import count_event
 from voile.core.choices import chosen
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, declared_maximum
 from voile.core.schema import Schema
 from voile.federation import Pipeline, PlainRound, RoundProtocol, SecureSum, Task
 from voile.federation.files import file_stem
+from voile.federation.secure_aggregation import ThreatModel
 from voile.federation.task import FollowUp
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.shapley_guided_noise import GuidedPlan
 from voile.privacy.events import PrivacyEvent, PureDp
 from voile.records.audit_log.notes import VerifierKey
-from voile.secure_aggregation import ThreatModel
 
 SERVER: Final = "server"
 _ORIGIN: Final = "voile.invalid"

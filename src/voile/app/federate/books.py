@@ -35,7 +35,7 @@ from voile.records.audit_log import (
     RefusalRecord,
     RoundShownRecord,
 )
-from voile.records.ledger import Account, Charge, Opening, Planned, recent_charges
+from voile.records.ledger import Account, Charge, Opening, PlannedSpending, recent_charges
 from voile.records.ledger.event_text import event_for_log, event_text
 from voile.records.ledger.journal import Entry
 from voile.records.ledger.sums import written
@@ -316,7 +316,7 @@ class ClientBooks:
             protected=promise.protected,
             epsilon=promise.epsilon,
             delta=promise.delta,
-            spending=Planned(self.planned),
+            spending=PlannedSpending(self.planned),
         )
 
     @property

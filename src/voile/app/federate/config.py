@@ -17,7 +17,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from voile.app.federate.kinds import DEFAULT, GUIDED, KINDS
 from voile.core.choices import chosen
 from voile.core.guarantee import Relation
-from voile.secure_aggregation import ActiveServer, HonestButCurious, ThreatModel, sparse_for
+from voile.federation.secure_aggregation import (
+    ActiveServer,
+    HonestButCurious,
+    ThreatModel,
+    sparse_for,
+)
 
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^/\\\x00-\x1f]+$")]

@@ -39,11 +39,11 @@ from voile.core.schema.report import MISSING_ADVICE, MOSTLY_EMPTY
 from voile.core.schema.schema import draw_rows
 from voile.datasets.tables import check_cells_separate, read_table
 from voile.federation.files import file_stem
+from voile.federation.secure_aggregation import ThreatModel
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.tables import TableRecords
 from voile.records.audit_log.canonical import Malformed
 from voile.records.audit_log.notes import KeyKind, VerifierKey
-from voile.secure_aggregation import ThreatModel
 
 # --- Rows that nobody protects, compared with the schema before anything is charged --------------
 # A schema that does not fit makes constants of columns without a word, because protected rows never

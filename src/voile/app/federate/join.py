@@ -33,7 +33,7 @@ from voile.app.federate.party import (
     party_key,
     signer_of,
 )
-from voile.app.federate.run import Federated, announce, run_server
+from voile.app.federate.run import FederationRun, announce, run_server
 from voile.app.federate.status import RunWatch
 from voile.app.toml_file import TomlFile
 from voile.core.errors import InvalidInput, Refused
@@ -235,7 +235,7 @@ class DeployedServer:
         rounds_seen: Progress | None = None,
         steps_seen: Steps | None = None,
         say: Say = lambda _: None,
-    ) -> Federated:
+    ) -> FederationRun:
         """Run it over the SuperLink at this address; see `run_server`."""
         agreement, server = self.agreement, self.server
         announce(agreement, server, say)
@@ -320,7 +320,7 @@ def server_key_line(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class NodeEnded:
+class NodeResult:
     """A node that took part, until it was told to stop."""
 
     name: str
@@ -340,7 +340,7 @@ class NodeKeys:
     flower_key: str
 
 
-def join(command: JoinFederation, context: Context) -> NodeEnded:
+def join(command: JoinFederation, context: Context) -> NodeResult:
     """Answer the server of the agreement until `context.stop` is set, or Ctrl-C."""
 
     node = DeployedNode.read(command.config)
@@ -350,7 +350,7 @@ def join(command: JoinFederation, context: Context) -> NodeEnded:
             node.serve(context.stop, context.say)
         except KeyboardInterrupt:
             context.stop.set()
-    return NodeEnded(node.party.name, node.agreement.digest)
+    return NodeResult(node.party.name, node.agreement.digest)
 
 
 def show_status(command: ShowNodeStatus, _context: Context) -> NodeStatus:

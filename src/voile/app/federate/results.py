@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from voile.app.artefact import Contents
 from voile.app.federate.agreement import FederationAgreement
 from voile.app.federate.job import ServerSide
-from voile.app.federate.kinds import Made, ServerRows
+from voile.app.federate.kinds import PipelineOutput, ServerRows
 from voile.core.schema import Categories, Numbers, Schema
 from voile.evaluation import (
     ClassJudgement,
-    Judged,
+    PredictionQuality,
     brier_scores,
     is_constant,
     judge_classes,
@@ -57,7 +57,7 @@ _RIDGE: Final = 1.0
 
 
 def quality_figures(
-    made: Made, measured: TableRecords, fitted: TableRecords | None = None
+    made: PipelineOutput, measured: TableRecords, fitted: TableRecords | None = None
 ) -> dict[str, Any]:
     """For the model and, where there is one, its surrogate; plain values.
 
@@ -171,7 +171,7 @@ def _close_together(found: ClassJudgement, said: NDArray[np.float64], majority: 
 def _quality(
     said: NDArray[np.float64],
     schema: Schema,
-    figures: Mapping[str, Judged],
+    figures: Mapping[str, PredictionQuality],
     alarms: list[str],
     same: str = _SAME,
 ) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def _width(schema: Schema) -> float:
 def contents_of(
     agreement: FederationAgreement,
     server: ServerSide,
-    made: Made,
+    made: PipelineOutput,
     results: Mapping[str, StageResult],
     open_rows: ServerRows,
     calibration: Calibration | None,
@@ -328,7 +328,7 @@ _NO_NOISE: Final = (
 
 
 def _statement(
-    agreement: FederationAgreement, made: Made, rows: Sequence[HistoryRow]
+    agreement: FederationAgreement, made: PipelineOutput, rows: Sequence[HistoryRow]
 ) -> dict[str, Any]:
     figures = made.readings
     delta = figures.published.delta

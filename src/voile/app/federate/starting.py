@@ -136,7 +136,7 @@ class SplitFederation:
 
 
 @dataclass(frozen=True)
-class Founder:
+class NewParty:
     """A party of a new federation, and how many rows it has, if that is known."""
 
     name: str
@@ -210,7 +210,7 @@ def start_federation(
     chosen = columns[-1] if label is None else label
     if chosen not in columns:
         raise InvalidInput(f"{files[0]} has no column {chosen!r}; it has {', '.join(columns)}")
-    founders = [Founder(file.stem, file) for file in files]
+    founders = [NewParty(file.stem, file) for file in files]
     schema = folder / SCHEMA_FILE
     settings = Settings(held_out=(("held out", folder / "held-out.csv"),))
     texts = {schema: schema_text(name, columns, chosen), **_texts(folder, founders, settings)}
@@ -225,7 +225,7 @@ def split(file: Path, folder: Path) -> Path:
     not continued by the new ones.
     """
     old, home = TomlFile.read(file).checked(SingleFile), file.parent
-    founders = [Founder(each.name, home / each.data, each.rows) for each in old.clients]
+    founders = [NewParty(each.name, home / each.data, each.rows) for each in old.clients]
     settings = Settings(
         epsilon=old.privacy.epsilon,
         delta=old.privacy.delta,
@@ -239,7 +239,7 @@ def split(file: Path, folder: Path) -> Path:
 
 
 def found(
-    folder: Path, name: str, schema: Path, founders: Sequence[Founder], settings: Settings
+    folder: Path, name: str, schema: Path, founders: Sequence[NewParty], settings: Settings
 ) -> Path:
     """Write all files of a federation whose schema is there already; its `federation.toml`."""
     texts = _texts(folder, founders, settings)
@@ -270,7 +270,7 @@ class _Agreed:
         )
 
 
-def _texts(folder: Path, founders: Sequence[Founder], settings: Settings) -> dict[Path, str]:
+def _texts(folder: Path, founders: Sequence[NewParty], settings: Settings) -> dict[Path, str]:
     """Of the files that need no key."""
     homes = {_home(folder, founder): founder for founder in founders}
     agreed = folder / FEDERATION_FILE
@@ -284,11 +284,11 @@ def _output(folder: Path, settings: Settings) -> Path:
     return folder / "output" if settings.output is None else settings.output
 
 
-def _home(folder: Path, founder: Founder) -> Path:
+def _home(folder: Path, founder: NewParty) -> Path:
     return folder / NODES / file_stem(founder.name)
 
 
-def _check_new(folder: Path, founders: Sequence[Founder], texts: Mapping[Path, str]) -> None:
+def _check_new(folder: Path, founders: Sequence[NewParty], texts: Mapping[Path, str]) -> None:
     """Refuse to overwrite anything but what the same start has written."""
     names = [founder.name for founder in founders]
     if len(set(names)) < len(names):
@@ -308,7 +308,7 @@ def _holds(path: Path, text: str) -> bool:
 
 
 def _write(
-    folder: Path, founders: Sequence[Founder], texts: Mapping[Path, str], agreed: _Agreed
+    folder: Path, founders: Sequence[NewParty], texts: Mapping[Path, str], agreed: _Agreed
 ) -> Path:
     _check_new(folder, founders, texts)
     with one_start_at_a_time(folder):
@@ -332,7 +332,7 @@ def _training(stated: Mapping[str, Any]) -> str:
     return "".join(lines) or _TRAINING
 
 
-def _node_text(founder: Founder, folder: Path, agreed: Path, settings: Settings) -> str:
+def _node_text(founder: NewParty, folder: Path, agreed: Path, settings: Settings) -> str:
     link = settings.link
     copy = _OWN_COPY if link is None else f"federation = {_from(folder, agreed)}\n"
     place = _NODE_LINK if link is None else _link_text(folder, link, address=link.address)

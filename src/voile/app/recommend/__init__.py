@@ -20,9 +20,9 @@ from voile.app.recommend.page import reasons, write_page
 from voile.app.recommend.specification import (
     ITEMS,
     SCORES,
+    Audience,
     ProfileLevel,
     RecommendationSpec,
-    Toward,
 )
 from voile.app.recommend.training import (
     TrainingTerms,
@@ -35,9 +35,9 @@ from voile.app.recommend.training import (
 __all__ = [
     "ITEMS",
     "SCORES",
+    "Audience",
     "ProfileLevel",
     "RecommendationSpec",
-    "Toward",
     "TrainedRecommender",
     "TrainingTerms",
     "answer",

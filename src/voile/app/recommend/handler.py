@@ -10,7 +10,7 @@ from typing import Any, Final
 from voile.app.calls import Context
 from voile.app.commands.fields import RecordFiles
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
-from voile.app.explain import Explained, ReleaseService, RowsToExplain
+from voile.app.explain import ReleasedExplanation, ReleaseService, RowsToExplain
 from voile.app.explain.assessed import assessed_claims
 from voile.app.explain.outputs import Outputs
 from voile.app.explain_rows import ExplainResult, PreviewResult
@@ -26,9 +26,9 @@ from voile.app.recommend.page import write_page
 from voile.app.recommend.specification import (
     ITEMS,
     SCORES,
+    Audience,
     ProfileLevel,
     RecommendationSpec,
-    Toward,
 )
 from voile.app.recommend.training import (
     TrainingTerms,
@@ -85,11 +85,11 @@ def answer(
     trained: TrainedRecommender,
     interactions: Interactions,
     spec: RecommendationSpec,
-) -> Explained:
+) -> ReleasedExplanation:
     """Recommend or explain: on record, charged where it is told to others, or refused."""
     release = build(service, trained, interactions, spec)
     rows, purpose = _rows(interactions, spec), f"told to {spec.toward}"
-    if spec.toward is Toward.HERSELF:
+    if spec.toward is Audience.HERSELF:
         return service.answer(release, rows, caller=spec.caller, purpose=purpose)
     payer, _ = spec.price
     return service.answer(
@@ -114,7 +114,7 @@ def build(
     spec: RecommendationSpec,
 ) -> Release[Any]:
     """The release that keeps the promise."""
-    if spec.toward is Toward.HERSELF:
+    if spec.toward is Audience.HERSELF:
         paying_account(service, trained)
         return _free_release(trained, spec)
     payer, epsilon = spec.price
@@ -232,7 +232,7 @@ def _rows(interactions: Interactions, spec: RecommendationSpec) -> RowsToExplain
     if spec.user is None:
         return RowsToExplain(interactions)
     history = interactions.history(spec.user)
-    if spec.toward is not Toward.HERSELF:  # others are not told whether there is anything of her
+    if spec.toward is not Audience.HERSELF:  # others are not told whether there is anything of her
         return RowsToExplain([history], identifiers=[spec.user])
     return RowsToExplain([history], notes=() if len(history) else (NO_HISTORY,))
 
@@ -331,7 +331,7 @@ def explain_recommendation(
         fresh=command.fresh,
     )
     page = command.page
-    if page is not None and (spec.toward is Toward.OTHERS or page.suffix != ".html"):
+    if page is not None and (spec.toward is Audience.OTHERS or page.suffix != ".html"):
         raise InvalidInput("--page writes an .html file for the user herself, and for nobody else")
     return _answer(command, spec, context, preview_only=command.preview, page=page)
 
@@ -345,7 +345,7 @@ def _answer(
     page: Path | None = None,
 ) -> RecommendationResult | PreviewResult:
     """Check, compute, charge and record; then write."""
-    to_herself = spec.toward is Toward.HERSELF
+    to_herself = spec.toward is Audience.HERSELF
     outputs = Outputs(command.save_as, command.receipt, private=to_herself)
     pages = [] if page is None else [page]
     place = _place(command)

@@ -12,14 +12,14 @@ from voile.app.report.page import write_report
 
 
 @dataclass(frozen=True)
-class ReportWritten:
+class ReportResult:
     """Where the page lies."""
 
     path: Path
 
 
-def write(command: WriteReport, context: Context) -> ReportWritten:
+def write(command: WriteReport, context: Context) -> ReportResult:
     """Write the page of an artefact."""
     if command.output is not None:
         context.check_overwriting([command.output], allowed=command.overwrite)
-    return ReportWritten(write_report(load_artefact(command.artefact), command.output))
+    return ReportResult(write_report(load_artefact(command.artefact), command.output))

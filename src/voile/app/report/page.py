@@ -138,7 +138,7 @@ endif %}
 {{ rounds }}
 
 {% if assessment %}<h2>What an attacker found</h2>
-<p class="note">voile {{ assessment.software }} rehearsed what was charged on invented records and
+<p class="note">voile {{ assessment.software }} audited what was charged on invented records and
 tried to refute it; nobody's rows were looked at. "Not refuted" says that an attack which finds out
 half of the noise found nothing, and no more than that; "blind" that nothing follows. ε and δ are
 those of one party in one round; all rounds together make up what is promised above.</p>
@@ -150,7 +150,7 @@ those of one party in one round; all rounds together make up what is promised ab
 <td{% if e.verdict == "refuted" %} class="bad"{% endif %}>{{ e.verdict }}</td>
 <td class="number">{{ "{:,}".format(e.runs) }}</td>
 <td class="number">{{ "%.2f" | format(e.epsilon_found) }}</td></tr>{% endfor %}</table></div>
-{% for line in assessment.left_out %}<p class="note">not rehearsed: {{ line }}</p>{% endfor %}
+{% for line in assessment.left_out %}<p class="note">not audited: {{ line }}</p>{% endfor %}
 <p class="note">SHA-256 of the findings: <code>{{ assessment.digest }}</code>; {{
 assessment.compared }}.</p>{% endif %}
 

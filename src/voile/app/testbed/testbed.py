@@ -23,7 +23,7 @@ from voile.app.calls import Context
 from voile.app.commands.testbed import StartTestbed, StopTestbed
 from voile.app.federate.files import FEDERATION_FILE, NODE_FILE, NODES
 from voile.app.federate.party import Say
-from voile.app.federate.starting import Founder, LinkFiles, Settings, found
+from voile.app.federate.starting import LinkFiles, NewParty, Settings, found
 from voile.app.starting import SCHEMA_FILE
 from voile.app.testbed.certificates import CertificateFiles, make_certificates
 from voile.core.atomic_file import create_key_file, replace_file
@@ -302,7 +302,7 @@ def invented(folder: Path, parties: int, rounds: int) -> LocalDeployment:
         _write_rows(clinic.hospitals[name], folder / f"{name}.csv")
     schema = folder / SCHEMA_FILE
     replace_file(schema, clinic.schema.dumps().encode())
-    founders = [Founder(n, folder / f"{n}.csv", len(clinic.hospitals[n])) for n in chosen]
+    founders = [NewParty(n, folder / f"{n}.csv", len(clinic.hospitals[n])) for n in chosen]
     settings = Settings(
         epsilon=3.0,
         delta=1e-4,
@@ -369,7 +369,7 @@ def _write_rows(data: Dataset, path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class TestbedStarted:
+class TestbedStartResult:
     """A testbed that runs.
 
     Args:
@@ -385,19 +385,19 @@ class TestbedStarted:
 
 
 @dataclass(frozen=True)
-class TestbedStopped:
+class TestbedStopResult:
     """How many processes still ran, and were ended."""
 
     ended: int
 
 
-def start(command: StartTestbed, context: Context) -> TestbedStarted:
+def start(command: StartTestbed, context: Context) -> TestbedStartResult:
     """Make a testbed, or start what does not run of it."""
     made = start_testbed(command.folder, command.parties, rounds=command.rounds, say=context.say)
     nodes = {party: made.node_file(party) for party in made.parties}
-    return TestbedStarted(made.folder, made.address, made.federation, nodes)
+    return TestbedStartResult(made.folder, made.address, made.federation, nodes)
 
 
-def stop(command: StopTestbed, context: Context) -> TestbedStopped:
+def stop(command: StopTestbed, context: Context) -> TestbedStopResult:
     """End its processes; files stay."""
-    return TestbedStopped(stop_testbed(command.folder, context.say))
+    return TestbedStopResult(stop_testbed(command.folder, context.say))

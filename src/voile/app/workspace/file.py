@@ -215,10 +215,10 @@ class WorkspaceFile:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read and check it; an error names the line and the key."""
-        return cls.of(TomlFile.read(path / WORKSPACE if path.is_dir() else path))
+        return cls.from_toml(TomlFile.read(path / WORKSPACE if path.is_dir() else path))
 
     @classmethod
-    def of(cls, toml: TomlFile) -> Self:
+    def from_toml(cls, toml: TomlFile) -> Self:
         found = cls(toml, toml.checked(WorkspaceTables))
         for name in found.releases:
             found.spec(name)

@@ -91,7 +91,7 @@ def start_workspace(
     chosen = name or _name_of(spec, artefact)
     found = _origin(place_of(storage, KeyFiles(), home), origin, chosen)
     text = workspace_text(spec, promised, name=chosen, folder=home, origin=found, storage=storage)
-    file = WorkspaceFile.of(TomlFile.parse(path, text))
+    file = WorkspaceFile.from_toml(TomlFile.parse(path, text))
     example = home / EXAMPLE
     with one_start_at_a_time(home):
         _check_new(path)  # another process may have made it by now, or a part of it

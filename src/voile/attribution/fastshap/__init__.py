@@ -6,9 +6,9 @@ Train:
     `KernelRegression` (the default) or `NoisyLabels`; plans: `SURROGATE_PLAN`, `EXPLAINER_PLAN`.
 
 Train without data:
-    `distil` learns on rows drawn from a public schema (`Distilled`, `draw_rows`), most of them such
-    that the surrogate agrees with itself (`consistent_rows`), with frequencies that it reveals
-    (`inferred_marginals`, `Marginals`).
+    `distil` learns on rows drawn from a public schema (`DistilledExplainer`, `draw_rows`), most of
+    them such that the surrogate agrees with itself (`consistent_rows`), with frequencies that it
+    reveals (`inferred_marginals`, `Marginals`).
 
 Judge:
     `quality` against exact or sampled values (`Quality`, `exact_values`, `sampled`); `check` tells
@@ -30,7 +30,7 @@ from voile.attribution.fastshap.checking import (
 )
 from voile.attribution.fastshap.distil import (
     EXPLAINER_PLAN,
-    Distilled,
+    DistilledExplainer,
     consistent_rows,
     distil,
     train_explainer,
@@ -49,7 +49,7 @@ __all__ = [
     "LEARNED",
     "SURROGATE_PLAN",
     "Check",
-    "Distilled",
+    "DistilledExplainer",
     "FastShap",
     "Fidelity",
     "KernelRegression",

@@ -204,7 +204,7 @@ fewer; its coalitions are fresh at every use."""
 
 
 @dataclass(frozen=True, eq=False)
-class Distilled:
+class DistilledExplainer:
     """A distilled explainer and how good it is.
 
     Args:
@@ -230,7 +230,7 @@ def distil(
     inferred_share: float = 0.75,
     unprotected_rows: Any = None,
     progress: Progress | None = None,
-) -> Distilled:
+) -> DistilledExplainer:
     """Train an explainer on rows drawn from a schema alone.
 
     Args:
@@ -274,7 +274,7 @@ def distil(
         progress=progress,
         sees_surrogate=True,  # uniform rows leave a network of columns alone far behind
     )
-    return Distilled(
+    return DistilledExplainer(
         explainer,
         quality(explainer, draw_rows(schema, JUDGED, draw)),
         None if unprotected_rows is None else quality(explainer, unprotected_rows),

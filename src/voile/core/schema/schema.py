@@ -199,7 +199,7 @@ class Schema:
 
     @cached_property
     def _limits(self) -> _Limits:
-        return _Limits.of(self.features)
+        return _Limits.from_features(self.features)
 
     def encode(self, rows: ArrayLike) -> Encoded:
         """Numbers scaled to [0, 1] and categories one-hot; what lies outside is clamped first."""
@@ -284,7 +284,7 @@ class _Limits:
     default: NDArray[np.float64]
 
     @classmethod
-    def of(cls, features: tuple[Feature, ...]) -> _Limits:
+    def from_features(cls, features: tuple[Feature, ...]) -> _Limits:
         found = []
         for feature in features:
             domain = feature.domain

@@ -45,7 +45,7 @@ from flwr.superlink.grid import HttpGrid
 
 from voile.core.errors import InvalidInput, Refused, VoileError
 from voile.core.input_file import read_file
-from voile.federation.flower.courier import Brought, CourierLost, pull, push
+from voile.federation.flower.courier import CourierLost, CourierReply, pull, push
 
 # --- The app that a Flower run of voile is of: a name and a version, and not a line of code ------
 # Flower ships apps from the server to the nodes. Voile's nodes fetch none: they compare the hash of
@@ -227,7 +227,7 @@ class SuperLinkRun:
         with told("sending"):
             return push(self.grid, messages, seconds)
 
-    def pull(self, message_ids: Iterable[str]) -> list[Brought]:
+    def pull(self, message_ids: Iterable[str]) -> list[CourierReply]:
         with told("looking for replies"):
             return pull(self.grid, message_ids)
 

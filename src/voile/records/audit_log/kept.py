@@ -29,7 +29,7 @@ PATIENCE: Final = 10.0
 
 
 @dataclass(frozen=True)
-class KeptCheckpoint:
+class PinnedCheckpoint:
     """The copy, and the policy that says whose signature it must bear."""
 
     path: Path

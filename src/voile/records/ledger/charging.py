@@ -25,7 +25,7 @@ from voile.privacy.accounting.measures import Sums, consumed, fits, shortfall
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.weakness import weaknesses
 from voile.records.ledger.accounts import Account, check_relation
-from voile.records.ledger.balances import Standing, charged
+from voile.records.ledger.balances import RunningTotals, charged
 from voile.records.ledger.event_text import event_text, parts_of
 from voile.records.ledger.sums import packed
 from voile.records.ledger.tables import (
@@ -58,7 +58,7 @@ class Risk(StrEnum):
     HIGH = "HIGH"
 
     @classmethod
-    def of(cls, share: float, epsilon: float, delta: float) -> Risk:
+    def from_spending(cls, share: float, epsilon: float, delta: float) -> Risk:
         """The risk at a consumed share, between 0 and 1, of this promise."""
         if weaknesses(epsilon, delta):
             return cls.HIGH
@@ -167,7 +167,7 @@ def check_charge(charge: Charge, account: Account) -> None:
     check_relation(charge.event, account.protected.relation)
 
 
-def standings_after(path: Sequence[AccountNode], cost: Sums) -> list[Standing]:
+def standings_after(path: Sequence[AccountNode], cost: Sums) -> list[RunningTotals]:
     """Steps 2 and 3: where the accounts would stand; `BudgetExceeded` if one cannot afford it."""
     after = charged(path, cost)
     for node, standing in zip(path, after, strict=True):
@@ -207,7 +207,7 @@ def write_act(
     t: Transaction,
     tree: Tree,
     path: Sequence[AccountNode],
-    standings: Sequence[Standing],
+    standings: Sequence[RunningTotals],
     entry: Entry,
     *,
     used: float = 0.0,

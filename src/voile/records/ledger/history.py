@@ -17,7 +17,7 @@ from voile.privacy.accounting import Basic
 from voile.privacy.accounting.measures import Measure, Sums, consumed
 from voile.privacy.events import Composed, Parallel, PrivacyEvent, Repeated
 from voile.records.ledger.accounts import Account
-from voile.records.ledger.balances import Standing, charged
+from voile.records.ledger.balances import RunningTotals, charged
 from voile.records.ledger.charging import charge_name
 from voile.records.ledger.event_text import event_from, parts_of
 from voile.records.ledger.sums import unpacked
@@ -53,19 +53,19 @@ class Movement:
 
 
 @dataclass
-class Recomputed:
+class RecomputedBalance:
     """One account as the acts make it."""
 
     parent: str | None
     is_plan: bool
     is_parallel: bool
-    standing: Standing
+    standing: RunningTotals
     period: int = 0
     used: Counter[str] = field(default_factory=Counter)
     openings: int = 1
 
     @property
-    def account(self) -> Recomputed:
+    def account(self) -> RecomputedBalance:
         return self
 
 
@@ -73,7 +73,7 @@ class Recomputation:
     """Balances that grow act by act; an act that cannot be is `InvalidInput`."""
 
     def __init__(self) -> None:
-        self.accounts: dict[str, Recomputed] = {}
+        self.accounts: dict[str, RecomputedBalance] = {}
         self.entries: Counter[str] = Counter()
 
     def apply(self, movement: Movement, nothing: Sums) -> None:
@@ -98,11 +98,11 @@ class Recomputation:
             raise InvalidInput(f"account {name!r} was opened twice")
         if movement.parent is not None and movement.parent not in self.accounts:
             raise InvalidInput(f"account {name!r} was opened before its parent")
-        self.accounts[name] = Recomputed(
+        self.accounts[name] = RecomputedBalance(
             movement.parent,
             movement.is_plan,
             movement.is_parallel,
-            Standing.fresh(nothing),
+            RunningTotals.fresh(nothing),
             openings=1 if before is None else before.openings + 1,
         )
 

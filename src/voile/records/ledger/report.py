@@ -240,7 +240,7 @@ def budget_report(ledger: Ledger, t: Reader, name: str, *, custodian: bool = Fal
         epsilon_spent=epsilon_spent(node),
         basic_epsilon_spent=history.basic_epsilon,
         remaining=remaining(ledger, t, name),
-        risk=Risk.of(share, account.epsilon, account.delta),
+        risk=Risk.from_spending(share, account.epsilon, account.delta),
         lifetime=_lifetime(node, history),
         forecast=forecast(ledger, t, name),
         alerts=tuple((a.threshold, a.time) for a in t.scan(ALERTS, name, balance.period)),
@@ -262,7 +262,7 @@ def _plan_use(t: Reader, node: AccountNode) -> PlanUse | None:
 
 def _line(t: Reader, node: AccountNode) -> tuple[str, float, str]:
     share, account = share_of(t, node), node.account
-    return account.name, share, Risk.of(share, account.epsilon, account.delta).value
+    return account.name, share, Risk.from_spending(share, account.epsilon, account.delta).value
 
 
 def _assumptions(node: AccountNode, below: list[AccountNode]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ class FileIdentity(NamedTuple):
     number: int
 
     @classmethod
-    def of(cls, path: Path) -> FileIdentity | None:
+    def from_path(cls, path: Path) -> FileIdentity | None:
         """The file that is found there now, or None."""
         try:
             found = path.stat()
@@ -62,7 +62,7 @@ class LinkedFiles:
 
     def __init__(self, database: Path) -> None:
         log = Path(f"{database}-wal")
-        opened, opened_log = FileIdentity.of(database), FileIdentity.of(log)
+        opened, opened_log = FileIdentity.from_path(database), FileIdentity.from_path(log)
         if opened is None or opened_log is None:
             raise StorageFault(f"{database}: was deleted while it was being opened")
         self.database, self._path = opened, str(database)

@@ -140,7 +140,7 @@ _OPENING = threading.Lock()
 def _on_file(path: Path) -> Storage:
     """One connection for each file of a process, however often and under whatever name it opens."""
     with _OPENING:
-        shared = _FILES.get(FileIdentity.of(path))
+        shared = _FILES.get(FileIdentity.from_path(path))
         if shared is not None and not (storage := Storage(shared)).is_closed:
             return storage
         session = SqliteSession(path)

@@ -132,7 +132,7 @@ class SqliteSession(_Connected):
 
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
         real = private_file(path)
-        if FileIdentity.of(real) in _BEFORE_FORK:
+        if FileIdentity.from_path(real) in _BEFORE_FORK:
             raise StorageFault(
                 f"{path}: was open when this process was forked, and SQLite cannot open it safely "
                 "here; close it before forking, or start the process with 'spawn'"

@@ -238,8 +238,8 @@ class _PublicSums:
     source: GeneratorSource
     optimiser: Optimiser
 
-    def over(self, parameters: Array) -> Move:
-        follow, steps = self.optimiser.over(parameters), self.privacy.difference
+    def bind(self, parameters: Array) -> Move:
+        follow, steps = self.optimiser.bind(parameters), self.privacy.difference
         sums = PerceptronSum(self.network, self.loss)
         noise = Noise(self.source.generator(), len(parameters))
         samples = self._samples(noise.draw)

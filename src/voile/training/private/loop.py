@@ -155,7 +155,7 @@ def private_steps(
     rows = _check_records(records, privacy)
     source = StreamCipher() if source is None else source
     noise = Noise(source.generator(), len(sums.values))
-    move = optimiser.over(sums.values)
+    move = optimiser.bind(sums.values)
     norm, deviation = privacy.first_norm, privacy.gradient_noise() * (1 + ROUNDING_MARGIN)
     blank = blank_records(records)
     samples = poisson_samples(noise.draw, rows, privacy.sampling_rate, privacy.steps)

@@ -13,7 +13,7 @@ from voile.app.federate.status import run_status
 from voile.app.testbed.testbed import invented
 from voile.core.errors import Refused
 from voile.federation.flower import AnswerTimes
-from voile.federation.flower.courier import Brought
+from voile.federation.flower.courier import CourierReply
 
 
 class SilentRun:
@@ -43,7 +43,7 @@ class SilentRun:
         self.pushed.append(sorted(messages))
         return {number: f"{number}, {len(self.pushed)}" for number in messages}
 
-    def pull(self, _ids: Iterable[str]) -> list[Brought]:
+    def pull(self, _ids: Iterable[str]) -> list[CourierReply]:
         self.looks += 1
         assert self.looks < 1000, "waits for ever"
         last = run_status(self.config).last

@@ -12,12 +12,12 @@ import pytest
 from tests.unit.app.recommend.test_training import TERMS, opened
 from tests.unit.recommenders.examples import DELTA, shop
 
-from voile.app.explain import Explained, ReleaseService
+from voile.app.explain import ReleasedExplanation, ReleaseService
 from voile.app.recommend import (
     SCORES,
+    Audience,
     ProfileLevel,
     RecommendationSpec,
-    Toward,
     TrainedRecommender,
     answer,
     handler,
@@ -53,7 +53,7 @@ def others(**changes: Any) -> RecommendationSpec:
     given: dict[str, Any] = {
         "caller": "a friend",
         "user": "5",
-        "toward": Toward.OTHERS,
+        "toward": Audience.OTHERS,
         "by": "genre",
         "account": "users",
         "epsilon": 0.5,
@@ -145,7 +145,7 @@ def test_importance_over_all_users_is_charged_to_the_account(
 def test_other_groups_are_another_question(
     service: ReleaseService, trained: TrainedRecommender, user: str | None
 ) -> None:
-    def told(groups: dict[str, tuple[str, ...]]) -> Explained:
+    def told(groups: dict[str, tuple[str, ...]]) -> ReleasedExplanation:
         level = {"level": ProfileLevel.SUMMARY, "groups": groups}
         spec = others(user=user, top=None, delta=1e-7, **level)
         return answer(service, trained, SHOP, spec)
