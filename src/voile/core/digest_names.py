@@ -16,7 +16,7 @@ _ATTRIBUTE: Final = "__digest_name__"
 def digest_name(name: str) -> Callable[[type[_T]], type[_T]]:
     """A decorator: whatever the class is called later, digests call it `name`.
 
-    >>> @digest_name("voile.training.losses.Softmax")
+    >>> @digest_name("voile.training.heads.Softmax")
     ... class Probabilities: ...
     >>> frozen_name(Probabilities)
     'voile.training.losses.Softmax'

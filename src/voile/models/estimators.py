@@ -30,7 +30,7 @@ def is_booster(source: Any) -> bool:
     return home in ("xgboost", "lightgbm") and type(source).__name__ == "Booster"
 
 
-@digest_name("voile.models.estimators.EstimatorForward")
+@digest_name("voile.models.estimators.OfEstimator")
 @dataclass(frozen=True, eq=False)
 class EstimatorForward(InspectedForward):
     """What an estimator says.

@@ -26,7 +26,7 @@ def is_network(source: Any) -> bool:
     )
 
 
-@digest_name("voile.models.networks.NetworkForward")
+@digest_name("voile.models.networks.OfNetwork")
 @dataclass(frozen=True, eq=False)
 class NetworkForward(InspectedForward):
     """What a module says, given rows as a tensor of its own kind."""

@@ -48,7 +48,7 @@ def load_onnx(path: Path) -> WrappedModel:
     return wrap_session(session, content)
 
 
-@digest_name("voile.models.onnx_files.SessionForward")
+@digest_name("voile.models.onnx_files.OfSession")
 @dataclass(frozen=True, eq=False)
 class SessionForward(InspectedForward):
     """What a graph says.

@@ -64,7 +64,7 @@ class Diagnostics:
         )
 
 
-@digest_name("voile.models.wrapped.ChosenOutputs")
+@digest_name("voile.models.wrapped.Chosen")
 @dataclass(frozen=True)
 class ChosenOutputs(InspectedForward):
     """Some of the outputs."""

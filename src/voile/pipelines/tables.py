@@ -194,7 +194,7 @@ class NetworkModel:
         return Encoding.around_defaults(self.schema)
 
 
-@digest_name("voile.pipelines.tables.NetworkModelForward")
+@digest_name("voile.pipelines.tables.OfNetworkModel")
 @dataclass(frozen=True, eq=False)
 class NetworkModelForward(InspectedForward):
     """What a `NetworkModel` says, for `WrappedModel`: all that it is made of is row-wise."""

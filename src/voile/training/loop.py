@@ -56,7 +56,7 @@ class TrainingPlan:
         return step == self.steps or done > (step - 1) * self.checks // self.steps
 
 
-@digest_name("voile.training.loop.TrainingPoint")
+@digest_name("voile.training.plan.TrainingPoint")
 @dataclass(frozen=True)
 class TrainingPoint:
     """Losses during training: mean training loss since the point before, and validation loss."""
@@ -67,7 +67,7 @@ class TrainingPoint:
     validation_loss: float | None = None
 
 
-@digest_name("voile.training.loop.TrainingHistory")
+@digest_name("voile.training.plan.TrainingHistory")
 @dataclass(frozen=True)
 class TrainingHistory:
     """How training went.

@@ -44,7 +44,7 @@ class Head(Protocol):
         """From derivatives in the means to derivatives in the logits."""
 
 
-@digest_name("voile.training.losses.Softmax")
+@digest_name("voile.training.heads.Softmax")
 @dataclass(frozen=True)
 class Softmax:
     """Probabilities of exclusive classes."""
@@ -75,7 +75,7 @@ class Softmax:
         return found
 
 
-@digest_name("voile.training.losses.Sigmoid")
+@digest_name("voile.training.heads.Sigmoid")
 @dataclass(frozen=True, eq=False)
 class Sigmoid:
     """Numbers between two bounds, given for each output, shape (outputs,)."""
@@ -106,7 +106,7 @@ class Sigmoid:
         return slopes * means * (1 - means)
 
 
-@digest_name("voile.training.losses.Identity")
+@digest_name("voile.training.heads.Identity")
 @dataclass(frozen=True, eq=False)
 class Identity:
     """Any numbers, in units of a typical spread around a typical value, shape (outputs,) each.

@@ -27,7 +27,7 @@ EXACT_UP_TO: Final = 12
 SAMPLED_ORDERS: Final = 1_000
 
 
-@digest_name("voile.attribution.fastshap.checking.Quality")
+@digest_name("voile.attribution.fastshap.quality.Quality")
 @dataclass(frozen=True, eq=False)
 class Quality:
     """How far learned values are from the truth, on some rows.

@@ -27,7 +27,7 @@ from voile.core.toml_text import LARGEST_TOML, parse_toml
 # --- Features and the label: a name, the values it may take, and what stands in for a bad value --
 
 
-@digest_name("voile.core.schema.parsing.Feature")
+@digest_name("voile.core.schema.features.Feature")
 @dataclass(frozen=True)
 class Feature:
     """One input column.
@@ -98,7 +98,7 @@ class Feature:
         }
 
 
-@digest_name("voile.core.schema.parsing.Label")
+@digest_name("voile.core.schema.features.Label")
 @dataclass(frozen=True)
 class Label:
     """What a model predicts. It has no default: a label that cannot be read is no label."""
