@@ -86,7 +86,7 @@ def test_a_preview_is_the_same_both_ways_and_nothing_is_written(
     before = sorted(config.parent.rglob("*"))
     plain = json.loads(json.dumps(asdict(handle(Federate(config=config, preview=True)))))
     by_command = typed("federate", str(config), "--preview")
-    assert by_command.pop("asks_for_yes") == any(each["grave"] for each in plain["concerns"])
+    assert by_command.pop("asks_for_yes") == any(each["blocking"] for each in plain["concerns"])
     assert by_command.pop("seconds") > 0
     assert plain.pop("seconds") > 0
     assert by_command == plain

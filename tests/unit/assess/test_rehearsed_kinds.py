@@ -42,7 +42,7 @@ EXEMPT = {
     "PostProcessed": "costs nothing",
     "_HandOver": "costs nothing: what it hands over was charged when it was drawn",
     "_Upload": "costs nothing: moments are charged when they are drawn",
-    "PublicFacts": "says what a release costs",
+    "ReleaseTerms": "says what a release costs",
     "PipelinePlan": "adds up what its stages cost",
     "NoisyStage": "is for calibration: nothing is released by it",
     "GaussianMechanism": "a mechanism: releases are made with it",

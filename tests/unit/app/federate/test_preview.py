@@ -46,7 +46,7 @@ def found(job: Job, **changes: Any) -> FederationPreview:
     return preview(changed.agreement, changed.server)
 
 
-def graves(job: Job, **changes: Any) -> list[str]:
+def blocking_warnings(job: Job, **changes: Any) -> list[str]:
     return [each.text for each in found(job, **changes).blocking]
 
 
@@ -74,8 +74,8 @@ def test_what_is_reserved_for_a_count_is_said(job: Job) -> None:
 def test_nobody_is_advised_to_take_the_pipeline_that_is_there(job: Job) -> None:
     few = {"sizes": {"city": 20, "coast": 20, "harbour": 20}, "epsilon": 0.1}
     other = 'or pipeline = "logistic regression"'
-    assert any(other in each for each in graves(job, **few))
-    told = graves(job, **few, pipeline="logistic regression", hidden=None)
+    assert any(other in each for each in blocking_warnings(job, **few))
+    told = blocking_warnings(job, **few, pipeline="logistic regression", hidden=None)
     assert any("too much noise" in each for each in told)
     assert not any(other in each for each in told)
 
@@ -93,14 +93,14 @@ def test_nobody_is_advised_to_take_the_pipeline_that_is_there(job: Job) -> None:
     ],
 )
 def test_what_would_mean_nothing_is_blocking(job: Job, changes: dict[str, Any], words: str) -> None:
-    assert any(words in text for text in graves(job, **changes))
+    assert any(words in text for text in blocking_warnings(job, **changes))
 
 
 def test_a_rare_answer_that_accuracy_cannot_see_is_blocking(job: Job) -> None:
     """There is little noise; but always saying the other answer is as good."""
     rare = (np.random.default_rng(3).random(len(OPEN)) < 0.02).astype(np.float64)
     rows = TableRecords(OPEN.schema, OPEN.rows, rare, OPEN.null)
-    (text,) = graves(replace(job, server=replace(job.server, held_out=rows)))
+    (text,) = blocking_warnings(replace(job, server=replace(job.server, held_out=rows)))
     assert text.startswith("the expected accuracy of the black box, 0.")
     assert "of always saying the commonest answer: it may be no better" in text
 
@@ -127,7 +127,7 @@ def test_small_parties_and_few_open_rows_are_said_and_not_blocking(job: Job) -> 
     assert wide.high - wide.low > narrow.high - narrow.low
 
 
-def test_held_out_rows_of_one_class_are_grave(job: Job) -> None:
+def test_held_out_rows_of_one_class_are_blocking(job: Job) -> None:
     same = OPEN.only(np.flatnonzero(OPEN.labels == 0))
     told = found(replace(job, server=replace(job.server, held_out=same)))
     assert any("the same label" in each.text for each in told.blocking)
