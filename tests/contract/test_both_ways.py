@@ -49,8 +49,7 @@ from voile.app.commands.budget import (
 from voile.app.commands.explain import Explain
 from voile.app.commands.fields import Command, field_extra, option_of
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
-from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
-from voile.app.commands.workspace import RunDemo, Start
+from voile.app.commands.workspace import CheckSchema, ProposeSchema, RunDemo, ShowSchema, Start
 from voile.app.demo import Demo, NetworkComparison
 from voile.assess.assessment import AssessedClaim, Verdict
 from voile.cli import commands as door

@@ -25,8 +25,8 @@ from voile.federation import (
 )
 from voile.federation.aggregators import CentredClipping, FedYogi, LevelAvg
 from voile.federation.secure_aggregation import ActiveServer, HonestButCurious, Sparse
-from voile.federation.secure_aggregation.graphs import Complete
 from voile.federation.secure_aggregation.signed import SERVER
+from voile.federation.secure_aggregation.threat_models import Complete
 from voile.pipelines.trusted_averaging.protocol import Total, TrustedRound
 from voile.pipelines.trusted_averaging.trust import DivergenceMeasure, TrustRule
 

@@ -55,8 +55,8 @@ from voile.core.schema import Rows, Schema, is_table
 from voile.datasets.tables import read_table
 from voile.federation import HistoryRow, read_history, write_history
 from voile.federation.arrays import Arrays
-from voile.federation.files import write_arrays
 from voile.federation.history import without_times
+from voile.federation.stored_text import write_arrays
 from voile.models import Outputs, WrappedModel
 from voile.pipelines.calibration import Calibration, last_layer
 from voile.pipelines.tables import NetworkModel, NetworkModelForward, OutputHead

@@ -31,7 +31,7 @@ from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.input_file import read_file, read_json
 from voile.privacy.accounting.measures import consumed
 from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
-from voile.privacy.weakness import weaknesses
+from voile.privacy.mechanisms.parameters import weaknesses
 from voile.records.audit_log import (
     AuditLog,
     RefusalRecord,
@@ -57,8 +57,8 @@ from voile.records.ledger import (
     forecast,
     share_of,
 )
+from voile.records.ledger.event_text import unpacked
 from voile.records.ledger.journal import Entry, charge_name, entries_of
-from voile.records.ledger.sums import unpacked
 from voile.records.storage import Reader, Storage
 from voile.records.storage.opening import open_existing
 from voile.records.vault import PARTS, Place, Vault, check_named, open_vault_at, usual_place

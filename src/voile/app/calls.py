@@ -43,17 +43,19 @@ from voile.app.commands.budget import (
 from voile.app.commands.explain import Explain
 from voile.app.commands.federate import (
     Federate,
+    JoinFederation,
+    MakeNodeKeys,
     MakeServerKey,
     ShowFederationStatus,
+    ShowNodeStatus,
+    StartTestbed,
     StopFederation,
+    StopTestbed,
     WriteReport,
 )
 from voile.app.commands.fields import Command
-from voile.app.commands.node import JoinFederation, MakeNodeKeys, ShowNodeStatus
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
-from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
-from voile.app.commands.testbed import StartTestbed, StopTestbed
-from voile.app.commands.workspace import RunDemo, Start
+from voile.app.commands.workspace import CheckSchema, ProposeSchema, RunDemo, ShowSchema, Start
 from voile.core.errors import InvalidInput, VoileError
 
 if TYPE_CHECKING:

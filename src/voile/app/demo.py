@@ -62,8 +62,8 @@ from voile.federation import (
     Threads,
     Unprotected,
 )
-from voile.federation.files import file_stem
 from voile.federation.pipeline import named
+from voile.federation.stored_text import file_stem
 from voile.models import Box, Model, wrap
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.objectives import BLACK_BOX, SURROGATE, Imitate

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from voile.app.calls import Context
-from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
+from voile.app.commands.workspace import CheckSchema, ProposeSchema, ShowSchema
 from voile.core.atomic_file import check_output, replace_file
 from voile.core.errors import InvalidInput
 from voile.core.schema import (

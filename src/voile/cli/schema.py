@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
+from voile.app.commands.workspace import CheckSchema, ProposeSchema, ShowSchema
 from voile.cli.commands import add_command
 from voile.cli.output import ExitCode, console, folded_table, print_json
 

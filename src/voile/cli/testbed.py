@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from voile.app.commands.testbed import StartTestbed, StopTestbed
+from voile.app.commands.federate import StartTestbed, StopTestbed
 from voile.cli.commands import command_line
 from voile.cli.output import print_json
 

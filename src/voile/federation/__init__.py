@@ -52,7 +52,6 @@ from voile.federation.aggregators import (
     UpdateAggregator,
 )
 from voile.federation.arrays import Arrays, digest_of_arrays
-from voile.federation.attempts_on_disk import AttemptsOnDisk
 from voile.federation.chain import AnnouncedRound, ChainGuard, KeptRounds
 from voile.federation.client import (
     Booking,
@@ -84,13 +83,12 @@ from voile.federation.messages import (
     SecureInstruction,
     Update,
 )
-from voile.federation.node import Node
+from voile.federation.node import AttemptsOnDisk, Node, SecureMember
 from voile.federation.pipeline import Pipeline, is_finished, run_pipeline
 from voile.federation.progress import Progress, ProgressEvent
 from voile.federation.round_log import NoRoundLog, Outcome, RoundLog, RoundReport
 from voile.federation.round_protocol import PlainRound, RoundProtocol
 from voile.federation.rounds import ClientError, Rounds, StageResult
-from voile.federation.secure_node import SecureMember
 from voile.federation.secure_sum import SecureSum
 from voile.federation.stage import Stage
 from voile.federation.task import FitResult, Task, Unprotected

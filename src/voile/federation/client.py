@@ -15,9 +15,9 @@ from voile.core import array_file
 from voile.core.errors import InvalidInput, Refused
 from voile.core.randomness import GeneratorSource, Seeded, StreamCipher
 from voile.federation.arrays import Arrays, shapes_of
-from voile.federation.files import file_stem, write_arrays
 from voile.federation.history import event_as_text
 from voile.federation.messages import Instruction, Update, check_name
+from voile.federation.stored_text import file_stem, write_arrays
 from voile.federation.task import FollowUp, Task
 from voile.privacy.events import PrivacyEvent
 

@@ -18,7 +18,6 @@ from voile.federation.aggregators import Memory
 from voile.federation.arrays import Array, Arrays, checked, digest_of_arrays, shapes_of
 from voile.federation.chain import digest_of_shown, link_before
 from voile.federation.client import check_size
-from voile.federation.files import file_stem, write_arrays
 from voile.federation.history import HistoryRow, event_as_text
 from voile.federation.messages import Instruction, check_name
 from voile.federation.progress import NoProgress, Progress, ProgressEvent
@@ -26,6 +25,7 @@ from voile.federation.round_log import NoRoundLog, RoundLog, RoundReport
 from voile.federation.round_protocol import Agreed, RoundCall, RoundResult
 from voile.federation.secure_aggregation import Signer
 from voile.federation.stage import Schedule, Stage, drawn_schedule
+from voile.federation.stored_text import file_stem, write_arrays
 from voile.federation.task import Unprotected
 from voile.federation.transport import Transport
 

@@ -39,10 +39,14 @@ from voile.federation.secure_aggregation import (
     ThreatModel,
 )
 from voile.federation.secure_aggregation.attempts import BegunBefore
-from voile.federation.secure_aggregation.graphs import Complete, Sparse
 from voile.federation.secure_aggregation.masking import Words
 from voile.federation.secure_aggregation.signed import SERVER
-from voile.federation.secure_aggregation.threat_models import ActiveServer, HonestButCurious
+from voile.federation.secure_aggregation.threat_models import (
+    ActiveServer,
+    Complete,
+    HonestButCurious,
+    Sparse,
+)
 from voile.federation.stored_text import stored_as
 from voile.federation.sums import Totals
 from voile.federation.transport import NodeReply

@@ -13,7 +13,7 @@ import numpy as np
 
 from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
-from voile.models.inspection.genuine import is_of
+from voile.models.inspection.operators import is_of
 from voile.models.outputs import DeclaredOutputs, Outputs, Unbounded
 from voile.models.protocol import Rows
 

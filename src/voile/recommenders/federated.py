@@ -20,8 +20,8 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Guarantee
 from voile.federation import Client, FitResult, Instruction, Node, NoGuard, Rounds, SecureSum, Stage
 from voile.federation.arrays import Arrays, Shapes
+from voile.federation.node import SecureMember
 from voile.federation.secure_aggregation import AttemptStore, Signer
-from voile.federation.secure_node import SecureMember
 from voile.recommenders.budget import MomentsBudget
 from voile.recommenders.catalogue import Catalogue
 from voile.recommenders.moments import ItemGram, ItemMoments, ItemPopularity

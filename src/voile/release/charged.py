@@ -18,7 +18,7 @@ from voile.core.guarantee import Adversary, Guarantee, Protected, RowPart
 from voile.core.row_note import KnownNote, Note
 from voile.core.schema import Schema
 from voile.privacy.events import PrivacyEvent
-from voile.privacy.mechanisms.preview import NoisePreview
+from voile.privacy.mechanisms.parameters import NoisePreview
 from voile.privacy.sensitivity.bound import positive
 from voile.release.contract import (
     EXPLANATIONS,

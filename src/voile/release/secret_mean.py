@@ -19,11 +19,10 @@ from voile.core.explanation import Explanation
 from voile.federation.arrays import Arrays, Shapes
 from voile.federation.client import Client, NoGuard
 from voile.federation.messages import Instruction
-from voile.federation.node import Node
+from voile.federation.node import Node, SecureMember
 from voile.federation.round_log import Outcome
 from voile.federation.rounds import Rounds
 from voile.federation.secure_aggregation import AttemptStore, Signer
-from voile.federation.secure_node import SecureMember
 from voile.federation.secure_sum import SecureSum
 from voile.federation.stage import Stage
 from voile.federation.task import FitResult, Unprotected

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from voile.app.calls import Context, handle
 from voile.app.commands import federate as federate_commands
-from voile.app.commands import node as node_commands
-from voile.app.commands import testbed as testbed_commands
+from voile.app.commands import federate as node_commands
+from voile.app.commands import federate as testbed_commands
 from voile.app.commands.federate import (
     Federate,
     LocalTransport,

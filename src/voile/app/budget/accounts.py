@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from voile.records.audit_log import AuditLog, BudgetOpenedRecord, BudgetRenewedRecord
 from voile.records.ledger import AccountChange, Ledger, Opening
-from voile.records.ledger.sums import written
+from voile.records.ledger.event_text import written
 from voile.records.storage import Storage, Transaction
 
 

@@ -22,7 +22,7 @@ from voile.records.audit_log import (
     decode_record,
 )
 from voile.records.ledger import AccountNode, Ledger, Measure, ReplayKey
-from voile.records.ledger.event_text import event_for_log, event_from
+from voile.records.ledger.event_text import event_for_log, event_from, read
 from voile.records.ledger.history import (
     JournalCheck,
     Movement,
@@ -42,7 +42,6 @@ from voile.records.ledger.journal import (
     entries_of,
     entry_at,
 )
-from voile.records.ledger.sums import read
 from voile.records.storage import Reader
 from voile.records.stored_answers import StoredAnswer
 

@@ -46,8 +46,7 @@ from voile.records.ledger import (
     child_of,
     like_parent,
 )
-from voile.records.ledger.event_text import event_for_log, event_text
-from voile.records.ledger.sums import written
+from voile.records.ledger.event_text import event_for_log, event_text, written
 from voile.records.storage import Reader, Transaction
 from voile.records.stored_answers import CommitmentTerms, StoredAnswer
 from voile.records.vault import Vault

@@ -17,8 +17,8 @@ from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, declared_maximum
 from voile.core.schema import Schema
 from voile.federation import Pipeline, PlainRound, RoundProtocol, SecureSum, Task
-from voile.federation.files import file_stem
 from voile.federation.secure_aggregation import ThreatModel
+from voile.federation.stored_text import file_stem
 from voile.federation.task import FollowUp
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.shapley_guided_noise import GuidedPlan

@@ -38,8 +38,8 @@ from voile.core.schema import ColumnFinding, ColumnReport, Problem, RawColumn, R
 from voile.core.schema.report import MISSING_ADVICE, MOSTLY_EMPTY
 from voile.core.schema.schema import draw_rows
 from voile.datasets.tables import check_cells_separate, read_table
-from voile.federation.files import file_stem
 from voile.federation.secure_aggregation import ThreatModel
+from voile.federation.stored_text import file_stem
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.tables import TableRecords
 from voile.records.audit_log.canonical import Malformed

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from voile.app.calls import Context
-from voile.app.commands.node import JoinFederation, MakeNodeKeys, ShowNodeStatus
+from voile.app.commands.federate import JoinFederation, MakeNodeKeys, ShowNodeStatus
 from voile.app.federate.agreement import SERVER, FederationAgreement, origin_of
 from voile.app.federate.config import (
     FederationFile,

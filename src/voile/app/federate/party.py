@@ -20,8 +20,8 @@ from voile.app.federate.agreement import (
 from voile.app.federate.books import PART as ROUNDS_PART
 from voile.app.federate.books import ClientBooks, Promise
 from voile.app.federate.kinds import KINDS
+from voile.core.atomic_file import locked
 from voile.core.errors import InvalidInput, Refused, StorageBusy
-from voile.core.file_lock import locked
 from voile.federation import AttemptsOnDisk, Client, Node, SecureMember
 from voile.federation.secure_aggregation import Signer
 from voile.pipelines.tables import TableRecords

@@ -40,7 +40,7 @@ from voile.pipelines.private_explainer.plan import PipelinePlan
 from voile.pipelines.shapley_guided_noise import GuidedTask
 from voile.pipelines.tables import TableRecords
 from voile.pipelines.trusted_averaging.tasks import GlobalModel
-from voile.privacy.weakness import weaknesses
+from voile.privacy.mechanisms.parameters import weaknesses
 from voile.training import TrainingPlan, with_arrays
 
 _SMALL: Final = 100

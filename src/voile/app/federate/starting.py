@@ -30,7 +30,7 @@ from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.input_file import read_file
 from voile.core.schema.locate import quoted
-from voile.federation.files import file_stem
+from voile.federation.stored_text import file_stem
 
 _FEDERATION: Final = """\
 # A federation: a model is trained across parties whose rows stay where they are.

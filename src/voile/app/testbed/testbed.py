@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from voile.app.calls import Context
-from voile.app.commands.testbed import StartTestbed, StopTestbed
+from voile.app.commands.federate import StartTestbed, StopTestbed
 from voile.app.federate.files import FEDERATION_FILE, NODE_FILE, NODES
 from voile.app.federate.party import Say
 from voile.app.federate.starting import LinkFiles, NewParty, Settings, found
@@ -30,9 +30,9 @@ from voile.core.atomic_file import create_key_file, replace_file
 from voile.core.errors import InvalidInput, StorageFault, UnreadableFile
 from voile.core.input_file import read_text
 from voile.datasets import Dataset, clinic_federation
-from voile.federation.files import file_stem
 from voile.federation.flower import QUIET, SuperLinkPlace, node_key, public_bytes, register_node
 from voile.federation.flower.superlink import wait_until_there
+from voile.federation.stored_text import file_stem
 
 # --- The processes of a testbed: one SuperLink, and a node for each party ------------------------
 

@@ -31,14 +31,15 @@ from voile.attribution.fastshap.checking import (
 from voile.attribution.fastshap.distil import (
     EXPLAINER_PLAN,
     DistilledExplainer,
+    Marginals,
     consistent_rows,
     distil,
+    inferred_marginals,
     train_explainer,
 )
 from voile.attribution.fastshap.explainer import LEARNED, FastShap
 from voile.attribution.fastshap.files import load_explainer, load_surrogate, save
 from voile.attribution.fastshap.imitation import SURROGATE_PLAN, train_surrogate
-from voile.attribution.fastshap.marginals import Marginals, inferred_marginals
 from voile.attribution.fastshap.objectives import KernelRegression, NoisyLabels, Objective
 from voile.attribution.fastshap.onnx_export import export_onnx
 from voile.attribution.fastshap.surrogate import Fidelity, Surrogate

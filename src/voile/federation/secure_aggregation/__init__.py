@@ -21,7 +21,6 @@ from voile.federation.secure_aggregation.attempts import (
     AttemptTerms,
 )
 from voile.federation.secure_aggregation.client import ClientAttempt
-from voile.federation.secure_aggregation.graphs import Complete, GraphFailure, Sparse, sparse_for
 from voile.federation.secure_aggregation.quantisation import Quantisation
 from voile.federation.secure_aggregation.server import ServerAttempt
 from voile.federation.secure_aggregation.signed import (
@@ -33,8 +32,12 @@ from voile.federation.secure_aggregation.signed import (
 )
 from voile.federation.secure_aggregation.threat_models import (
     ActiveServer,
+    Complete,
+    GraphFailure,
     HonestButCurious,
+    Sparse,
     ThreatModel,
+    sparse_for,
 )
 
 __all__ = [

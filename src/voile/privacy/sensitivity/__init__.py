@@ -13,7 +13,7 @@
 There is no default and no estimate: a sensitivity read off the protected data protects nothing.
 """
 
-from voile.privacy.sensitivity.bound import Norm, Sensitivity
+from voile.privacy.sensitivity.bound import Norm, Sensitivity, unit_row_gram, unit_row_sum
 from voile.privacy.sensitivity.shapley import (
     OutputSet,
     box,
@@ -33,7 +33,6 @@ from voile.privacy.sensitivity.shapley import (
     signed_mean_shapley_coordinate,
     simplex,
 )
-from voile.privacy.sensitivity.users import unit_row_gram, unit_row_sum
 from voile.privacy.sensitivity.vectors import (
     bounded_mean,
     bounded_sum,

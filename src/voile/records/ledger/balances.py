@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from voile.privacy.accounting.measures import Sums, growth, larger, plus
-from voile.records.ledger.sums import packed, unpacked
+from voile.records.ledger.event_text import packed, unpacked
 
 
 class RunningTotals(NamedTuple):

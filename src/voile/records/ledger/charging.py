@@ -23,11 +23,10 @@ from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.guarantee import Protected, RowPart
 from voile.privacy.accounting.measures import Sums, consumed, fits, shortfall
 from voile.privacy.events import PrivacyEvent
-from voile.privacy.weakness import weaknesses
+from voile.privacy.mechanisms.parameters import weaknesses
 from voile.records.ledger.accounts import Account, check_relation
 from voile.records.ledger.balances import RunningTotals, charged
-from voile.records.ledger.event_text import event_text, parts_of
-from voile.records.ledger.sums import packed
+from voile.records.ledger.event_text import event_text, packed, parts_of
 from voile.records.ledger.tables import (
     ALERTS,
     ENTRIES,

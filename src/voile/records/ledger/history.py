@@ -19,8 +19,7 @@ from voile.privacy.events import Composed, Parallel, PrivacyEvent, Repeated
 from voile.records.ledger.accounts import Account
 from voile.records.ledger.balances import RunningTotals, charged
 from voile.records.ledger.charging import charge_name
-from voile.records.ledger.event_text import event_from, parts_of
-from voile.records.ledger.sums import unpacked
+from voile.records.ledger.event_text import event_from, parts_of, unpacked
 from voile.records.ledger.tables import ALERTS, CHILDREN, PLAN_PARTS, Act, Entry
 from voile.records.ledger.tree import AccountNode
 from voile.records.storage import Reader

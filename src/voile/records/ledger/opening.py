@@ -18,10 +18,9 @@ from voile.records.ledger.charging import (
     standings_after,
     write_act,
 )
-from voile.records.ledger.event_text import event_text, parts_of
+from voile.records.ledger.event_text import event_text, packed, parts_of
 from voile.records.ledger.history import nothing_of
 from voile.records.ledger.journal import entries_of
-from voile.records.ledger.sums import packed
 from voile.records.ledger.tables import (
     ACCOUNTS,
     BALANCES,

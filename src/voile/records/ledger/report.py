@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from voile.core.guarantee import Protected
-from voile.privacy.weakness import weaknesses
+from voile.privacy.mechanisms.parameters import weaknesses
 from voile.records.ledger.charging import THRESHOLDS, Risk
 from voile.records.ledger.history import History, Point
 from voile.records.ledger.journal import entries_of

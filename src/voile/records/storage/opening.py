@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from voile.core.errors import ForeignDatabase, InvalidInput, NewerDatabase
-from voile.records.storage.files import FileIdentity
 from voile.records.storage.memory import MemoryDatabase, MemorySession
 from voile.records.storage.postgres import PostgresSession
 from voile.records.storage.session import Migrator, Session
-from voile.records.storage.sqlite import SqliteSession
+from voile.records.storage.sqlite import FileIdentity, SqliteSession
 from voile.records.storage.storage import Shared, Storage
 from voile.records.storage.tables import Table
 

@@ -32,8 +32,14 @@ from voile.training.private.convolutions import LayerSum, fit_module_privately
 from voile.training.private.loop import ClippedSum, Prepare, blank_records, fit_privately
 from voile.training.private.module_sums import ModuleSum
 from voile.training.private.perceptrons import PerceptronSum
-from voile.training.private.rule import classifier_norm, surrogate_norm
-from voile.training.private.settings import AdaptedNorm, PrivateRun, PrivateSteps, TrainingSpeed
+from voile.training.private.settings import (
+    AdaptedNorm,
+    PrivateRun,
+    PrivateSteps,
+    TrainingSpeed,
+    classifier_norm,
+    surrogate_norm,
+)
 
 __all__ = [
     "Adam",

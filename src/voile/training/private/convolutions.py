@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.core.randomness import GeneratorSource
-from voile.models.inspection.genuine import is_listed
 from voile.models.inspection.layers import is_as_made
+from voile.models.inspection.operators import is_listed
 from voile.training.optimisers import Optimiser
 from voile.training.private.loop import SPEED, private_steps
 from voile.training.private.module_sums import LARGEST, ModuleLoss, ModuleSum, Tensors

@@ -15,7 +15,7 @@ from tests.unit.app.workspace import examples as workspaces
 from tests.unit.recommenders.examples import DELTA, shop
 
 from voile.app.assess import find_subject, subjects
-from voile.app.assess.charged_records import charged_terms, one_row, terms_trial
+from voile.app.assess.subjects import charged_terms, one_row, terms_trial
 from voile.app.explain import (
     ReleaseService,
     RowsToExplain,

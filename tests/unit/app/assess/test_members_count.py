@@ -36,7 +36,7 @@ from voile.core import array_file
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Relation
 from voile.federation import Outcome, read_history, write_history
-from voile.federation.files import write_arrays
+from voile.federation.stored_text import write_arrays
 from voile.pipelines.calibration import Calibration
 from voile.records.ledger import recent_charges
 from voile.records.ledger.event_text import event_text
