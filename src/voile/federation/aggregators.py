@@ -22,7 +22,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -289,6 +289,19 @@ class CentredClipping(UpdateAggregator):
 
 
 Reduction: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+MEAN: Final = "mean"
+AGGREGATORS: Final[Mapping[str, Aggregator]] = {
+    MEAN: FedAvg(),
+    "adam": FedAdam(),
+    "yogi": FedYogi(),
+    "median": CoordinateMedian(),
+    "trimmed mean": TrimmedMean(),
+    "krum": Krum(faulty=1),
+    "centred clipping": CentredClipping(),
+}
+"""By the name that a federation gives it."""
 
 
 def _each(contributions: Sequence[Contribution], reduce: Reduction) -> dict[str, Array]:

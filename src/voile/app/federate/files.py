@@ -259,6 +259,7 @@ def read_agreement(path: Path) -> FederationAgreement:
         rounds=agreed.training.rounds,
         participations=agreed.training.participations,
         hidden=agreed.training.hidden,
+        aggregator=agreed.training.aggregator,
         levels={p.name: p.epsilon for p in agreed.parties if p.epsilon is not None},
         secure=_threat_model(file, agreed),
         server_key=None

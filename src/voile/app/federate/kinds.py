@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -118,7 +118,13 @@ class ServerRows(NamedTuple):
 
 
 class PipelineKind(Protocol):
-    """One kind of pipeline."""
+    """One kind of pipeline.
+
+    Args:
+        takes_any_aggregator: whether a federation may choose how updates become one.
+    """
+
+    takes_any_aggregator: ClassVar[bool]
 
     def facts(self, levels: Mapping[str, float], **common: Any) -> FederationFacts:
         """What is public.
@@ -167,6 +173,8 @@ class SummedStages(NamedTuple):
 class _OneLevel:
     """A kind that protects rows, and those of all parties alike."""
 
+    takes_any_aggregator: ClassVar[bool] = False
+
     def facts(self, levels: Mapping[str, float], **common: Any) -> FederationFacts:
         if levels:
             raise InvalidInput(
@@ -177,6 +185,8 @@ class _OneLevel:
 
 class _Averaged(_OneLevel):
     """A kind whose rounds need no unprotected rows, make one sum each, and weigh by sizes."""
+
+    takes_any_aggregator: ClassVar[bool] = True
 
     def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, ServerRows]:
         return plan, ServerRows(*split_open_rows(held_out))
@@ -318,6 +328,8 @@ class TrustedKind(_OneLevel):
 
 class GuidedKind(_Averaged):
     """FedSVA: noise where private columns contribute, at a level that each party declares."""
+
+    takes_any_aggregator: ClassVar[bool] = False  # weighs by noise
 
     def facts(self, levels: Mapping[str, float], **common: Any) -> GuidedFacts:
         return GuidedFacts(levels=levels, **common)

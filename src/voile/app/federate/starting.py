@@ -6,6 +6,7 @@ compared with what would be written, and keys are not made anew.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.input_file import read_file
 from voile.core.schema.locate import quoted
+from voile.federation.aggregators import MEAN
 from voile.federation.stored_text import file_stem
 
 _FEDERATION: Final = """\
@@ -63,6 +65,7 @@ rounds = {rounds}  # of each stage
 _TRAINING: Final = """\
 # participations = 10  # in how many of them a party takes part at most
 # hidden = [64, 64]  # widths of the hidden layers
+# aggregator = "median"  # withstands faulty parties; "mean" if left out
 """
 _PARTY: Final = """
 [[parties]]
@@ -327,8 +330,9 @@ def _write(
 
 def _training(stated: Mapping[str, Any]) -> str:
     shown = {key: stated[key] for key in ("participations", "hidden") if key in stated}
-    shown = {key: list(each) if isinstance(each, tuple) else each for key, each in shown.items()}
-    lines = [f"{key} = {each}\n" for key, each in shown.items()]
+    if stated.get("aggregator", MEAN) != MEAN:
+        shown["aggregator"] = stated["aggregator"]
+    lines = [f"{key} = {json.dumps(each)}\n" for key, each in shown.items()]
     return "".join(lines) or _TRAINING
 
 
