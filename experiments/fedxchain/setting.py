@@ -102,7 +102,7 @@ class Case:
 
     def records(self, places: NDArray[np.intp]) -> TableRecords:
         found = table(self.data)
-        return TableRecords.of(
+        return TableRecords.from_dataset(
             Dataset(self.data, self.schema, found.rows[places], found.labels[places])
         )
 
@@ -265,7 +265,7 @@ def averaged(
     members = clients_of(case, {STAGE: task}, change, draws=case.seed)
     rounds = Rounds(Threads(members), case.facts.sizes, source=Seeded(case.seed))
     result = rounds.run(stage, task.start(0), unprotected=Unprotected(case.measured, "held out"))
-    model = NetworkModel.of(case.schema, OutputHead.of_label(case.schema), result.arrays)
+    model = NetworkModel.from_arrays(case.schema, OutputHead.of_label(case.schema), result.arrays)
     return outcome(case, model, [f["accuracy"] for f in result.figures], None, change)
 
 

@@ -20,9 +20,9 @@ from voile.federation import (
     CountingGuard,
     Node,
     NoGuard,
+    ProgressEvent,
     Rounds,
     SeededSources,
-    Seen,
     Threads,
     Unprotected,
 )
@@ -68,8 +68,8 @@ class Split:
         train, test = order[:TRAINING_CLIENTS], order[TRAINING_CLIENTS:]
         held_out = np.concatenate([clients[name] for name in test])
         return cls(
-            {name: TableRecords.of(data.take(clients[name])) for name in sorted(train)},
-            TableRecords.of(data.take(held_out)),
+            {name: TableRecords.from_dataset(data.take(clients[name])) for name in sorted(train)},
+            TableRecords.from_dataset(data.take(held_out)),
             seed,
         )
 
@@ -94,7 +94,7 @@ class Split:
         return self.held_out.rows[chosen]
 
     def trained(
-        self, plan: PipelinePlan, progress: Callable[[Seen], None] = lambda _: None
+        self, plan: PipelinePlan, progress: Callable[[ProgressEvent], None] = lambda _: None
     ) -> PrivateExplainer:
         """Seeded, hence repeatable, hence without a guarantee."""
         rounds = self._rounds(plan.tasks, CountingGuard(CAP), progress=progress)
@@ -139,7 +139,7 @@ def parts_of_the_time(split: Split) -> dict[str, float]:
         now = time.process_time()
         taken[what], begin = now - begin, now
 
-    def stage_over(seen: Seen) -> None:
+    def stage_over(seen: ProgressEvent) -> None:
         if seen.done and seen.round == seen.rounds:
             lap(f"{seen.stage}, {seen.rounds} rounds of {seen.asked} clients")
 

@@ -49,13 +49,12 @@ from voile.app.commands.budget import (
 from voile.app.commands.explain import Explain
 from voile.app.commands.fields import Command, field_extra, option_of
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
-from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
-from voile.app.commands.workspace import RunDemo, Start
-from voile.app.demo import Beside, Demo
-from voile.attacks.assessment import Assessed, Verdict
+from voile.app.commands.workspace import CheckSchema, ProposeSchema, RunDemo, ShowSchema, Start
+from voile.app.demo import Demo, NetworkComparison
+from voile.assess.assessment import AssessedClaim, Verdict
 from voile.cli import commands as door
 from voile.core.errors import VerificationFailed
-from voile.pipelines.private_explainer.plan import Spent
+from voile.pipelines.private_explainer.plan import StageSpending
 
 __all__ = ["prepared"]
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -476,14 +475,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VOILE_RPC", raising=False)
 
 
-def _refuted(rehearsals: Sequence[Any], **_: object) -> tuple[Assessed, ...]:
+def _refuted(trials: Sequence[Any], **_: object) -> tuple[AssessedClaim, ...]:
     found: tuple[Any, ...] = (0.5, 1e-5, Verdict.REFUTED, 9, 2e3, 1e3, 0.2, 4)
-    return tuple(Assessed(each.name, each.event, *found) for each in rehearsals)
+    return tuple(AssessedClaim(each.name, each.event, *found) for each in trials)
 
 
 def _demo(output: Path, *, rows_per_hospital: int, **_: object) -> Demo:
     output.mkdir()
-    figure, spent = Beside(0.0, 0.0), Spent(1.0, 1e-5)
+    figure, spent = NetworkComparison(0.0, 0.0), StageSpending(1.0, 1e-5)
     return Demo(
         *(output, output / "report.html", figure, figure, figure, spent, spent, 0),
         *({"city": rows_per_hospital}, output / "e", output / "p", output / "r"),

@@ -13,7 +13,7 @@ from tests.unit.app.budget_examples import RULES, House
 from tests.unit.records.audit_log.examples import LOG_KEY
 from voile.app.budget import open_budget, renew_budget
 from voile.app.explain import (
-    OnRecord,
+    LoggedAnswer,
     ReleaseService,
     RowsToExplain,
     paid_clusters,
@@ -55,7 +55,7 @@ def open_payer(house: House, protected: Protected) -> None:
     open_budget(vault.storage, vault.ledger, vault.log, opening, caller="custodian")
 
 
-def check(receipt: Receipt, entry: OnRecord) -> None:
+def check(receipt: Receipt, entry: LoggedAnswer) -> None:
     report = verify_receipt(bytes(receipt), RULES, query=entry.question, answer=entry.answer)
     assert report.verified, report.failed
     opened = [step.outcome for step in report.steps if step.name in ("query", "answer")]

@@ -24,7 +24,7 @@ from tests.unit.records.ledger.examples import DATASET, Books
 from voile.app.budget import opened_record
 from voile.app.explain import (
     Answer,
-    Drawn,
+    NoisyAnswer,
     ReleaseService,
     Request,
     paid_clusters,
@@ -37,7 +37,7 @@ from voile.records.audit_log import BudgetOpenedRecord
 from voile.records.audit_log.digests import explanation_bytes, explanation_rows, guarantees_digest
 from voile.records.audit_log.records import canonical_bytes, decode_record
 from voile.records.ledger.event_text import event_text
-from voile.records.ledger.opening import Done
+from voile.records.ledger.opening import AccountChange
 from voile.records.ledger.tables import ACCOUNTS, BALANCES, CHILDREN, DATASETS, ENTRIES, PLAN_PARTS
 from voile.records.ledger.tree import row_from
 from voile.records.storage import Table, Transaction
@@ -115,7 +115,7 @@ def test_an_artefact_is_asked_for_and_charged_as_before(
     answer = ReleaseService.answer_request
 
     def answered(
-        service: ReleaseService, request: Request, draw: Callable[[], Drawn], **given: Any
+        service: ReleaseService, request: Request, draw: Callable[[], NoisyAnswer], **given: Any
     ) -> Answer:
         asked.append(request)
         return answer(service, request, draw, **given)
@@ -193,7 +193,7 @@ def test_accounts_are_opened_on_record_as_before() -> None:
         record = decode_record(text.encode())
         assert isinstance(record, BudgetOpenedRecord)
         account = accounts[record.account]
-        done = Done(account, "", 0, (), account.opened, ())
+        done = AccountChange(account, "", 0, (), account.opened, ())
         assert canonical_bytes(opened_record(done)).decode() == text
 
 

@@ -26,7 +26,7 @@ from voile.app.explain import files, inputs, outputs
 from voile.app.federate import run as federation
 from voile.app.recommend import artefact as recommenders
 from voile.app.recommend import handler as asking
-from voile.attacks import assessment
+from voile.assess import assessment
 from voile.cli import commands, explain_output
 from voile.models import WrappedModel
 from voile.pipelines.network_task import NetworkTask
@@ -312,7 +312,7 @@ def test_an_assessment_that_is_broken_off_leaves_nothing(finished: Path, tmp_pat
     folder = tmp_path / "study"
     shutil.copytree(finished, folder)
     before, typed = state(folder, BOOKS[0]), ["assess", "output/artefact", "--minutes", "0.01"]
-    assert interrupted(typed, folder, Point(assessment.Contest, "play", 2)) == typed
+    assert interrupted(typed, folder, Point(assessment.BettingTest, "play", 2)) == typed
     assert state(folder, BOOKS[0]) == before
     assert not (folder / "output/artefact/assessment.json").exists()
     assert here(typed, folder)[0] in (0, 7)  # blind, in so short a time

@@ -25,7 +25,7 @@ from voile.records.audit_log import (
     open_anchors,
 )
 from voile.records.audit_log.anchor import deploy
-from voile.records.audit_log.delivery import Mined
+from voile.records.audit_log.delivery import MinedTransaction
 from voile.records.audit_log.kept import signed_checkpoint
 from voile.records.audit_log.notes import Checkpoint, Note
 from voile.records.audit_log.publishing import latest_checkpoint, missing_cosignatures
@@ -33,7 +33,7 @@ from voile.records.storage import Storage
 
 
 @dataclass(frozen=True)
-class AnchoredNow:
+class AnchorResult:
     """What stands on the chain after the command.
 
     Args:
@@ -42,12 +42,12 @@ class AnchoredNow:
 
     checkpoint: Checkpoint
     address: AnchorAddress
-    mined: Mined | None = None
+    mined: MinedTransaction | None = None
 
 
 def deploy_anchor(
     rpc: str, chain_id: int, policy: Path, rules: Policy, account: Any, terms: DeliveryTerms
-) -> tuple[Policy, Mined]:
+) -> tuple[Policy, MinedTransaction]:
     """Deploy the contract, and write its address into the policy file."""
     if rules.anchor is not None:
         raise InvalidInput(
@@ -77,7 +77,7 @@ def anchor_log(
     anchors: Anchors,
     account: Any,
     terms: DeliveryTerms,
-) -> AnchoredNow:
+) -> AnchorResult:
     """The latest published checkpoint, put on the chain."""
     checkpoint = _publishable(storage, log, policy)  # step 1
     known = anchors.latest(log.origin, confirmations=1)
@@ -96,7 +96,7 @@ def anchor_log(
             "the transaction is confirmed, and the chain does not hold the checkpoint: is another "
             "node asked than the one that was told?"
         )
-    return AnchoredNow(found, anchors.address, mined)
+    return AnchorResult(found, anchors.address, mined)
 
 
 def _publishable(storage: Storage, log: AuditLog, policy: Policy) -> Checkpoint:

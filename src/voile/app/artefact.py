@@ -55,11 +55,11 @@ from voile.core.schema import Rows, Schema, is_table
 from voile.datasets.tables import read_table
 from voile.federation import HistoryRow, read_history, write_history
 from voile.federation.arrays import Arrays
-from voile.federation.files import write_arrays
 from voile.federation.history import without_times
+from voile.federation.stored_text import write_arrays
 from voile.models import Outputs, WrappedModel
 from voile.pipelines.calibration import Calibration, last_layer
-from voile.pipelines.tables import NetworkModel, OfNetworkModel, OutputHead
+from voile.pipelines.tables import NetworkModel, NetworkModelForward, OutputHead
 from voile.release import Origin, trained_privately
 from voile.training import arrays_of
 
@@ -177,7 +177,7 @@ class Artefact:
     def network(self) -> NetworkModel:
         """The private black box."""
         arrays, _ = self._black_box
-        return NetworkModel.of(self.schema, OutputHead.of_label(self.schema), arrays)
+        return NetworkModel.from_arrays(self.schema, OutputHead.of_label(self.schema), arrays)
 
     @cached_property
     def _black_box(self) -> tuple[Arrays, dict[str, Any]]:
@@ -211,7 +211,7 @@ class Artefact:
         """The private black box, as every part of voile takes it."""
         network = self.network
         return WrappedModel(
-            forward=OfNetworkModel(network),
+            forward=NetworkModelForward(network),
             identity=lambda: network.digest,
             width=len(network.feature_names),
             feature_names=network.feature_names,

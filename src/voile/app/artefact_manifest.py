@@ -19,7 +19,7 @@ from voile.core.array_file import check_kind
 from voile.core.atomic_file import replace_file
 from voile.core.errors import UnreadableFile, VerificationFailed
 from voile.core.input_file import read_file, read_json
-from voile.federation.files import file_stem
+from voile.federation.stored_text import file_stem
 from voile.records.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
 from voile.records.vault import POLICY
 

@@ -43,17 +43,19 @@ from voile.app.commands.budget import (
 from voile.app.commands.explain import Explain
 from voile.app.commands.federate import (
     Federate,
+    JoinFederation,
+    MakeNodeKeys,
     MakeServerKey,
     ShowFederationStatus,
+    ShowNodeStatus,
+    StartTestbed,
     StopFederation,
+    StopTestbed,
     WriteReport,
 )
 from voile.app.commands.fields import Command
-from voile.app.commands.node import JoinFederation, MakeNodeKeys, ShowNodeStatus
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
-from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
-from voile.app.commands.testbed import StartTestbed, StopTestbed
-from voile.app.commands.workspace import RunDemo, Start
+from voile.app.commands.workspace import CheckSchema, ProposeSchema, RunDemo, ShowSchema, Start
 from voile.core.errors import InvalidInput, VoileError
 
 if TYPE_CHECKING:
@@ -108,8 +110,8 @@ HANDLERS: Final[dict[type[Command], str]] = {
     ShowNodeStatus: "voile.app.federate.join:show_status",
     MakeNodeKeys: "voile.app.federate.join:make_keys",
     WriteReport: "voile.app.report.handler:write",
-    StartTestbed: "voile.app.testbed.handler:start",
-    StopTestbed: "voile.app.testbed.handler:stop",
+    StartTestbed: "voile.app.testbed.testbed:start",
+    StopTestbed: "voile.app.testbed.testbed:stop",
 }
 """By command, where its handler is. Handlers load what they need, commands nothing."""
 

@@ -16,12 +16,11 @@ from voile.app.assessment_file import ASSESSMENT
 from voile.app.calls import Context
 from voile.app.commands.explain import BESIDE_A_NAME, Explain, ExplanationSpec
 from voile.app.explain.assessed import AssessedClaims, claims_behind
-from voile.app.explain.building import build_release
+from voile.app.explain.building import Affordability, build_release
 from voile.app.explain.files import as_plain
-from voile.app.explain.fitting import Affordability
 from voile.app.explain.inputs import ExplanationInputs, find_artefact, load_inputs
-from voile.app.explain.outputs import Outputs, Written, page_place
-from voile.app.explain.released import Explained
+from voile.app.explain.outputs import Outputs, WrittenFiles, page_place
+from voile.app.explain.released import ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain
 from voile.app.explain.service import ReleaseService
 from voile.app.output_check import files_of
@@ -50,8 +49,8 @@ class ExplainResult:
         top: how many features of each row are shown; None for all.
     """
 
-    explained: Explained
-    written: Written
+    explained: ReleasedExplanation
+    written: WrittenFiles
     kept: Kept | None
     policy: Path
     top: int | None = None
@@ -134,7 +133,7 @@ class ExplanationJob:
     )
 
     @classmethod
-    def of(cls, command: Explain, context: Context) -> ExplanationJob:
+    def from_command(cls, command: Explain, context: Context) -> ExplanationJob:
         """Of a release that was asked for before, what is known of it."""
         if context.known is not None and command.model in context.known:
             known: ExplanationJob = context.known[command.model]
@@ -224,7 +223,7 @@ class ExplanationJob:
 
 def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult:
     """Check, compute, charge and record; then write."""
-    job = ExplanationJob.of(command, context)
+    job = ExplanationJob.from_command(command, context)
     outputs = Outputs(
         command.save_as,
         command.receipt,

@@ -16,7 +16,7 @@ from voile.app.federate.starting import (
 from voile.app.workspace import StartedWorkspace, start_workspace
 from voile.core.errors import InvalidInput
 from voile.models import names_model
-from voile.privacy.weakness import weaknesses
+from voile.privacy.mechanisms.parameters import weaknesses
 
 
 def start(

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from voile.app.calls import Context
 from voile.app.commands.explain import Explain
-from voile.app.explain import Explained, ReleaseService
+from voile.app.explain import ReleasedExplanation, ReleaseService
 from voile.app.explain_rows import ExplainResult, ExplanationJob, explain
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger
@@ -60,7 +60,7 @@ class Workspace:
         by: str = "analyst",
         purpose: str = "explanation",
         fresh: bool = False,
-    ) -> Explained:
+    ) -> ReleasedExplanation:
         """Explain rows with the release of this name: charged, on record.
 
         Args:
@@ -86,12 +86,12 @@ class Workspace:
         Args:
             rows, by, fresh: see `explain`.
         """
-        job = ExplanationJob.of(self._asked(name), self._context)
+        job = ExplanationJob.from_command(self._asked(name), self._context)
         given = rows if isinstance(rows, int) else job.inputs(None).read_rows(rows)
         return job.preview(self.service, given, caller=by, fresh=fresh)
 
     def receipt(self, charge: str) -> Receipt:
-        """A proof for one charge (`Explained.charges`), at any later time."""
+        """A proof for one charge (`ReleasedExplanation.charges`), at any later time."""
         return self.service.receipt(charge)
 
     def close(self) -> None:
@@ -114,7 +114,9 @@ class Workspace:
 
     def release(self, name: str, rows: int) -> Release[Explanation]:
         """What answers for this many rows; built once."""
-        return ExplanationJob.of(self._asked(name), self._context).release(self.service, rows)
+        return ExplanationJob.from_command(self._asked(name), self._context).release(
+            self.service, rows
+        )
 
     def _asked(self, name: str, rows: Any = None, **stated: Any) -> Explain:
         return Explain(model=name, data=rows, workspace=self.file.path, **stated)

@@ -20,7 +20,12 @@ Make it faster, or hide how long it takes:
 """
 
 from voile.attribution.choosing import is_exact, shapley_explainer
-from voile.attribution.exact import MOST_PLAYERS, ExactShapley, SurrogateShapley
+from voile.attribution.exact import (
+    MOST_PLAYERS,
+    ExactShapley,
+    ShapleyInteractions,
+    SurrogateShapley,
+)
 from voile.attribution.fastshap import (
     FastShap,
     Surrogate,
@@ -29,7 +34,6 @@ from voile.attribution.fastshap import (
     train_surrogate,
 )
 from voile.attribution.gradients import Gradient, IntegratedGradients, Rule
-from voile.attribution.interactions import ShapleyInteractions
 from voile.attribution.kernel import KernelShapley
 from voile.attribution.lime import Lime
 from voile.attribution.permutation import PermutationShapley

@@ -28,6 +28,8 @@ def shapley_explainer(
 ) -> ExactShapley | KernelShapley:
     """An explainer by Shapley values over background rows, exact if there are few players."""
     kind = (
-        ExactShapley if is_exact(Players.of(schema.feature_names, groups).count) else KernelShapley
+        ExactShapley
+        if is_exact(Players.from_groups(schema.feature_names, groups).count)
+        else KernelShapley
     )
     return kind(model, background, schema=schema, groups=groups, speed=speed or Speed())

@@ -44,7 +44,7 @@ class GameExplainer(ExplainerSettings):
     game: Game = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        game = Game.of(
+        game = Game.from_model(
             self.model,
             self.background,
             groups=self.groups,

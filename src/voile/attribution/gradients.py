@@ -84,7 +84,9 @@ class IntegratedGradients(ExplainerSettings):
 
     def __post_init__(self) -> None:
         points_and_weights(self.rule, self.steps)
-        object.__setattr__(self, "inner", _Differentiable.of(self.model, self, self.baseline))
+        object.__setattr__(
+            self, "inner", _Differentiable.from_model(self.model, self, self.baseline)
+        )
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows, names = self.inner.read(X)
@@ -151,7 +153,7 @@ class Gradient(ExplainerSettings):
     inner: _Differentiable = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "inner", _Differentiable.of(self.model, self))
+        object.__setattr__(self, "inner", _Differentiable.from_model(self.model, self))
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows, names = self.inner.read(X)
@@ -180,7 +182,9 @@ class _Differentiable:
     groups: Groups | None
 
     @classmethod
-    def of(cls, model: Any, settings: ExplainerSettings, example: Any = None) -> _Differentiable:
+    def from_model(
+        cls, model: Any, settings: ExplainerSettings, example: Any = None
+    ) -> _Differentiable:
         given = isinstance(model, DifferentiableModel)
         wrapped: Any = model if given else wrap(model)
         if not wrapped.has_gradient:
@@ -203,7 +207,7 @@ class _Differentiable:
 
     def _players(self, names: tuple[str, ...]) -> Players:
         if names not in self._known_players:
-            self._known_players[names] = Players.of(names, self.groups)
+            self._known_players[names] = Players.from_groups(names, self.groups)
         return self._known_players[names]
 
     @cached_property

@@ -61,7 +61,7 @@ class TreeShapley(ExplainerSettings):
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows = self.columns.read(X, "X")
         names = self.columns.settled(X, rows).names or ()
-        players = Players.of(names, self.groups)
+        players = Players.from_groups(names, self.groups)
         size = self.speed.batch_rows
         parts = []
         for first in range(0, len(rows), size):

@@ -22,7 +22,6 @@ from voile.cli import (
     explain,
     federate,
     init,
-    node,
     recommend,
     schema,
     testbed,
@@ -78,7 +77,7 @@ app.command("explain", epilog=explain.EPILOG)(explain.explain)
 app.command("demo", epilog=demo.EPILOG)(demo.demo)
 app.command("init", epilog=init.EPILOG)(init.init)
 app.command("federate", epilog=federate.FEDERATE_EPILOG)(federate.federate)
-app.command("node", epilog=node.EPILOG)(node.node)
+app.command("node", epilog=federate.EPILOG)(federate.node)
 app.command("assess", epilog=assess.EPILOG)(assess.assess)
 app.command("report", epilog=federate.REPORT_EPILOG)(federate.report)
 

@@ -17,7 +17,7 @@ from voile.cli.rounds import say
 
 if TYPE_CHECKING:
     from voile.app.assess.handler import AssessResult
-    from voile.attacks.assessment import Assessed, Seen, Tried
+    from voile.assess.assessment import AssessedClaim, AssessmentProgress, TrialOutcome
 
 _log = logging.getLogger(__name__)
 _OFTEN: Final = 0.2
@@ -40,7 +40,7 @@ short to say even that (exit code 7). None of them says "safe".
 """
 
 
-def progress_line() -> Seen:
+def progress_line() -> AssessmentProgress:
     """Who is tried and how long it takes: a line that is rewritten on a terminal, on stderr."""
     shown = {"terminal": 0.0, "log": 0.0}
 
@@ -51,7 +51,7 @@ def progress_line() -> Seen:
         shown[where] = now
         return True
 
-    def show(tried: Tried) -> None:
+    def show(tried: TrialOutcome) -> None:
         minutes, seconds = divmod(round(tried.seconds_left), 60)
         text = (
             f"{tried.name}: {tried.runs:,} runs; half of the noise was found out for "
@@ -91,7 +91,7 @@ def _show_assessed(result: AssessResult, *, as_json: bool) -> None:
 def _print_assessed(result: AssessResult) -> None:
     done, counted = result.assessment, result.counted
     lines = [_line(each) for each in done.events]
-    lines += [f"not rehearsed  {reason}" for reason in done.subject.left_out]
+    lines += [f"not audited  {reason}" for reason in done.subject.left_out]
     lines += [] if counted is None else ["", str(counted), f"guarantee: {counted.guarantees[0]}"]
     logged = "no log here to record it in" if done.record is None else f"record {done.record}"
     lines += ["", f"verdict   {done.verdict.value}", f"findings  {done.path}"]
@@ -99,8 +99,8 @@ def _print_assessed(result: AssessResult) -> None:
     console().print(text, soft_wrap=True, highlight=False)
 
 
-def _line(each: Assessed) -> str:
-    from voile.attacks.assessment import Verdict
+def _line(each: AssessedClaim) -> str:
+    from voile.assess.assessment import Verdict
     from voile.views.text import rounded_up
 
     blind = each.verdict is Verdict.BLIND

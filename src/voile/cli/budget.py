@@ -23,7 +23,7 @@ from voile.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from voile.app.budgets import AccountUse, BudgetDone, ForecastResult, HistoryResult
+    from voile.app.budgets import AccountUse, BudgetResult, ForecastResult, HistoryResult
     from voile.records.audit_log import Report
     from voile.records.ledger import BudgetReport
 
@@ -35,7 +35,7 @@ app = typer.Typer(
 )
 
 
-def _show_done(done: BudgetDone, *, as_json: bool) -> None:
+def _show_done(done: BudgetResult, *, as_json: bool) -> None:
     """What was done is done, whatever became of the checkpoint after it."""
     kept = done.kept
     more = {"checkpoint": str(kept), "missing_cosignatures": kept.missing}

@@ -43,7 +43,7 @@ KEYWORD: Final = Parameter.KEYWORD_ONLY
 
 
 @dataclass(frozen=True)
-class Instead:
+class CommandOverride:
     """A flag for another command with the same arguments: `voile federate CONFIG --status`."""
 
     option: str
@@ -63,7 +63,7 @@ class Instead:
 def command_line(
     kind: type[Command],
     show: Callable[..., None],
-    *instead: Instead,
+    *instead: CommandOverride,
     bring: Callable[[Context], Context] = lambda context: context,
     **fixed: Any,
 ) -> Callable[..., None]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from voile.app.explain import Explained
+    from voile.app.explain import ReleasedExplanation
     from voile.app.explain_rows import ExplainResult, PreviewResult
     from voile.attribution import Speed
     from voile.core.description import Description, FeatureContribution
@@ -95,7 +95,7 @@ def leave(result: ExplainResult, *, as_json: bool) -> None:
     raise typer.Exit(ExitCode.FAULT if kept.error is None else exit_code(kept.error))
 
 
-def _table(explained: Explained, top: int | None) -> Table:
+def _table(explained: ReleasedExplanation, top: int | None) -> Table:
     """A column for each row and output if they are few, else the mean of absolute values."""
     from rich.table import Table
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
+from voile.app.commands.workspace import CheckSchema, ProposeSchema, ShowSchema
 from voile.cli.commands import add_command
 from voile.cli.output import ExitCode, console, folded_table, print_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from voile.app.schemas import SchemaChecked, SchemaProposed
+    from voile.app.schemas import SchemaCheckResult, SchemaProposalResult
     from voile.core.schema import ColumnFinding, ColumnReport, Schema, SchemaReport
 
 app = typer.Typer(
@@ -25,7 +25,7 @@ app = typer.Typer(
 )
 
 
-def _show_checked(found: SchemaChecked, *, as_json: bool) -> None:
+def _show_checked(found: SchemaCheckResult, *, as_json: bool) -> None:
     if as_json:
         print_json(found.to_dict())
     else:
@@ -50,8 +50,8 @@ def _show_schema(schema: Schema, *, as_json: bool) -> None:
     out.print(f"digest {schema.digest}")
 
 
-def _show_proposed(result: SchemaProposed, *, as_json: bool) -> None:
-    from voile.app.proposing import proposal_text
+def _show_proposed(result: SchemaProposalResult, *, as_json: bool) -> None:
+    from voile.app.schemas import proposal_text
 
     if as_json:
         print_json(result.to_dict())

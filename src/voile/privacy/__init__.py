@@ -5,5 +5,5 @@
 - what was released, as data that are stored for years: `voile.privacy.events`
 - what do several releases amount to, and may there be one more? `voile.privacy.accounting`
 - the smallest noise for a target: `voile.privacy.calibration`
-- make released figures agree, at no cost: `voile.privacy.consistency`
+- make released figures agree, at no cost: `voile.release.refining`
 """

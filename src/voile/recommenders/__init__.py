@@ -38,8 +38,10 @@ from voile.recommenders.measuring import (
     FullRanking,
     RankingProtocol,
     RankingQuality,
+    Split,
     measure,
     measure_each,
+    per_user_holdout,
 )
 from voile.recommenders.models import (
     LinearRecommender,
@@ -68,8 +70,7 @@ from voile.recommenders.networks import (
     steps_within,
 )
 from voile.recommenders.ratings import ItemLiking, PrivateLiking
-from voile.recommenders.splits import Split, per_user_holdout
-from voile.recommenders.toward_others import (
+from voile.recommenders.third_party import (
     LabelImportance,
     NoisyProfileOfUser,
     TopLabelsOfUser,

@@ -5,7 +5,7 @@ history adds its weight; a genre adds its equal share of every item that has it,
 Shapley value in the game in which an item counts by the share of its genres that are there.
 
 Toward the user herself all of it is free (`toward_herself`). Toward others see
-`voile.recommenders.toward_others`.
+`voile.recommenders.third_party`.
 """
 
 from __future__ import annotations

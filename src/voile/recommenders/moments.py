@@ -32,7 +32,7 @@ from voile.recommenders.interactions import Interactions
 from voile.recommenders.rows import gram, grid_bits, popularity, unfolded, unit_rows
 from voile.release.charged import Accuracy, ChargedRelease
 from voile.release.contract import Codec
-from voile.release.made_once import STORED, MadeOnce
+from voile.release.one_time import STORED, OneTimeArtefact
 from voile.release.origin import Origin, trained_privately
 
 Progress: TypeAlias = Callable[[int, int], object]
@@ -42,12 +42,12 @@ _PUBLIC_FACTS: Final = ("catalogue", "number of users", "the frozen rule of the 
 
 
 @dataclass(frozen=True, eq=False)
-class ItemPopularity(MadeOnce):
+class ItemPopularity(OneTimeArtefact):
     """How popular every item is, with noise: the sum of all users' unit vectors.
 
-    Args: besides those of `MadeOnce`:
+    Args: besides those of `OneTimeArtefact`:
         charge: a stored recommender states it; it is looked up in the ledger before anything is
-            said on its ground (`voile.app.recommend.asking`).
+            said on its ground (`voile.app.recommend.handler`).
     """
 
     charge: str | None = field(default=None, kw_only=True)
@@ -61,10 +61,10 @@ class ItemPopularity(MadeOnce):
 
 
 @dataclass(frozen=True, eq=False)
-class ItemGram(MadeOnce):
+class ItemGram(OneTimeArtefact):
     """How the head items go together, with noise: the unfolded Gram matrix of unit rows.
 
-    Args: besides those of `MadeOnce`:
+    Args: besides those of `OneTimeArtefact`:
         charge: as for `ItemPopularity`.
     """
 
@@ -112,7 +112,7 @@ class _MomentsRelease(ChargedRelease):
         object.__setattr__(self, "epsilon", stated_epsilon([self.noise], self.delta))
 
     @property
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         return self.interactions.catalogue.digest, self.name, self.name
 
     @property
@@ -123,7 +123,7 @@ class _MomentsRelease(ChargedRelease):
         positive("rows", rows)
         return self.noise.event()
 
-    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
+    def noise_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         return self.promise(
             mechanism=f"Gaussian noise of standard deviation {self.noise.sigma:.6g} on {self.name}",
             composition="one release",
@@ -132,7 +132,7 @@ class _MomentsRelease(ChargedRelease):
         )
 
     def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
-        return Accuracy.of(self.noise.preview(), *expected_quality(self.budget))
+        return Accuracy.from_noise(self.noise.preview(), *expected_quality(self.budget))
 
     @property
     def bits(self) -> int:

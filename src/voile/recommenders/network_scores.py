@@ -40,7 +40,7 @@ def score_by_items(model: NetworkRecommender, history: History, item: int) -> Wr
     weights, network, kind = _weights(model, history), model.network.doubled(), model.kind
 
     def asked(rows: NDArray[Any]) -> tuple[NDArray[Any], int]:
-        return kind.asked(np.asarray(rows, dtype=np.float64) @ weights, int(places[0]))
+        return kind.score_inputs(np.asarray(rows, dtype=np.float64) @ weights, int(places[0]))
 
     def scores(rows: NDArray[Any]) -> NDArray[np.float64]:
         inputs, output = asked(rows)

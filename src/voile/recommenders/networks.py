@@ -31,7 +31,7 @@ from voile.recommenders.moments import PAID_WITH, ItemPopularity, packed, unpack
 from voile.recommenders.rows import grid_bits, unit_rows
 from voile.release.charged import Accuracy, ChargedRelease
 from voile.release.contract import Codec
-from voile.release.made_once import MadeOnce
+from voile.release.one_time import OneTimeArtefact
 from voile.training import Batch, Loss, Perceptron, Sigmoid, Softmax, TargetLoss, perceptron
 from voile.training.private import (
     Adam,
@@ -73,7 +73,7 @@ class NetworkKind(Protocol):
     def scores(self, network: Perceptron, rows: NDArray[np.float32]) -> Matrix:
         """Of all head items, shape (users, head)."""
 
-    def asked(self, rows: NDArray[Any], place: int) -> tuple[NDArray[Any], int]:
+    def score_inputs(self, rows: NDArray[Any], place: int) -> tuple[NDArray[Any], int]:
         """What the network sees when it is asked about one head item, histories first, and which
         of its outputs is that item's score."""
 
@@ -109,7 +109,7 @@ class Autoencoder:
     def scores(self, network: Perceptron, rows: NDArray[np.float32]) -> Matrix:
         return np.asarray(network(rows), dtype=np.float64)
 
-    def asked(self, rows: NDArray[Any], place: int) -> tuple[NDArray[Any], int]:
+    def score_inputs(self, rows: NDArray[Any], place: int) -> tuple[NDArray[Any], int]:
         return rows, place
 
 
@@ -174,7 +174,7 @@ class CollaborativeFilter:
             found[part] = lines[:, :, 0]
         return found
 
-    def asked(self, rows: NDArray[Any], place: int) -> tuple[NDArray[Any], int]:
+    def score_inputs(self, rows: NDArray[Any], place: int) -> tuple[NDArray[Any], int]:
         item = np.zeros_like(rows)
         item[:, place] = 1.0
         return np.concatenate([rows, item], axis=1), 0
@@ -182,10 +182,10 @@ class CollaborativeFilter:
 
 @digest_name("voile.recommenders.networks.TrainedNetwork")
 @dataclass(frozen=True, eq=False)
-class TrainedNetwork(MadeOnce):
+class TrainedNetwork(OneTimeArtefact):
     """Parameters of a network over the head items.
 
-    Args: besides those of `MadeOnce`:
+    Args: besides those of `OneTimeArtefact`:
         values: flat, as the perceptron keeps them.
     """
 
@@ -239,7 +239,7 @@ class PrivateNetwork(ChargedRelease):
         object.__setattr__(self, "epsilon", epsilon)
 
     @property
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         return self.interactions.catalogue.digest, self.kind.name, self.kind.name
 
     @property
@@ -275,7 +275,7 @@ class PrivateNetwork(ChargedRelease):
         positive("rows", rows)
         return self.privacy.event()
 
-    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
+    def noise_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         own = self.promise(
             mechanism=f"DP-SGD of an {self.kind.name}, one record a user",
             composition="all steps by privacy-loss distributions",

@@ -19,7 +19,7 @@ from voile.core.toml_text import LARGEST_TOML
 from voile.records.audit_log import (
     AuditLog,
     CheckpointAcceptedRecord,
-    KeptCheckpoint,
+    PinnedCheckpoint,
     Policy,
     SigningKey,
     publish,
@@ -27,7 +27,11 @@ from voile.records.audit_log import (
 from voile.records.audit_log.canonical import Malformed
 from voile.records.audit_log.kept import signed_checkpoint
 from voile.records.audit_log.notes import Checkpoint
-from voile.records.audit_log.publishing import Published, check_signers, latest_checkpoint
+from voile.records.audit_log.publishing import (
+    PublishedCheckpoints,
+    check_signers,
+    latest_checkpoint,
+)
 from voile.records.storage import Storage, Transaction
 
 
@@ -60,7 +64,7 @@ class Kept:
     """
 
     said: str
-    published: Published | None = None
+    published: PublishedCheckpoints | None = None
     error: VoileError | None = None
 
     @property
@@ -94,7 +98,7 @@ class Keeper:
     signer: SigningKey | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, key: Path, policy: Path) -> Keeper | None:
+    def from_files(cls, key: Path, policy: Path) -> Keeper | None:
         """From the files of a log; None if nothing is known about it here."""
         copy = kept_checkpoint(key)
         if policy.exists():
@@ -110,9 +114,9 @@ class Keeper:
         """The log, compared with the copy whenever something is to be added to it."""
         if self.signer is not None:
             check_signers(self.policy, log, [self.signer])
-        return log.known_by(KeptCheckpoint(self.copy, self.policy))
+        return log.known_by(PinnedCheckpoint(self.copy, self.policy))
 
-    def publish(self, storage: Storage, log: AuditLog) -> Published:
+    def publish(self, storage: Storage, log: AuditLog) -> PublishedCheckpoints:
         """Sign what the log holds, ask the witnesses, keep a copy."""
         if self.signer is None:
             raise InvalidInput("the signing key of this log is not here")
@@ -143,11 +147,12 @@ class Keeper:
         """Pin the log as this database holds it, where its pinned checkpoint is lost.
 
         What was accepted, and why, is on the log from then on. A copy that is there is never
-        replaced. Witnesses are asked before anything is kept: `Contradicted` if they know more.
+        replaced. Witnesses are asked before anything is kept: `ContradictedCheckpoint` if they know
+        more.
         """
         if not reason.strip():
             raise InvalidInput("say why you accept it: the reason is written into the log")
-        kept = KeptCheckpoint(self.copy, self.policy)
+        kept = PinnedCheckpoint(self.copy, self.policy)
         if kept.read() is not None:
             raise InvalidInput(
                 f"{told(self.copy)}: the pinned checkpoint is here, there is nothing to accept. To "
@@ -177,7 +182,7 @@ class Keeper:
         Checked first: a copy that somebody deleted is not made anew from the database.
         """
         storage.submit(self.knows(log).check)
-        note, kept = latest_checkpoint(storage), KeptCheckpoint(self.copy, self.policy)
+        note, kept = latest_checkpoint(storage), PinnedCheckpoint(self.copy, self.policy)
         if note is not None:
             kept.advance(note)
         return kept.read()

@@ -21,9 +21,9 @@ from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, Refused
 from voile.core.input_file import read_file
 from voile.records.audit_log import PART as LOG_PART
-from voile.records.audit_log import AuditLog, KeptCheckpoint, Policy, SigningKey
+from voile.records.audit_log import AuditLog, PinnedCheckpoint, Policy, SigningKey
 from voile.records.audit_log.notes import LARGEST_NOTE
-from voile.records.audit_log.publishing import Published
+from voile.records.audit_log.publishing import PublishedCheckpoints
 from voile.records.checkpoints import Keeper, Kept, kept_checkpoint, told
 from voile.records.ledger import PART as LEDGER_PART
 from voile.records.ledger import Account, Ledger, ReplayKey
@@ -188,7 +188,7 @@ class Vault:
         """Whether the signing key is here."""
         return self.keeper is not None and self.keeper.signer is not None
 
-    def publish(self) -> Published:
+    def publish(self) -> PublishedCheckpoints:
         """Sign what the log holds, and keep a copy of the checkpoint beside the key."""
         return self._keeper.publish(self.storage, self.log)
 
@@ -275,7 +275,7 @@ def _opened(storage: Storage, place: Place) -> Vault:
 
     def known(t: Transaction) -> tuple[AuditLog, KeySample | None]:
         log = open_known_log(t, place, keeper)
-        return log, KeySample.of(t, ledger, log)
+        return log, KeySample.from_records(t, ledger, log)
 
     log, key_sample = storage.submit(known)
     return Vault(place, storage, ledger, log, keeper, key_sample)
@@ -283,7 +283,7 @@ def _opened(storage: Storage, place: Place) -> Vault:
 
 def find_keeper(place: Place) -> Keeper | None:
     """Who signs this log; the copy is the one beside the key, or else another that is here."""
-    keeper = Keeper.of(place.signing_key, place.policy)
+    keeper = Keeper.from_files(place.signing_key, place.policy)
     if keeper is None or keeper.copy.exists():
         return keeper
     others = [copy.path for copy in _other_copies(place, keeper)]
@@ -306,14 +306,14 @@ def open_known_log(t: Transaction, place: Place, keeper: Keeper | None) -> Audit
     return log
 
 
-def _other_copies(place: Place, keeper: Keeper) -> Iterator[KeptCheckpoint]:
+def _other_copies(place: Place, keeper: Keeper) -> Iterator[PinnedCheckpoint]:
     """Copies under the usual name beside database and policy, where the key is from elsewhere.
 
     Beside the files themselves, too, where their names are links: it is the file that was set back.
     """
     files = [place.policy, *filter(None, [file_of(place.database)])]
     for folder in dict.fromkeys(each.parent for path in files for each in (path, path.resolve())):
-        copy = KeptCheckpoint(kept_checkpoint(folder / LOG_KEY), keeper.policy)
+        copy = PinnedCheckpoint(kept_checkpoint(folder / LOG_KEY), keeper.policy)
         if copy.path != keeper.copy and copy.path.exists() and not copy.is_of_another_log():
             yield copy
 

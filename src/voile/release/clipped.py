@@ -99,7 +99,7 @@ class ClippedRelease(ExplainerRelease):
         positive("rows", rows)
         return self._noise.event()
 
-    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
+    def noise_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         return self._promised
 
     @cached_property
@@ -116,7 +116,7 @@ class ClippedRelease(ExplainerRelease):
         shown = self._noise.preview()
         size = self._inner.players * self._inner.outputs
         length = size**0.5 * shown.standard_deviation
-        return Accuracy.of(
+        return Accuracy.from_noise(
             shown,
             f"noise of {size} values is {length:.3g} long, what it hides at most "
             f"{self.bound:g}: {length / self.bound:.2g} times as long",

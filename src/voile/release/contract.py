@@ -21,8 +21,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee, RowPart
-from voile.privacy.event_words import event_in_words
-from voile.privacy.events import PrivacyEvent
+from voile.privacy.events import PrivacyEvent, event_in_words
 
 Made = TypeVar("Made")
 

@@ -26,7 +26,7 @@ from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.privacy.sensitivity.bound import by_relation, check_bounds, positive
 from voile.release.charged import Accuracy
 from voile.release.contract import Codec
-from voile.release.made_once import STORED, ArtefactRelease, MadeOnce
+from voile.release.one_time import STORED, ArtefactRelease, OneTimeArtefact
 from voile.release.origin import PUBLIC, Origin, trained_privately
 from voile.release.records import Records
 
@@ -35,10 +35,10 @@ CLUSTERS: Final = 5
 
 
 @dataclass(frozen=True)
-class Clusters(MadeOnce):
+class Clusters(OneTimeArtefact):
     """Which features play together, where that comes from, and what finding it cost.
 
-    Args: besides those of `MadeOnce`:
+    Args: besides those of `OneTimeArtefact`:
         groups: the names of the features in each cluster.
         found_in: public rows, or such that are covered by a guarantee.
     """
@@ -113,7 +113,7 @@ class PrivateClusters(ArtefactRelease):
         positive("rows", rows)
         return self._noise.event()
 
-    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
+    def noise_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         return self.promise(
             mechanism="Gaussian noise on moments of features, clusters by average linkage",
             composition="one release",
@@ -122,7 +122,9 @@ class PrivateClusters(ArtefactRelease):
         )
 
     def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
-        return Accuracy.of(self._noise.preview(), "values are moments of features in [-1, 1]")
+        return Accuracy.from_noise(
+            self._noise.preview(), "values are moments of features in [-1, 1]"
+        )
 
     def draw(self, rows: Any = None) -> Clusters:  # noqa: ARG002
         return self._made(_joined(self.noisy_moments(), self.schema, self.count))

@@ -24,7 +24,7 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee
 from voile.core.row_note import KnownNote
 from voile.privacy.sensitivity.bound import positive
-from voile.release.artefact_guarantees import with_earlier
+from voile.release.charged import with_earlier
 from voile.release.origin import PUBLIC, Origin
 
 NORMAL: Final = 1.959964

@@ -79,7 +79,7 @@ class PrivateGlobalImportance(ModelRelease):
         self._event  # noqa: B018  # whatever is wrong with the settings is said now
 
     @property
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         return self.model, f"mean absolute {ExplainerName.read(self.name).words}", self.level
 
     @property
@@ -138,7 +138,7 @@ class PrivateGlobalImportance(ModelRelease):
         positive("rows", rows)
         return events.Parallel((self._event,) * len(self.parts)) if self.parts else self._event
 
-    def own_guarantee(self, rows: int) -> Guarantee:
+    def noise_guarantee(self, rows: int) -> Guarantee:
         conditions = self.sensitivity(rows).conditions
         return self.promise(
             mechanism="Gaussian noise on mean absolute attributions",

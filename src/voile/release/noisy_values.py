@@ -71,7 +71,7 @@ class NoisyValues(ChargedRelease):
         self._noise(1)
 
     @property
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         return self.model, f"noisy {self.name}", "detailed"
 
     @property
@@ -113,7 +113,7 @@ class NoisyValues(ChargedRelease):
     def cost(self, rows: int) -> PrivacyEvent:
         return self._noise(rows).event()
 
-    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
+    def noise_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         law = "Gaussian" if self.delta else "Laplace"
         each = "one release of each row; different rows in parallel"
         return self.promise(
@@ -125,7 +125,7 @@ class NoisyValues(ChargedRelease):
         )
 
     def accuracy(self, rows: int) -> Accuracy:
-        return Accuracy.of(self._noise(rows).preview(), DECLARED)
+        return Accuracy.from_noise(self._noise(rows).preview(), DECLARED)
 
     def draw(self, rows: Any) -> Explanation:
         """Noise on an array of values, or on the values of an explanation."""

@@ -168,14 +168,14 @@ class OverItself:
     team: Players = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        team = Players.of(self.schema.feature_names, self.groups)
+        team = Players.from_groups(self.schema.feature_names, self.groups)
         if not is_exact(team.count):
             raise Refused(
                 f"a population over itself needs exact values, up to {MOST_EXACT_PLAYERS} players, "
                 f"found {team.count}; form groups, or use a public or synthetic background"
             )
         object.__setattr__(self, "team", team)
-        object.__setattr__(self, "bounded", BoundedModel.of(self.model, self.schema))
+        object.__setattr__(self, "bounded", BoundedModel.from_model(self.model, self.schema))
 
     @property
     def players(self) -> tuple[str, ...]:
@@ -227,7 +227,7 @@ class OverItself:
         return replace(bound, value=value, conditions=conditions)
 
     def vectors(self, records: Records) -> NDArray[np.float64]:
-        games = BackgroundGames.of(
+        games = BackgroundGames.from_model(
             self.bounded,
             records,
             schema=self.schema,

@@ -17,18 +17,16 @@ import numpy as np
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.federation.arrays import Arrays, Shapes
-from voile.federation.client import Client
+from voile.federation.client import Client, NoGuard
 from voile.federation.messages import Instruction
-from voile.federation.node import Node
-from voile.federation.participation import NoGuard
+from voile.federation.node import Node, SecureMember
 from voile.federation.round_log import Outcome
 from voile.federation.rounds import Rounds
-from voile.federation.secure_node import SecureMember
+from voile.federation.secure_aggregation import AttemptStore, Signer
 from voile.federation.secure_sum import SecureSum
 from voile.federation.stage import Stage
-from voile.federation.task import Fitted, Unprotected
+from voile.federation.task import FitResult, Unprotected
 from voile.release.federated import FederatedAggregate, SecretTotals, Silo
-from voile.secure_aggregation import AttemptStore, Signer
 
 STAGE: Final = "mean of explanations"
 _VALUES, _BASE = "values", "base values"
@@ -64,10 +62,10 @@ class _HandOver:
     def cost(self, size: int) -> None:
         """Nothing: what an explanation cost was charged when it was drawn."""
 
-    def fit(self, instruction: Instruction, records: Any, size: int, source: Any) -> Fitted:  # noqa: ARG002
+    def fit(self, instruction: Instruction, records: Any, size: int, source: Any) -> FitResult:  # noqa: ARG002
         shown: Explanation = records
         found = {_VALUES: shown.values, _BASE: shown.base_values}
-        return Fitted({name: array.astype(np.float32) for name, array in found.items()}, None)
+        return FitResult({name: array.astype(np.float32) for name, array in found.items()}, None)
 
     def evaluate(self, arrays: Arrays, given: Arrays, rows: Unprotected) -> Mapping[str, float]:  # noqa: ARG002
         return {}

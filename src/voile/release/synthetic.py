@@ -27,7 +27,7 @@ from voile.privacy.sensitivity import Norm, OutputSet, Sensitivity, histogram, s
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.charged import Accuracy
 from voile.release.contract import Codec
-from voile.release.made_once import STORED, ArtefactRelease, MadeOnce
+from voile.release.one_time import STORED, ArtefactRelease, OneTimeArtefact
 from voile.release.origin import Origin, trained_privately
 from voile.release.records import Records
 
@@ -37,10 +37,10 @@ _CELLS: Final = "which values fall into which cell of a histogram: equal parts o
 
 
 @dataclass(frozen=True, eq=False)
-class SyntheticBackground(MadeOnce):
+class SyntheticBackground(OneTimeArtefact):
     """Rows that anybody may see, and what was promised about the records they were made from.
 
-    Args: besides those of `MadeOnce`:
+    Args: besides those of `OneTimeArtefact`:
         rows: synthetic, inside the schema.
         histograms: the published counts with noise, one array for each feature.
         guarantee: what publishing them promises.
@@ -114,7 +114,7 @@ class PrivateHistograms(ArtefactRelease):
         positive("rows", rows)
         return self._noise.event()
 
-    def own_guarantee(self, rows: int) -> Guarantee:
+    def noise_guarantee(self, rows: int) -> Guarantee:
         return self.promise(
             epsilon=zcdp_to_epsilon(self.cost(rows).rho, self.delta),
             mechanism=f"discrete Gaussian noise of standard deviation {self._noise.sigma:.6g} on "
@@ -125,7 +125,7 @@ class PrivateHistograms(ArtefactRelease):
         )
 
     def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
-        return Accuracy.of(self._noise.preview(), "values are counts of records in a cell")
+        return Accuracy.from_noise(self._noise.preview(), "values are counts of records in a cell")
 
     def draw(self, rows: Any = None) -> SyntheticBackground:  # noqa: ARG002
         noisy = self._noise.randomise(np.concatenate(_counts(self._read, self.schema, self.cells)))

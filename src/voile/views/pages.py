@@ -15,7 +15,7 @@ from voile.views.text import in_words, reasons, several_records, summary, two_re
 if TYPE_CHECKING:
     from voile.app.budgets import BudgetPage
     from voile.app.explain.outputs import PersonPage
-    from voile.app.explain.released import Explained
+    from voile.app.explain.released import ReleasedExplanation
     from voile.app.recommend.handler import RecommendationPage
 
 _MOST_ROWS: Final = 5
@@ -33,7 +33,7 @@ def explanation_html(explanation: Explanation) -> str:
     return _notebook(explanation, len(explanation))
 
 
-def released_html(explained: Explained) -> str:
+def released_html(explained: ReleasedExplanation) -> str:
     """The same, with what it cost."""
     return _notebook(explained, len(explained.explanation), explained.payment)
 
@@ -76,7 +76,7 @@ def recommendation_html(page: RecommendationPage) -> str:
     return render("recommendation.html", described=given.describe(), lines=lines)
 
 
-def explained_picture(explained: Explained, ending: str) -> bytes:
+def explained_picture(explained: ReleasedExplanation, ending: str) -> bytes:
     """One prediction is drawn from its base value on; anything else as bars."""
     (output, *others) = explained.describe().outputs
     leads = output.prediction is not None and not others

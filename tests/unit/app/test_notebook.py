@@ -14,7 +14,7 @@ from tests.unit.app.workspace.examples import free_spec, started, write_files
 import voile
 from voile.app.calls import handle
 from voile.app.commands.explain import Explain
-from voile.app.explain import Explained, RowsToExplain
+from voile.app.explain import ReleasedExplanation, RowsToExplain
 from voile.app.notebook import Workspace, open_workspace
 from voile.app.workspace import start_workspace
 from voile.core.errors import BudgetExceeded, InvalidInput, VoileError
@@ -71,7 +71,7 @@ def test_it_shows_what_it_has_and_what_was_paid(workspace: Workspace) -> None:
     assert workspace.releases == ("approval",)
     assert "approval: protects background rows, paid by 'customers v1'" in repr(workspace)
     explained = workspace.explain("approval", ROWS)
-    assert isinstance(explained, Explained)
+    assert isinstance(explained, ReleasedExplanation)
     shown = repr(explained).splitlines()
     assert shown[0] == "Explanation"
     assert shown[-1] == "  charged: customers v1#1; record 1"
@@ -209,7 +209,7 @@ def test_closed_it_says_so_and_charges_nothing(home: Path) -> None:
 def test_closed_in_use_every_call_is_answered_or_refused(home: Path) -> None:
     workspace = open_workspace(home)
     workspace.explain("approval", ROWS)
-    outcomes: list[Explained | VoileError] = []
+    outcomes: list[ReleasedExplanation | VoileError] = []
 
     def ask(income: int) -> None:
         try:
@@ -223,7 +223,7 @@ def test_closed_in_use_every_call_is_answered_or_refused(home: Path) -> None:
     workspace.close()
     for thread in threads:
         thread.join()
-    answered = [each for each in outcomes if isinstance(each, Explained)]
+    answered = [each for each in outcomes if isinstance(each, ReleasedExplanation)]
     assert len(outcomes) == 4
     with open_workspace(home) as again:
         assert again.service.verify().verified

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from voile.attacks.assessment import Tried
+from voile.assess.assessment import TrialOutcome
 from voile.cli import assess
 from voile.cli.assess import end_line, progress_line
 
-TRIED = Tried("approval\x1b[2J", 12_000, 3.0, found_out=3, claims=10, seconds_left=80.4)
+TRIED = TrialOutcome("approval\x1b[2J", 12_000, 3.0, found_out=3, claims=10, seconds_left=80.4)
 
 
 class Terminal(io.StringIO):

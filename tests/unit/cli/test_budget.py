@@ -18,7 +18,7 @@ from voile.core.errors import BudgetExceeded
 from voile.privacy.events import Zcdp
 from voile.records.audit_log import AuditLog
 from voile.records.ledger import Ledger, ReplayKey
-from voile.records.ledger.report_schema import SCHEMA
+from voile.records.ledger.report import SCHEMA
 from voile.records.ledger.tables import BALANCES
 from voile.records.storage import open_storage
 from voile.records.storage.opening import PARTS as PART_VERSIONS

@@ -22,7 +22,7 @@ from tests.unit.app.explain.examples import SCHEMA, TRAINED, model
 
 from voile import Explanation, cli
 from voile.app import explain_rows
-from voile.app.explain import Explained, outputs
+from voile.app.explain import ReleasedExplanation, outputs
 from voile.app.explain.files import draw
 from voile.app.explain.released import NOT_ESTIMATED
 from voile.app.explain_rows import named_features
@@ -335,7 +335,7 @@ def test_each_row_shows_its_own_top_features() -> None:
     whole = Explanation(values=values, base_values=np.zeros(1), feature_names=("a", "b", "c"))
     assert named_features(whole, 1) == [["a"], ["c"]]
     assert named_features(whole, 3) == [["a", "b"], ["c", "b"]]
-    table = explain_output._table(Explained(whole, ()), 1)
+    table = explain_output._table(ReleasedExplanation(whole, ()), 1)
     assert [list(column.cells) for column in table.columns] == [["a", "c"], ["+3", ""], ["", "+2"]]
 
 
@@ -348,7 +348,7 @@ def test_terminal_picture_and_page_say_the_same(tmp_path: Path) -> None:
         data=np.array([[7.0, 0.0]]),
         notes=(filled_note("b", 0, [0]),),
     )
-    explained = Explained(one, (), deviations={"a": 0.5, "b": 1.0})
+    explained = ReleasedExplanation(one, (), deviations={"a": 0.5, "b": 1.0})
     table = explain_output._table(explained, None)
     assert [[str(cell) for cell in column.cells] for column in table.columns] == [
         ["a", "b"],
@@ -373,7 +373,7 @@ def test_a_few_rows_are_shown_with_their_values() -> None:
         half_widths=np.array([[2.0], [2.0]]),
         notes=(filled_note("a", 0, [1]),),
     )
-    table = explain_output._table(Explained(two, ()), None)
+    table = explain_output._table(ReleasedExplanation(two, ()), None)
     assert [[str(cell) for cell in column.cells] for column in table.columns] == [
         ["a"],
         ["+3.0 ± 2.0\n7"],
@@ -1015,7 +1015,7 @@ def test_training_noise_that_nobody_estimated_is_noted_everywhere(run: Any) -> N
 def test_a_note_about_training_noise_goes_where_there_is_no_estimate() -> None:
     values = np.array([[3.0, 1.0]])
     one = Explanation(values=values, base_values=np.array([0.5]), feature_names=("a", "b"))
-    unknown = Explained(one, (), trained_with_noise=True)
+    unknown = ReleasedExplanation(one, (), trained_with_noise=True)
     assert unknown.describe().notes == (NOT_ESTIMATED,)
     assert NOT_ESTIMATED in unknown._repr_html_()
     assert unknown.explanation.notes == ()  # what is stored and signed stays as it was

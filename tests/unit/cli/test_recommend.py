@@ -12,7 +12,7 @@ from tests.unit.recommenders.examples import catalogue, table
 
 from voile import cli
 from voile.app.assess import assess_subject, find_subject
-from voile.app.recommend.asking import NO_HISTORY
+from voile.app.recommend.handler import NO_HISTORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

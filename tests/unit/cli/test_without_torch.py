@@ -15,7 +15,7 @@ import voile as package
 DOORS = {
     "models/networks.py",
     "models/inspection/layers.py",
-    *(f"training/private/{name}.py" for name in ("modules", "module_sums", "convolutions")),
+    *(f"training/private/{name}.py" for name in ("module_sums", "convolutions")),
 }
 """Wrapping and gradients, what a module is made of, DP-SGD for modules."""
 HEAVY = {"shap", "pandas", "matplotlib", "opendp", "dp_accounting", "onnx"}

@@ -41,12 +41,12 @@ DELTA, ROUNDS = 1e-5, 2
 @pytest.fixture(scope="module")
 def records() -> dict[str, TableRecords]:
     hospitals = clinic_federation(200, reference_rows=4, seed=4).hospitals
-    return {name: TableRecords.of(data) for name, data in hospitals.items()}
+    return {name: TableRecords.from_dataset(data) for name, data in hospitals.items()}
 
 
 @pytest.fixture(scope="module")
 def held_out() -> TableRecords:
-    return TableRecords.of(clinic_federation(500, seed=9).together())
+    return TableRecords.from_dataset(clinic_federation(500, seed=9).together())
 
 
 def protected(

@@ -24,7 +24,7 @@ from voile.pipelines.private_explainer.plan import (
     Facts,
     PipelinePlan,
     Setting,
-    Spent,
+    StageSpending,
     separate_budgets,
 )
 from voile.pipelines.tables import TableRecords
@@ -57,7 +57,7 @@ def plan(size: int, norm: Any, **changes: Any) -> PipelinePlan:
         STAGES, Training(hidden=(4,), clipping_norm=norm, sampling_rate=1.0, epochs=2)
     )
     names = STAGES[1:] if facts.black_box is not None else STAGES
-    budgets = dict.fromkeys(names, Spent(1.0, 1e-3))
+    budgets = dict.fromkeys(names, StageSpending(1.0, 1e-3))
     return separate_budgets(facts, budgets, setting=Setting.FULL_PRIVATE, training=training)
 
 
@@ -143,7 +143,7 @@ def test_what_is_null_is_decided_by_the_schema_alone() -> None:
     nan = math.nan
     rows = np.array([[nan, nan, nan], [nan, 7, nan], [nan, 1, nan], [1e9, nan, nan]])
     assert SCHEMA.null_records(rows).tolist() == [True, True, False, False]
-    found = TableRecords.of(Dataset("d", SCHEMA, rows, np.array([0.0, 1, nan, 1])))
+    found = TableRecords.from_dataset(Dataset("d", SCHEMA, rows, np.array([0.0, 1, nan, 1])))
     assert found.null.tolist() == [True, True, False, False]
     assert np.isnan(found.columns).all(axis=1).tolist() == [True, True, False, False]
     assert np.isnan(found.targets).all(axis=1).tolist() == [False, False, True, False]

@@ -23,7 +23,7 @@ from tests.unit.pipelines.trusted_parties import (
 from voile.app.alarms import alarms
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Adversary
-from voile.federation import Fitted, Outcome
+from voile.federation import FitResult, Outcome
 from voile.federation.messages import Instruction
 from voile.pipelines.trusted_averaging import (
     STAGE,
@@ -58,8 +58,8 @@ class Otherwise:
     def cost(self, size: int) -> Any:
         return self.task.cost(size)
 
-    def fit(self, *arguments: Any) -> Fitted:
-        found: Fitted = self.task.fit(*arguments)
+    def fit(self, *arguments: Any) -> FitResult:
+        found: FitResult = self.task.fit(*arguments)
         change = {n: (self.factor * a).astype(np.float32) for n, a in found.change.items()}
         return replace(found, change=change)
 

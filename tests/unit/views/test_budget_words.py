@@ -9,8 +9,8 @@ from tests.support.pages import budget_html
 from tests.unit.app.budget_examples import House
 
 from voile.privacy.events import Gaussian, Repeated, Zcdp
-from voile.records.ledger import BudgetReport, Planned, budget_report
-from voile.records.ledger.report_schema import SCHEMA
+from voile.records.ledger import BudgetReport, PlannedSpending, budget_report
+from voile.records.ledger.report import SCHEMA
 from voile.views.text import summary, two_readings
 
 
@@ -20,7 +20,7 @@ def report_on(house: House, name: str) -> BudgetReport:
 
 def planned(folder: Path, used: int) -> BudgetReport:
     house = House.create("memory:", folder)
-    house.open("study", epsilon=2.0, spending=Planned((Repeated(Gaussian(10.0), 3),)))
+    house.open("study", epsilon=2.0, spending=PlannedSpending((Repeated(Gaussian(10.0), 3),)))
     for number in range(used):
         house.answer(f"part {number}", account="study", event=Gaussian(10.0))
     return report_on(house, "study")

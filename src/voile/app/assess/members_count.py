@@ -11,14 +11,13 @@ import io
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from voile.app.artefact import Artefact, load_artefact
-from voile.app.assess.copied_rows import find_copied_rows
 from voile.app.explain import ReleaseService
 from voile.app.explain.files import RECEIPT
 from voile.app.federate.agreement import SERVER
@@ -27,8 +26,8 @@ from voile.app.federate.config import NodeFile
 from voile.app.federate.files import NODE_FILE, beside, open_records, read_party
 from voile.app.federate.party import Party
 from voile.app.report import check_log
-from voile.attacks.findings import MembersFinding
-from voile.attacks.members_count import (
+from voile.assess.findings import MembersFinding
+from voile.assess.members_count import (
     MembersCount,
     OpenThreshold,
     PrivateMembersCount,
@@ -37,7 +36,10 @@ from voile.attacks.members_count import (
 from voile.core.atomic_file import check_output, replace_file
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.input_file import read_file
+from voile.core.schema import Schema
+from voile.datasets.tables import read_protected_table
 from voile.federation import digest_of_arrays
+from voile.pipelines.tables import TableRecords
 from voile.privacy.events import from_dict
 from voile.records.audit_log import FederationRoundRecord, decode_record, record_lines
 from voile.records.audit_log.publishing import RECORDS_FILE
@@ -45,6 +47,53 @@ from voile.records.ledger import recent_charges
 from voile.records.ledger.event_text import event_text
 from voile.records.storage import Reader
 from voile.records.vault import Place, Vault, open_vault_at
+from voile.release.silence import silenced
+
+# --- Are rows that nobody is said to protect copies of a party's own? For the party's eyes only --
+# The answer depends on protected rows. So it refuses nothing and changes no text, status or
+# released file: it is a `MembersFinding`, written to one folder whatever it says.
+
+
+def find_copied_rows(schema: Schema, dataset: str, members: Path, others: Path) -> MembersFinding:
+    """How many other rows are rows of the party too, by digests of whole rows.
+
+    As read, by features and label: that also finds a copy in another file format or column order.
+    As written, by the cells of all columns that both files have. Of few categories many rows are
+    alike by chance: how often other rows are like each other tells how many to expect. A copy of
+    which a value in each row was changed is not found.
+    """
+    with silenced():
+        tables = [read_protected_table(path) for path in (members, others)]
+        both = [name for name in tables[0] if name in tables[1]]
+        own_written, written = (_digests(zip(*(t[n] for n in both), strict=True)) for t in tables)
+        own_read, read = (_as_read(TableRecords.read(schema, table)) for table in tables)
+        times = Counter(read)
+        figures: dict[str, float] = {
+            "other rows": len(written),
+            "other rows that are the party's, as written": _found(written, own_written),
+            "other rows that are the party's, as read": _found(read, own_read),
+            "other rows that are like another of them, as read": sum(times[d] > 1 for d in read),
+        }
+    return MembersFinding("copied rows", dataset, figures)
+
+
+def _found(rows: list[bytes], own: list[bytes]) -> int:
+    known = set(own)
+    return sum(row in known for row in rows)
+
+
+def _as_read(records: TableRecords) -> list[bytes]:
+    readable = records.readable()
+    return _digests(zip(readable.rows.tolist(), readable.labels.tolist(), strict=True))
+
+
+def _digests(rows: Iterable[tuple[Any, ...]]) -> list[bytes]:
+    texts = ("\0".join(map(str, row)) for row in rows)
+    return [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 FIGURE: Final = "members-count.txt"
 

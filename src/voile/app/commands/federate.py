@@ -7,6 +7,79 @@ from pathlib import Path
 
 from voile.app.commands.fields import Command, custodian_field
 
+# --- Commands about a testbed: a federation across machines, all of it on this one ---------------
+
+
+class _TestbedFolder(Command):
+    folder: Path = custodian_field(
+        "Of the testbed, and of nothing else.", default=Path("testbed"), metavar="FOLDER"
+    )
+
+
+class StartTestbed(_TestbedFolder):
+    """Invent N hospitals, make keys and certificates, and start a SuperLink and a node for each.
+
+    For tests only: everybody's keys lie in one folder, and the data are invented. For a
+    testbed that is there already, only what does not run is started, such as a node that died.
+
+    >>> StartTestbed(parties=3).folder.name
+    'testbed'
+    """
+
+    parties: int = custodian_field("How many hospitals.", example=3, option="", metavar="N", ge=1)
+    rounds: int = custodian_field("Of each stage.", default=2, ge=1)
+
+
+class StopTestbed(_TestbedFolder):
+    """End the processes of a testbed. Its files stay: `up` starts it again.
+
+    >>> StopTestbed().folder.name
+    'testbed'
+    """
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+# --- Commands of one party of a federation, on a machine of its own ------------------------------
+
+
+class _Node(Command):
+    config: Path = custodian_field(
+        "The party's own file: node.toml.", example="node.toml", option="", metavar="CONFIG"
+    )
+
+
+class JoinFederation(_Node):
+    """Take part in a federation whose server is elsewhere.
+
+    The node answers with its own rows, ledger, log, randomness and voile. No code of the server
+    runs here, and nothing that the server sends can set seed, path, schema, noise or budget: what
+    does not fit the party's own copy of the agreement is refused, with a line in node.log.
+
+    >>> JoinFederation(config="node.toml").config.name
+    'node.toml'
+    """
+
+
+class ShowNodeStatus(_Node):
+    """Show what it was asked, has spent and has refused.
+
+    >>> ShowNodeStatus(config="node.toml").config.name
+    'node.toml'
+    """
+
+
+class MakeNodeKeys(_Node):
+    """Make its keys, and show what it hands over.
+
+    >>> MakeNodeKeys(config="node.toml").config.name
+    'node.toml'
+    """
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 class LocalTransport(StrEnum):
     """Transports for parties on this machine."""

@@ -38,22 +38,20 @@ from voile.records.ledger import (
     Alert,
     Asked,
     Charge,
+    ChargedAnswer,
     Grant,
     Opening,
     Question,
-    Settled,
     check_fits,
     child_of,
     like_parent,
 )
-from voile.records.ledger.event_text import event_for_log, event_text
-from voile.records.ledger.sums import written
-from voile.records.nonces import Committing
+from voile.records.ledger.event_text import event_for_log, event_text, written
 from voile.records.storage import Reader, Transaction
-from voile.records.stored_answers import StoredAnswer
+from voile.records.stored_answers import CommitmentTerms, StoredAnswer
 from voile.records.vault import Vault
 
-Refusing: TypeAlias = Refused | InvalidInput
+Refusal: TypeAlias = Refused | InvalidInput
 """Why one caller is not answered; a fault of the database is everybody's, and is raised."""
 _LONGEST_REASON: Final = 300
 
@@ -98,7 +96,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class NoisyAnswer:
     """An answer in memory.
 
     Args:
@@ -176,7 +174,7 @@ def _recognised(vault: Vault, parent: Account, request: Request) -> Asked:
 
 def look_up(
     vault: Vault, t: Reader, questions: AccountQuestions
-) -> list[Settled | None] | Refusing:
+) -> list[ChargedAnswer | None] | Refusal:
     """Step 1: what was answered before, if the rest would fit; else why not. Only reads."""
     found = _answered(vault, t, questions)
     refused = _refusal(vault, t, questions, found)
@@ -184,8 +182,8 @@ def look_up(
 
 
 def settle(
-    vault: Vault, t: Transaction, questions: AccountQuestions, drawn: Mapping[int, Drawn]
-) -> list[Settled] | Refusing:
+    vault: Vault, t: Transaction, questions: AccountQuestions, drawn: Mapping[int, NoisyAnswer]
+) -> list[ChargedAnswer] | Refusal:
     """Step 3, in a transaction of the caller's: nothing may leave before it is committed.
 
     Whether everything fits is known before the first write: a single charge on an open account
@@ -213,11 +211,11 @@ def _settled(
     vault: Vault,
     t: Transaction,
     questions: AccountQuestions,
-    found: Sequence[Settled | None],
-    drawn: Mapping[int, Drawn],
-) -> list[Settled]:
-    given: dict[object, Settled] = {}
-    settled: list[Settled] = []
+    found: Sequence[ChargedAnswer | None],
+    drawn: Mapping[int, NoisyAnswer],
+) -> list[ChargedAnswer]:
+    given: dict[object, ChargedAnswer] = {}
+    settled: list[ChargedAnswer] = []
     for number, stored in enumerate(found):
         key = _told_apart(questions, number)
         again = given.get(key)  # named twice: answered once
@@ -227,7 +225,7 @@ def _settled(
     return settled
 
 
-def _answered(vault: Vault, t: Reader, questions: AccountQuestions) -> list[Settled | None]:
+def _answered(vault: Vault, t: Reader, questions: AccountQuestions) -> list[ChargedAnswer | None]:
     if questions.fresh:
         return [None] * len(questions.asked)
     return [vault.ledger.answered(t, each) for each in questions.asked]
@@ -239,8 +237,8 @@ def _told_apart(questions: AccountQuestions, number: int) -> object:
 
 
 def _refusal(
-    vault: Vault, t: Reader, questions: AccountQuestions, found: Sequence[Settled | None]
-) -> Refusing | None:
+    vault: Vault, t: Reader, questions: AccountQuestions, found: Sequence[ChargedAnswer | None]
+) -> Refusal | None:
     """Whether all new charges fit one after the other: unnamed rows leave less for every record."""
     new: dict[object, Charge] = {}
     carried: set[str] = set()
@@ -259,8 +257,8 @@ def _refusal(
 
 
 def _pay(
-    vault: Vault, t: Transaction, questions: AccountQuestions, number: int, drawn: Drawn
-) -> Settled:
+    vault: Vault, t: Transaction, questions: AccountQuestions, number: int, drawn: NoisyAnswer
+) -> ChargedAnswer:
     """Charge, keep the answer, append the record; open the account of a record that has none.
 
     What the record has spent under earlier spellings of its name is part of its first charge.
@@ -299,7 +297,7 @@ def _with_earlier(charge: Charge, spent: Iterable[tuple[PrivacyEvent, ...]]) -> 
     return replace(charge, event=Composed((charge.event, *more))) if more else charge
 
 
-def leaving(vault: Vault, request: Request, asked: Asked, settled: Settled) -> Answer:
+def leaving(vault: Vault, request: Request, asked: Asked, settled: ChargedAnswer) -> Answer:
     """What goes out, once it is committed.
 
     Nonces come from what is kept and the key outside the database: a receipt can be issued again.
@@ -328,9 +326,13 @@ def record_refusal(
     vault.log.append(t, record)
 
 
-def _record(vault: Vault, request: Request, asked: Asked, grant: Grant, drawn: Drawn) -> Encoded:
+def _record(
+    vault: Vault, request: Request, asked: Asked, grant: Grant, drawn: NoisyAnswer
+) -> Encoded:
     """The record of a charge, as bytes. It states the cost that was charged."""
-    committing = Committing(vault.log.origin, grant.terms, grant.number, asked.digest, drawn.digest)
+    committing = CommitmentTerms(
+        vault.log.origin, grant.terms, grant.number, asked.digest, drawn.digest
+    )
     nonces = committing.nonces(vault.key)
     draft = _draft(request.subject, request.guarantees, grant.event, grant.cost)
     return draft.filled(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from voile.app.explain.released import Explained
+from voile.app.explain.released import ReleasedExplanation
 from voile.app.explain.service import ReleaseService
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
@@ -49,7 +49,7 @@ def check_suffix(path: Path, known: Sequence[str]) -> None:
         )
 
 
-def draw(explained: Explained, path: Path) -> Path:
+def draw(explained: ReleasedExplanation, path: Path) -> Path:
     """A picture, by the ending of the name: `.png`, `.svg` or `.pdf`; whole or not at all."""
     check_suffix(path, PICTURES)
     picture = draw_picture(explained, path.suffix[1:].lower())
@@ -81,7 +81,9 @@ def as_plain(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def write_receipts(service: ReleaseService, explained: Explained, path: Path) -> list[Path]:
+def write_receipts(
+    service: ReleaseService, explained: ReleasedExplanation, path: Path
+) -> list[Path]:
     """One receipt for one entry; for several, a folder with a receipt and an answer for each.
 
     With an answer beside it, each can be checked by itself: `voile audit verify RECEIPT --answer`.
@@ -121,14 +123,18 @@ def folder_of_receipts(path: Path) -> Path:
     return path.with_suffix(".receipts")
 
 
-def write_row_receipts(service: ReleaseService, explained: Explained, folder: Path) -> list[Path]:
+def write_row_receipts(
+    service: ReleaseService, explained: ReleasedExplanation, folder: Path
+) -> list[Path]:
     """For each row of a free call, its explanation and its own proof, numbered from 1."""
     folder.mkdir(parents=True, exist_ok=True)
     clear_numbered(folder, (SAVED[0], ROW_RECEIPT), beyond=len(explained.explanation))
     return list(_row_receipts(service, explained, folder))
 
 
-def _row_receipts(service: ReleaseService, explained: Explained, folder: Path) -> Iterator[Path]:
+def _row_receipts(
+    service: ReleaseService, explained: ReleasedExplanation, folder: Path
+) -> Iterator[Path]:
     for number, row in enumerate(explained.explanation, start=1):
         row.save(folder / f"{number}{SAVED[0]}")
         proof = service.row_receipt(explained, number - 1)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from voile.app.alarms import alarms
 from voile.app.commands.explain import ExplanationSpec
 from voile.app.explain.files import origin_from
-from voile.app.explain.released import Explained
+from voile.app.explain.released import ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain, read_rows, rows_of_table
 from voile.attribution import FastShap, Groups, Speed
 from voile.attribution.fastshap import load_explainer
@@ -126,7 +126,7 @@ class ExplanationInputs:
         made = f"made from {', '.join(labels)}" if labels else "public"
         return (f"it is assumed, as stated, that the background rows are {made}", *self.remarks)
 
-    def told(self, explained: Explained) -> Explained:
+    def told(self, explained: ReleasedExplanation) -> ReleasedExplanation:
         """With what is known here, for whoever reads it out."""
         return replace(
             explained,
@@ -161,7 +161,7 @@ class ExplanationInputs:
             return read_rows(source, self.schema, column, protected=protected)
         if is_table(given):
             return rows_of_table(given, self.schema, column, protected=protected)
-        rows = RowsToExplain.of(given)
+        rows = RowsToExplain.from_rows(given)
         if column is not None and rows.identifiers is None:
             raise InvalidInput(
                 f"this release takes identifiers from the column {column!r}: hand in a table, or "

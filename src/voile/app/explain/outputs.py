@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from voile.app.explain import files
-from voile.app.explain.released import Explained
+from voile.app.explain.released import ReleasedExplanation
 from voile.app.explain.service import ReleaseService
 from voile.app.output_check import check_outputs
 from voile.core.errors import InvalidInput
@@ -62,13 +62,13 @@ class PersonPage:
 
     view: ClassVar[str] = "person page"
 
-    explained: Explained
+    explained: ReleasedExplanation
     receipt: str
     command: str
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenFiles:
     """What was written, by what it is, and what could not be.
 
     Args:
@@ -201,14 +201,14 @@ class Outputs:
                 "pages"
             )
 
-    def write(self, service: ReleaseService, explained: Explained) -> Written:
+    def write(self, service: ReleaseService, explained: ReleasedExplanation) -> WrittenFiles:
         """Write what can be written; a file that fails stops no other one.
 
         Receipts need a checkpoint over the record. Where no file was asked for, nothing is read:
         the answer is paid for, and leaves even if the records are closed by now.
         """
         if not self._named and not self._folders:
-            return Written({})
+            return WrittenFiles({})
         signed = service.vault.covers(max(explained.records))
         done: dict[str, list[str]] = {}
         failed: list[str] = []
@@ -217,9 +217,9 @@ class Outputs:
                 done[what] = [str(path) for path in write()]
             except Exception as error:  # the answer is paid for: nothing may keep it from leaving
                 failed.append(f"{what}: {error}")
-        return Written(done, tuple(failed), self._unwritten(explained) if not signed else "")
+        return WrittenFiles(done, tuple(failed), self._unwritten(explained) if not signed else "")
 
-    def _unwritten(self, explained: Explained) -> str:
+    def _unwritten(self, explained: ReleasedExplanation) -> str:
         """Why there is no proof, if one was to be expected."""
         if self.proof is None and self.row_receipts is None and self.pages is None:
             return ""
@@ -227,7 +227,7 @@ class Outputs:
         return f"none written, because no checkpoint was signed here; {later}"
 
     def _writers(
-        self, service: ReleaseService, explained: Explained, signed: bool
+        self, service: ReleaseService, explained: ReleasedExplanation, signed: bool
     ) -> dict[str, Callable[[], list[Path]]]:
         writers: dict[str, Callable[[], list[Path]]] = {}
         explanation, saved, proof = explained.explanation, self.saved, self.proof
@@ -258,7 +258,7 @@ def page_place(named: str | None) -> tuple[Path | None, Path | None]:
     return (None, Path(named)) if is_folder else (Path(named), None)
 
 
-def _write_page(explained: Explained, path: Path, checked: Checked) -> Path:
+def _write_page(explained: ReleasedExplanation, path: Path, checked: Checked) -> Path:
     """Write the page of the one row; whole or not at all, for its owner only."""
     receipt = "" if checked.receipt is None else checked.receipt.name
     page = PersonPage(explained, receipt, checked.command(path.parent))
@@ -266,7 +266,7 @@ def _write_page(explained: Explained, path: Path, checked: Checked) -> Path:
 
 
 def _write_pages(
-    service: ReleaseService, explained: Explained, folder: Path, signed: bool
+    service: ReleaseService, explained: ReleasedExplanation, folder: Path, signed: bool
 ) -> list[Path]:
     """For each row its explanation, its own proof, and the page that says how to check both."""
     folder.mkdir(parents=True, exist_ok=True)

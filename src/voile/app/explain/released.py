@@ -22,7 +22,7 @@ NOT_ESTIMATED: Final = (
 
 
 @dataclass(frozen=True)
-class OnRecord:
+class LoggedAnswer:
     """One record of the audit log, and what it is about.
 
     Args:
@@ -48,7 +48,7 @@ class OnRecord:
 
 
 @dataclass(frozen=True, repr=False)
-class Explained:
+class ReleasedExplanation:
     """What leaves: an explanation that was paid for and is on record.
 
     Args:
@@ -67,7 +67,7 @@ class Explained:
     view: ClassVar[str] = "released explanation"
 
     explanation: Explanation
-    entries: tuple[OnRecord, ...]
+    entries: tuple[LoggedAnswer, ...]
     rows_tree: RowTree | None = field(default=None, repr=False)
     schema: Schema | None = field(default=None, repr=False)
     deviations: Mapping[str, float] | None = field(default=None, repr=False)
@@ -76,7 +76,7 @@ class Explained:
     trained_with_noise: bool = False
     assessed: AssessedClaims | None = None
 
-    def of_row(self, number: int) -> Explained:
+    def of_row(self, number: int) -> ReleasedExplanation:
         """What is told about one row alone."""
         return replace(self, explanation=self.explanation[number])
 

@@ -57,7 +57,7 @@ class RowsToExplain:
     hints: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, rows: Any) -> RowsToExplain:
+    def from_rows(cls, rows: Any) -> RowsToExplain:
         """Rows with nothing said about them, unless they are such already."""
         return rows if isinstance(rows, cls) else cls(rows)
 

@@ -17,7 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from voile.app.federate.kinds import DEFAULT, GUIDED, KINDS
 from voile.core.choices import chosen
 from voile.core.guarantee import Relation
-from voile.secure_aggregation import ActiveServer, HonestButCurious, ThreatModel, sparse_for
+from voile.federation.aggregators import AGGREGATORS, MEAN
+from voile.federation.secure_aggregation import (
+    ActiveServer,
+    HonestButCurious,
+    ThreatModel,
+    sparse_for,
+)
 
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^/\\\x00-\x1f]+$")]
@@ -100,11 +106,21 @@ class TrainingSection(_ConfigSection):
             sees to it. All rounds, if left out.
         hidden: widths of the hidden layers, of black box and surrogate; a default for each if left
             out.
+        aggregator: how the server makes one update of the parties': "mean", weighted by declared
+            sizes; "adam" or "yogi" steps with it; or one that withstands faulty parties: "median",
+            "trimmed mean", "krum", "centred clipping".
     """
 
     rounds: Count = 10
     participations: Count | None = None
     hidden: tuple[Count, ...] | None = None
+    aggregator: str = MEAN
+
+    @field_validator("aggregator")
+    @classmethod
+    def _aggregator_is_known(cls, name: str) -> str:
+        chosen(AGGREGATORS, name)
+        return name
 
     @model_validator(mode="after")
     def _cap_fits(self) -> Self:

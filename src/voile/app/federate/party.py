@@ -17,19 +17,19 @@ from voile.app.federate.agreement import (
     federation_of,
     origin_of,
 )
+from voile.app.federate.books import PART as ROUNDS_PART
 from voile.app.federate.books import ClientBooks, Promise
 from voile.app.federate.kinds import KINDS
-from voile.app.federate.rounds import PART as ROUNDS_PART
+from voile.core.atomic_file import locked
 from voile.core.errors import InvalidInput, Refused, StorageBusy
-from voile.core.file_lock import locked
 from voile.federation import AttemptsOnDisk, Client, Node, SecureMember
+from voile.federation.secure_aggregation import Signer
 from voile.pipelines.tables import TableRecords
 from voile.records.audit_log import SigningKey
 from voile.records.audit_log.notes import VerifierKey
 from voile.records.audit_log.publishing import exported_log
 from voile.records.storage import Part
 from voile.records.vault import POLICY, Place, Vault, open_vault
-from voile.secure_aggregation import Signer
 
 UPDATES: Final = "updates"
 ATTEMPTS: Final = "attempts"
@@ -72,7 +72,7 @@ def open_node(
     key = agreement.keys[party.name]
     promise = Promise(agreement.protected, agreement.epsilon_of(party.name), agreement.delta)
     opened = open_vault(party.folder, key.name, signing=None, extra_parts=_parts(agreement))
-    with held(party.folder), opened as vault:
+    with run_lock(party.folder), opened as vault:
         if vault.policy.log_keys != (key,):
             raise Refused(
                 f"{party.folder}: {party.name!r} signs with other keys than the agreement says: "
@@ -125,7 +125,7 @@ def signer_of(folder: Path, agreed: VerifierKey) -> Signer:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def run_lock(folder: Path) -> Iterator[None]:
     """One run at a time in a folder: two would train, store and write over each other."""
     folder.mkdir(parents=True, exist_ok=True)
     # `is_held` takes the lock for a moment: a look at a run keeps none from its start.

@@ -6,6 +6,7 @@ compared with what would be written, and keys are not made anew.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +31,8 @@ from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.input_file import read_file
 from voile.core.schema.locate import quoted
-from voile.federation.files import file_stem
+from voile.federation.aggregators import MEAN
+from voile.federation.stored_text import file_stem
 
 _FEDERATION: Final = """\
 # A federation: a model is trained across parties whose rows stay where they are.
@@ -63,6 +65,7 @@ rounds = {rounds}  # of each stage
 _TRAINING: Final = """\
 # participations = 10  # in how many of them a party takes part at most
 # hidden = [64, 64]  # widths of the hidden layers
+# aggregator = "median"  # withstands faulty parties; "mean" if left out
 """
 _PARTY: Final = """
 [[parties]]
@@ -136,7 +139,7 @@ class SplitFederation:
 
 
 @dataclass(frozen=True)
-class Founder:
+class NewParty:
     """A party of a new federation, and how many rows it has, if that is known."""
 
     name: str
@@ -210,7 +213,7 @@ def start_federation(
     chosen = columns[-1] if label is None else label
     if chosen not in columns:
         raise InvalidInput(f"{files[0]} has no column {chosen!r}; it has {', '.join(columns)}")
-    founders = [Founder(file.stem, file) for file in files]
+    founders = [NewParty(file.stem, file) for file in files]
     schema = folder / SCHEMA_FILE
     settings = Settings(held_out=(("held out", folder / "held-out.csv"),))
     texts = {schema: schema_text(name, columns, chosen), **_texts(folder, founders, settings)}
@@ -225,7 +228,7 @@ def split(file: Path, folder: Path) -> Path:
     not continued by the new ones.
     """
     old, home = TomlFile.read(file).checked(SingleFile), file.parent
-    founders = [Founder(each.name, home / each.data, each.rows) for each in old.clients]
+    founders = [NewParty(each.name, home / each.data, each.rows) for each in old.clients]
     settings = Settings(
         epsilon=old.privacy.epsilon,
         delta=old.privacy.delta,
@@ -239,7 +242,7 @@ def split(file: Path, folder: Path) -> Path:
 
 
 def found(
-    folder: Path, name: str, schema: Path, founders: Sequence[Founder], settings: Settings
+    folder: Path, name: str, schema: Path, founders: Sequence[NewParty], settings: Settings
 ) -> Path:
     """Write all files of a federation whose schema is there already; its `federation.toml`."""
     texts = _texts(folder, founders, settings)
@@ -270,7 +273,7 @@ class _Agreed:
         )
 
 
-def _texts(folder: Path, founders: Sequence[Founder], settings: Settings) -> dict[Path, str]:
+def _texts(folder: Path, founders: Sequence[NewParty], settings: Settings) -> dict[Path, str]:
     """Of the files that need no key."""
     homes = {_home(folder, founder): founder for founder in founders}
     agreed = folder / FEDERATION_FILE
@@ -284,11 +287,11 @@ def _output(folder: Path, settings: Settings) -> Path:
     return folder / "output" if settings.output is None else settings.output
 
 
-def _home(folder: Path, founder: Founder) -> Path:
+def _home(folder: Path, founder: NewParty) -> Path:
     return folder / NODES / file_stem(founder.name)
 
 
-def _check_new(folder: Path, founders: Sequence[Founder], texts: Mapping[Path, str]) -> None:
+def _check_new(folder: Path, founders: Sequence[NewParty], texts: Mapping[Path, str]) -> None:
     """Refuse to overwrite anything but what the same start has written."""
     names = [founder.name for founder in founders]
     if len(set(names)) < len(names):
@@ -308,7 +311,7 @@ def _holds(path: Path, text: str) -> bool:
 
 
 def _write(
-    folder: Path, founders: Sequence[Founder], texts: Mapping[Path, str], agreed: _Agreed
+    folder: Path, founders: Sequence[NewParty], texts: Mapping[Path, str], agreed: _Agreed
 ) -> Path:
     _check_new(folder, founders, texts)
     with one_start_at_a_time(folder):
@@ -327,12 +330,13 @@ def _write(
 
 def _training(stated: Mapping[str, Any]) -> str:
     shown = {key: stated[key] for key in ("participations", "hidden") if key in stated}
-    shown = {key: list(each) if isinstance(each, tuple) else each for key, each in shown.items()}
-    lines = [f"{key} = {each}\n" for key, each in shown.items()]
+    if stated.get("aggregator", MEAN) != MEAN:
+        shown["aggregator"] = stated["aggregator"]
+    lines = [f"{key} = {json.dumps(each)}\n" for key, each in shown.items()]
     return "".join(lines) or _TRAINING
 
 
-def _node_text(founder: Founder, folder: Path, agreed: Path, settings: Settings) -> str:
+def _node_text(founder: NewParty, folder: Path, agreed: Path, settings: Settings) -> str:
     link = settings.link
     copy = _OWN_COPY if link is None else f"federation = {_from(folder, agreed)}\n"
     place = _NODE_LINK if link is None else _link_text(folder, link, address=link.address)

@@ -22,7 +22,7 @@ from voile.app.federate.party import is_held
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.input_file import read_text
-from voile.federation import Progress, Seen
+from voile.federation import Progress, ProgressEvent
 
 STATUS: Final = "run-status.json"
 STOP: Final = "stop-requested"
@@ -89,7 +89,7 @@ class RunWatch:
         if not is_artefact(self.folder / "artefact"):  # what is complete is left as it is
             self._write(at_once=True)
 
-    def __call__(self, seen: Seen) -> None:
+    def __call__(self, seen: ProgressEvent) -> None:
         missing = {row.client: str(row.outcome) for row in seen.missing}
         self._now = RunPosition(
             "", seen.stage, seen.round, seen.rounds, seen.asked, seen.answered - len(missing),

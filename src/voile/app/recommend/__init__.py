@@ -14,13 +14,13 @@ from voile.app.recommend.artefact import (
     load_recommender,
     save_recommender,
 )
-from voile.app.recommend.asking import answer, preview
+from voile.app.recommend.handler import answer, preview
 from voile.app.recommend.specification import (
     ITEMS,
     SCORES,
+    Audience,
     ProfileLevel,
     RecommendationSpec,
-    Toward,
 )
 from voile.app.recommend.training import (
     TrainingTerms,
@@ -33,9 +33,9 @@ from voile.app.recommend.training import (
 __all__ = [
     "ITEMS",
     "SCORES",
+    "Audience",
     "ProfileLevel",
     "RecommendationSpec",
-    "Toward",
     "TrainedRecommender",
     "TrainingTerms",
     "answer",

@@ -19,7 +19,7 @@ ITEMS: Final = "items"
 """Reasons are the items of the history; for the user herself only."""
 
 
-class Toward(StrEnum):
+class Audience(StrEnum):
     """Who is told."""
 
     HERSELF = "herself"
@@ -61,7 +61,7 @@ class RecommendationSpec:
 
     caller: str
     user: str | None = None
-    toward: Toward = Toward.HERSELF
+    toward: Audience = Audience.HERSELF
     by: str = ITEMS
     count: int = RECOMMENDED
     top: int | None = None
@@ -73,13 +73,13 @@ class RecommendationSpec:
     fresh: bool = False
 
     def __post_init__(self) -> None:
-        for name, kind in (("toward", Toward), ("level", ProfileLevel)):
+        for name, kind in (("toward", Audience), ("level", ProfileLevel)):
             object.__setattr__(self, name, member(kind, getattr(self, name), name))
         if self.count < 1:
             raise InvalidInput(f"count must be at least 1, found {self.count}")
         if self.user is not None and canonical_identifier(self.user) is None:
             raise InvalidInput(f"user must name somebody, found {self.user!r}")
-        check = self._check_herself if self.toward is Toward.HERSELF else self._check_others
+        check = self._check_herself if self.toward is Audience.HERSELF else self._check_others
         check()
 
     @property

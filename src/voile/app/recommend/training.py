@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from voile.app.explain import ReleaseService
-from voile.app.explain.affordable import affordable
 from voile.app.explain.charging import AccountQuestions, record_refusal
-from voile.app.explain.questions import PublicFacts
-from voile.app.explain.walk import look_now
+from voile.app.explain.questions import ReleaseTerms
+from voile.app.explain.walk import affordable, look_now
 from voile.core.errors import BudgetExceeded
 from voile.privacy.events import Composed, PrivacyEvent
 from voile.recommenders import (
@@ -187,7 +186,7 @@ def _questions(
     event: PrivacyEvent | None = None,
 ) -> AccountQuestions:
     """The question for one of both releases, charged as this event if that is another one."""
-    account, facts = vault.account(terms.account), PublicFacts(release)
+    account, facts = vault.account(terms.account), ReleaseTerms(release)
     request = facts.artefact(terms.account, caller=terms.caller, purpose=release.name)
     request = request if event is None else replace(request, event=event)
     return AccountQuestions.to_account(vault, account, [request], fresh=terms.fresh)

@@ -44,7 +44,7 @@ from voile.records.vault import POLICY, open_vault_at
 
 
 @dataclass(frozen=True)
-class ReportWritten:
+class ReportResult:
     """Where the page lies."""
 
     path: Path
@@ -138,11 +138,11 @@ class ExactTrust:
     figures: Mapping[str, Any]
 
 
-def write(command: WriteReport, context: Context) -> ReportWritten:
+def write(command: WriteReport, context: Context) -> ReportResult:
     """Write the page of an artefact."""
     if command.output is not None:
         context.check_overwriting([command.output], allowed=command.overwrite)
-    return ReportWritten(write_report(load_artefact(command.artefact), command.output))
+    return ReportResult(write_report(load_artefact(command.artefact), command.output))
 
 
 def write_report(artefact: Artefact, path: Path | None = None) -> Path:

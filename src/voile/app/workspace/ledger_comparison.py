@@ -8,9 +8,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from voile.app.workspace.database import ENVIRONMENT
-from voile.app.workspace.file import WorkspaceFile
-from voile.app.workspace.tables import AccountTable
+from voile.app.workspace.file import ENVIRONMENT, AccountTable, WorkspaceFile
 from voile.core.guarantee import ProtectedUnit
 from voile.records.ledger import Account, BudgetReport, Opening
 from voile.records.storage.opening import file_of

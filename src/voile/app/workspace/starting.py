@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from voile.app.budget import open_budget
 from voile.app.explain import ExplanationSpec, build_release, load_inputs
-from voile.app.explain.fitting import Affordability
+from voile.app.explain.building import Affordability
 from voile.app.explain.inputs import find_artefact
 from voile.app.log_start import check_start, start_log
 from voile.app.public_example import EXAMPLE, write_example
 from voile.app.starting import as_called, one_start_at_a_time
 from voile.app.toml_file import TomlFile, check_form
-from voile.app.workspace.file import WorkspaceFile, place_of
+from voile.app.workspace.file import AccountTable, KeyFiles, WorkspaceFile, place_of
 from voile.app.workspace.ledger_comparison import difference_from
-from voile.app.workspace.tables import AccountTable, KeyFiles
 from voile.app.workspace.text import workspace_text
 from voile.core.atomic_file import check_output_folder, replace_file
 from voile.core.errors import InvalidInput, Refused
@@ -92,7 +91,7 @@ def start_workspace(
     chosen = name or _name_of(spec, artefact)
     found = _origin(place_of(storage, KeyFiles(), home), origin, chosen)
     text = workspace_text(spec, promised, name=chosen, folder=home, origin=found, storage=storage)
-    file = WorkspaceFile.of(TomlFile.parse(path, text))
+    file = WorkspaceFile.from_toml(TomlFile.parse(path, text))
     example = home / EXAMPLE
     with one_start_at_a_time(home):
         _check_new(path)  # another process may have made it by now, or a part of it

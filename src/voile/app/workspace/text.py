@@ -9,7 +9,7 @@ from typing import Any, Final
 from voile.app.commands.explain import ExplanationSpec
 from voile.app.explain.files import names_origin_file
 from voile.app.starting import relative_name
-from voile.app.workspace.tables import AccountTable
+from voile.app.workspace.file import AccountTable
 from voile.core.schema.locate import dotted, quoted
 from voile.models import names_object
 

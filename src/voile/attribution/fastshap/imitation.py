@@ -75,7 +75,7 @@ def train_surrogate(
     names = columns.settled(rows, read).names or ()
     if len(read) < 20:
         raise InvalidInput(f"a surrogate needs at least 20 rows to learn from, found {len(read)}")
-    targets, players = _answers(wrapped, read), Players.of(names, groups)
+    targets, players = _answers(wrapped, read), Players.from_groups(names, groups)
     encoding = Encoding.of_rows(read) if schema is None else Encoding.of_schema(schema)
     draw, outputs = source.generator(), targets.shape[1]
     blank = Surrogate(

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Self
 
-from voile.core.errors import InvalidInput
+from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.privacy.accounting import privacy_loss
 from voile.privacy.accounting.conversion import (
     check_target,
@@ -118,3 +118,37 @@ def share_of(way: dict[Leaf, int], delta: float) -> float:
 
 
 _PURE = (PureDp, BoundedRange, Laplace)
+
+
+# --- Plans: a complete list of events, fixed before the first of them and accounted for exactly --
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Events that together cost at most (epsilon, delta), by their privacy-loss distributions.
+
+    What is run, and how often, must not depend on any answer: numerical composition is proved for
+    lists that are fixed beforehand. Leaving a part out is allowed.
+    """
+
+    events: tuple[PrivacyEvent, ...]
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "events", tuple(self.events))
+        if not self.events:
+            raise InvalidInput("a plan needs at least one event")
+        object.__setattr__(self, "delta", check_target(self.epsilon, self.delta))
+        needed = self.needed()
+        if needed > self.epsilon:
+            raise BudgetExceeded(
+                f"the plan needs epsilon {needed:.6g} at delta {self.delta:g}, it was given "
+                f"{self.epsilon:g}; nothing was charged",
+                remaining=self.epsilon,
+                requested=needed,
+            )
+
+    def needed(self) -> float:
+        """The epsilon of the whole list at the plan's delta."""
+        return PrivacyLoss().compose(Composed(self.events)).epsilon(self.delta)

@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from voile.core.errors import InvalidInput
 from voile.privacy import events
 from voile.privacy.mechanisms.parameters import (
+    NoisePreview,
     as_array,
     checked_noise,
     checked_shape,
     measured_in,
     warn_if_weak,
 )
-from voile.privacy.mechanisms.preview import NoisePreview
 from voile.privacy.sensitivity import Norm, Sensitivity
 
 _LARGEST = 2**62

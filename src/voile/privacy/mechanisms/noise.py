@@ -23,6 +23,7 @@ from voile.privacy import events
 from voile.privacy.accounting.conversion import check_target, gaussian_noise_multiplier
 from voile.privacy.mechanisms.parameters import (
     MARGIN,
+    NoisePreview,
     checked_bounds,
     checked_noise,
     checked_shape,
@@ -32,7 +33,6 @@ from voile.privacy.mechanisms.parameters import (
     number,
     warn_if_weak,
 )
-from voile.privacy.mechanisms.preview import NoisePreview
 from voile.privacy.sensitivity import Norm, Sensitivity
 
 # The sampler rounds each value to a grid of at most 2⁻⁴⁰ of the noise: n values move by at most n

@@ -22,8 +22,7 @@ import numpy as np
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import ProtectedUnit, Relation, check_neighbours
 from voile.privacy import events
-from voile.privacy.mechanisms.parameters import checked_target
-from voile.privacy.mechanisms.preview import ChoicePreview
+from voile.privacy.mechanisms.parameters import ChoicePreview, checked_target
 from voile.privacy.sensitivity.bound import positive
 
 # How far below e^epsilon the odds of the truth are kept: a thousand times what floating point can

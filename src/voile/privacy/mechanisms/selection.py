@@ -20,13 +20,13 @@ from voile.core.errors import InvalidInput
 from voile.privacy import events
 from voile.privacy.mechanisms.parameters import (
     MARGIN,
+    ChoicePreview,
     checked_noise,
     checked_scale,
     checked_target,
     checked_values,
     measured_in,
 )
-from voile.privacy.mechanisms.preview import ChoicePreview
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.privacy.sensitivity.bound import positive
 

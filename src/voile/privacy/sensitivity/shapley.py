@@ -12,11 +12,69 @@ population; m and n are public. What must be true besides travels with each resu
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
+from voile.core.errors import InvalidInput
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy.sensitivity.bound import Norm, Sensitivity, by_relation, positive, width_of
-from voile.privacy.sensitivity.outputs import OutputSet, output_set
+
+# --- The declared set that a model's outputs are clamped to: two numbers are all a bound needs ---
+
+
+@dataclass(frozen=True)
+class OutputSet:
+    """A declared set of output vectors.
+
+    Two outputs are at most twice the radius apart, so a smaller radius is refused: it would make
+    "blank one" cheaper than any set allows.
+
+    Args:
+        diameter: the largest l2 distance between two outputs.
+        radius: the largest l2 distance from the null output (the centre) to an output.
+    """
+
+    diameter: float
+    radius: float
+
+    def __post_init__(self) -> None:
+        diameter, radius = width_of("diameter", self.diameter), width_of("radius", self.radius)
+        if diameter > 2 * radius * (1 + 1e-12):
+            raise InvalidInput(
+                f"no set of diameter {diameter} lies within {radius} of one point: "
+                f"the radius must be at least {diameter / 2}"
+            )
+
+
+def interval(width: float) -> OutputSet:
+    """One output in an interval. A binary classifier releases one output, not two."""
+    width = width_of("width", width)
+    return OutputSet(width, width / 2)
+
+
+def box(width: float, outputs: int) -> OutputSet:
+    """Several outputs, each in an interval of the same width."""
+    diagonal = width_of("width", width) * math.sqrt(positive("outputs", outputs))
+    return OutputSet(diagonal, diagonal / 2)
+
+
+def simplex(outputs: int) -> OutputSet:
+    """Probabilities of several classes: √2 across, however many classes.
+
+    From the centre to a corner it is √((k−1)/k), more than half of √2 from three classes on.
+    """
+    if positive("outputs", outputs) < 2:
+        raise InvalidInput("probabilities of one class are no output: at least two are needed")
+    return OutputSet(math.sqrt(2), math.sqrt((outputs - 1) / outputs))
+
+
+def output_set(output_width: float | OutputSet) -> OutputSet:
+    """A bare number means one output in an interval of that width."""
+    return output_width if isinstance(output_width, OutputSet) else interval(output_width)
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 _CLAMPED = "every model output entering the game is clamped to the declared set"
 _MODEL = (
@@ -258,3 +316,49 @@ def _s(features: int) -> float:
 def _blank(features: int, outputs: OutputSet, *, base: float) -> float:
     constant = outputs.radius**2 * (base + 1 / positive("features", features))
     return math.sqrt(constant + outputs.diameter**2 / 4 * _h_squared(features))
+
+
+# --- Sensitivities of the pairwise Shapley interaction index, as a vector over all pairs i < j ---
+#     I_ij = Σ_{S ⊆ N∖ij} |S|!(d−|S|−2)!/(d−1)! · (v(S∪ij) − v(S∪i) − v(S∪j) + v(S))
+#
+# Proof: docs/guarantees/sensitivity.md. The bounds grow like 2 ln d.
+
+
+_PAIRS = "interactions are exact, not estimated, and only those of pairs are released, each once"
+
+
+def interaction_norm(*, features: int, output_width: float) -> float:
+    """The length of any vector of pairwise interactions of a game of this width."""
+    width = width_of("output_width", output_width)
+    if features == 2:
+        return 2 * width
+    return width / 2 * _length(features, constant=8.0)
+
+
+def interaction_background(
+    *, features: int, background_rows: int, output_width: float, relation: Relation
+) -> Sensitivity:
+    """Exact pairwise interactions of one output over m private background rows.
+
+    Covers the pairs i < j, each once; what single features add besides is another release.
+    """
+    width = width_of("output_width", output_width)
+    whole = width * (3.0 if features == 2 else _length(features, constant=4.5))
+    value = by_relation(relation, replace_one=whole, blank_one=whole / 2)
+    return _of_rows(value / positive("background_rows", background_rows), relation, _PAIRS)
+
+
+@lru_cache(maxsize=1024)
+def _length(features: int, *, constant: float) -> float:
+    """√(c·d/(d−1) + 4d/(d−2) + K²): constant, degree and pure part of a direction over pairs."""
+    d = features
+    if isinstance(d, bool) or not isinstance(d, int) or d < 2:
+        raise InvalidInput(f"interactions need at least two features, found {features!r}")
+    return math.sqrt(constant * d / (d - 1) + 4 * d / (d - 2) + _pure(d) ** 2)
+
+
+def _pure(d: int) -> float:
+    if d < 4:
+        return 0.0
+    terms = (1 / math.sqrt(t * (t - 1) * (d - t) * (d - t - 1)) for t in range(2, d - 1))
+    return math.sqrt(d * (d - 1) * (d - 2) / (d - 3)) * math.fsum(terms)

@@ -9,9 +9,9 @@ from typing import Final, TypeAlias
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, Relation
+from voile.privacy.accounting.accountants import Plan
 from voile.privacy.accounting.conversion import check_target
 from voile.privacy.accounting.measures import Measure, Sums
-from voile.privacy.accounting.plans import Plan
 from voile.privacy.events import Composed, Parallel, PoissonSampled, PrivacyEvent, Repeated
 
 LONGEST_NAME: Final = 100
@@ -32,7 +32,7 @@ class Children(StrEnum):
 
 
 @dataclass(frozen=True)
-class Adaptive:
+class AdaptiveSpending:
     """A filter: what is asked next may depend on earlier answers.
 
     Without orders, zero-concentrated accounting; with orders, Rényi accounting at these, which is
@@ -47,7 +47,7 @@ class Adaptive:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedSpending:
     """A complete list of events, composed by their privacy-loss distributions.
 
     A charge must be a part of the list that was not used yet. The order is free and parts may be
@@ -60,7 +60,7 @@ class Planned:
         object.__setattr__(self, "events", tuple(self.events))
 
 
-Spending: TypeAlias = Adaptive | Planned
+Spending: TypeAlias = AdaptiveSpending | PlannedSpending
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class Opening:
     protected: Protected
     epsilon: float
     delta: float
-    spending: Spending = Adaptive()
+    spending: Spending = AdaptiveSpending()
     parent: str | None = None
     children: Children = Children.SEQUENTIAL
     shares_rows_with: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ class Opening:
         delta = check_target(_number("epsilon", self.epsilon), _number("delta", self.delta))
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(delta))
-        if isinstance(self.spending, Planned):
+        if isinstance(self.spending, PlannedSpending):
             if self.children is Children.PARALLEL:
                 raise InvalidInput("a plan has no accounts below it, so none in parallel")
             for event in self.spending.events:

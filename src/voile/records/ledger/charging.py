@@ -13,19 +13,20 @@ the ledger untouched and may record the refusal.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.guarantee import Protected, RowPart
 from voile.privacy.accounting.measures import Sums, consumed, fits, shortfall
 from voile.privacy.events import PrivacyEvent
+from voile.privacy.mechanisms.parameters import weaknesses
 from voile.records.ledger.accounts import Account, check_relation
-from voile.records.ledger.alerts import Alert, reached
-from voile.records.ledger.balances import Standing, charged
-from voile.records.ledger.event_text import event_text, parts_of
-from voile.records.ledger.sums import packed
+from voile.records.ledger.balances import RunningTotals, charged
+from voile.records.ledger.event_text import event_text, packed, parts_of
 from voile.records.ledger.tables import (
     ALERTS,
     ENTRIES,
@@ -39,6 +40,56 @@ from voile.records.ledger.tables import (
 )
 from voile.records.ledger.tree import AccountNode, Tree
 from voile.records.storage import Reader, Transaction
+
+# --- How much of a budget is gone, in the words of the privacy guide -----------------------------
+
+
+THRESHOLDS: Final = (50, 75, 90)
+"""Percent of a budget; reaching one is recorded exactly once for each account and period."""
+
+
+class Risk(StrEnum):
+    """LOW below 50 %, MEDIUM from 50 to 75 %, HIGH above 75 %; HIGH where the promise itself is
+    close to none, however little is used."""
+
+    LOW = "LOW"
+    MEDIUM = "MEDIUM"
+    HIGH = "HIGH"
+
+    @classmethod
+    def from_spending(cls, share: float, epsilon: float, delta: float) -> Risk:
+        """The risk at a consumed share, between 0 and 1, of this promise."""
+        if weaknesses(epsilon, delta):
+            return cls.HIGH
+        if share < 0.5:
+            return cls.LOW
+        return cls.MEDIUM if share <= 0.75 else cls.HIGH
+
+
+@dataclass(frozen=True)
+class Alert:
+    """An account has used at least `threshold` percent of its budget."""
+
+    account: str
+    period: int
+    threshold: int
+    time: float
+    charge: str
+
+    def __str__(self) -> str:
+        word = "CRITICAL" if self.threshold >= 90 else "WARNING"
+        return f"[{word}] {self.account}: {self.threshold} % of the privacy budget is consumed"
+
+
+def reached(already: int, share: float) -> tuple[int, ...]:
+    """The thresholds that a share between 0 and 1 has reached, and that were not recorded yet."""
+    if share < 0.5 or math.isnan(share):
+        return ()
+    return tuple(each for each in THRESHOLDS if already < each <= 100 * share)
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 DIGEST_SIZE: Final = 32
 KEPT_DIGEST: Final = 16
@@ -115,7 +166,7 @@ def check_charge(charge: Charge, account: Account) -> None:
     check_relation(charge.event, account.protected.relation)
 
 
-def standings_after(path: Sequence[AccountNode], cost: Sums) -> list[Standing]:
+def standings_after(path: Sequence[AccountNode], cost: Sums) -> list[RunningTotals]:
     """Steps 2 and 3: where the accounts would stand; `BudgetExceeded` if one cannot afford it."""
     after = charged(path, cost)
     for node, standing in zip(path, after, strict=True):
@@ -155,7 +206,7 @@ def write_act(
     t: Transaction,
     tree: Tree,
     path: Sequence[AccountNode],
-    standings: Sequence[Standing],
+    standings: Sequence[RunningTotals],
     entry: Entry,
     *,
     used: float = 0.0,

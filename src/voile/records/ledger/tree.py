@@ -11,7 +11,7 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected
 from voile.privacy.accounting.measures import Measure, consumed
 from voile.records.ledger.accounts import Account, Children
-from voile.records.ledger.balances import Standing
+from voile.records.ledger.balances import RunningTotals
 from voile.records.ledger.event_text import event_from, event_text
 from voile.records.ledger.tables import (
     ACCOUNTS,
@@ -32,7 +32,7 @@ class AccountNode(NamedTuple):
 
     account: Account
     balance: Balance
-    standing: Standing
+    standing: RunningTotals
 
 
 class Tree:
@@ -67,7 +67,7 @@ class Tree:
         if balance is None:
             raise InvalidInput(f"there is no account {name!r}; `voile budget show` lists them")
         account = self._known.get(balance.terms) or self._promised(t, balance)
-        return AccountNode(account, balance, Standing.unpack(balance.sums))
+        return AccountNode(account, balance, RunningTotals.unpack(balance.sums))
 
     def replace(self, t: Transaction, nodes: Sequence[AccountNode]) -> None:
         """Write where accounts stand."""
@@ -98,7 +98,7 @@ class Tree:
         nodes: dict[str | None, list[AccountNode]] = {}
         for balance in t.scan(BALANCES):
             account = _account(balance, promised.get(balance.terms))
-            node = AccountNode(account, balance, Standing.unpack(balance.sums))
+            node = AccountNode(account, balance, RunningTotals.unpack(balance.sums))
             nodes.setdefault(account.parent, []).append(node)
 
         def from_here(node: AccountNode) -> Iterator[AccountNode]:

@@ -28,14 +28,18 @@ from voile.training.private.attributes import (
     PrivateColumns,
     fit_attributes_privately,
 )
-from voile.training.private.clipping import ClippedSum, blank_records
-from voile.training.private.convolutions import LayerSum
-from voile.training.private.loop import Prepare, fit_privately
+from voile.training.private.convolutions import LayerSum, fit_module_privately
+from voile.training.private.loop import ClippedSum, Prepare, blank_records, fit_privately
 from voile.training.private.module_sums import ModuleSum
-from voile.training.private.modules import fit_module_privately
 from voile.training.private.perceptrons import PerceptronSum
-from voile.training.private.rule import classifier_norm, surrogate_norm
-from voile.training.private.settings import AdaptedNorm, PrivateRun, PrivateSteps, TrainingSpeed
+from voile.training.private.settings import (
+    AdaptedNorm,
+    PrivateRun,
+    PrivateSteps,
+    TrainingSpeed,
+    classifier_norm,
+    surrogate_norm,
+)
 
 __all__ = [
     "Adam",

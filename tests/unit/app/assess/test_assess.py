@@ -31,11 +31,11 @@ from voile.app.explain import ReleaseService
 from voile.app.federate import federate, read_agreement, read_job
 from voile.app.recommend import save_recommender
 from voile.app.report import write_report
-from voile.attacks import release_canary
-from voile.attacks.assessment import Assessed, Verdict
-from voile.attacks.attribute_canaries import AttributeCanaries
-from voile.attacks.findings import NOT_FOR_RELEASE
-from voile.attacks.training_canaries import TrainingCanaries
+from voile.assess import release_canary
+from voile.assess.assessment import AssessedClaim, Verdict
+from voile.assess.attribute_canaries import AttributeCanaries
+from voile.assess.findings import NOT_FOR_RELEASE
+from voile.assess.training_canaries import TrainingCanaries
 from voile.cli.app import app
 from voile.cli.assess import _line
 from voile.core.errors import InvalidInput, Refused, UnreadableFile, VerificationFailed
@@ -78,19 +78,19 @@ def test_stages_of_an_artefact_are_those_that_were_charged(
 ) -> None:
     planned = find_subject(config)
     subject = find_subject(artefact.folder)
-    assert [each.event for each in subject.rehearsals] == [e.event for e in planned.rehearsals]
+    assert [each.event for each in subject.trials] == [e.event for e in planned.trials]
     assert {row.event for row in artefact.history} == {
-        event_as_text(each.event) for each in subject.rehearsals
+        event_as_text(each.event) for each in subject.trials
     }
     assert planned.books is None
 
 
-def test_every_stage_of_a_federation_is_rehearsed(tmp_path: Path) -> None:
+def test_every_stage_of_a_federation_is_audited(tmp_path: Path) -> None:
     config = write_files(tmp_path)
     plan = read_agreement(config).plan
     subject = find_subject(config)
-    assert {each.event for each in subject.rehearsals} == set(plan.participation_events)
-    assert [each.name for each in subject.rehearsals] == ["black box", "surrogate"]
+    assert {each.event for each in subject.trials} == set(plan.participation_events)
+    assert [each.name for each in subject.trials] == ["black box", "surrogate"]
     assert subject.left_out == ()
 
 
@@ -156,21 +156,21 @@ def test_settings_that_contradict_the_charges_are_noticed(
         find_subject(copy)
 
 
-def test_releases_of_a_workspace_are_rehearsed_at_their_price(tmp_path: Path) -> None:
+def test_releases_of_a_workspace_are_audited_at_their_price(tmp_path: Path) -> None:
     workspaces.started(tmp_path / "house")
     subject = find_subject(tmp_path / "house")
-    (rehearsal,) = subject.rehearsals
-    assert rehearsal.name == "approval"
-    assert isinstance(rehearsal.event, Gaussian)
+    (trial,) = subject.trials
+    assert trial.name == "approval"
+    assert isinstance(trial.event, Gaussian)
     done = assess_subject(subject, seconds=SECONDS)
     assert done.record is not None
     assert records(subject)[0].runs == done.events[0].runs
 
 
-def test_moments_of_a_recommender_are_rehearsed(tmp_path: Path) -> None:
+def test_moments_of_a_recommender_are_audited(tmp_path: Path) -> None:
     save_recommender(shops.moments(shops.shop(1000)), tmp_path / "shop")
     subject = find_subject(tmp_path / "shop")
-    names = [each.name for each in subject.rehearsals]
+    names = [each.name for each in subject.trials]
     assert names == ["popularity of items", "Gram matrix of items"]
     done = assess_subject(subject, seconds=SECONDS)
     assert done.record is None  # there are no books beside it
@@ -234,7 +234,9 @@ def test_the_command_says_how_far_it_is(
 
 def test_a_blind_attack_says_what_follows() -> None:
     said = {
-        verdict: _line(Assessed("stage", Gaussian(5.0), 0.5, 1e-5, verdict, 9, 1.0, 1e3, 0.2, 4))
+        verdict: _line(
+            AssessedClaim("stage", Gaussian(5.0), 0.5, 1e-5, verdict, 9, 1.0, 1e3, 0.2, 4)
+        )
         for verdict in Verdict
     }
     follows = {verdict for verdict, line in said.items() if "nothing follows" in line}
@@ -243,7 +245,9 @@ def test_a_blind_attack_says_what_follows() -> None:
 
 
 def test_a_claim_is_never_printed_smaller_than_it_is() -> None:
-    tried = Assessed("stage", Gaussian(5.0), 0.48301, 1e-5, Verdict.BLIND, 9, 1.0, 1e3, 0.0, None)
+    tried = AssessedClaim(
+        "stage", Gaussian(5.0), 0.48301, 1e-5, Verdict.BLIND, 9, 1.0, 1e3, 0.0, None
+    )
     assert "claim ε = 0.4831, δ = 1e-05; 9 runs, e-value 1 of 1000" in _line(tried)
 
 
@@ -343,16 +347,16 @@ def test_the_worst_verdict_stands_for_all() -> None:
 # --- declared columns -----------------------------------------------------------------------------
 
 
-def test_every_level_of_a_guided_federation_is_rehearsed(tmp_path: Path) -> None:
+def test_every_level_of_a_guided_federation_is_audited(tmp_path: Path) -> None:
     config = write_guided(tmp_path)
     planned = find_subject(config)
     plan: Any = read_agreement(config).plan
     charged = {plan.events_of(name)[0] for name in plan.noise}
-    assert {each.event for each in planned.rehearsals} == charged
+    assert {each.event for each in planned.trials} == charged
     assert len(charged) == 2
     subject = find_subject(federate(read_job(config)).artefact.folder)
-    assert {each.event for each in subject.rehearsals} == charged
-    kinds = {type(a) for each in subject.rehearsals for a in each.arrangements(False)}
+    assert {each.event for each in subject.trials} == charged
+    kinds = {type(a) for each in subject.trials for a in each.arrangements(False)}
     assert kinds == {AttributeCanaries}
 
 

@@ -23,20 +23,20 @@ from voile.app.artefact_manifest import MANIFEST
 from voile.app.assess import MembersCounting, find_subject
 from voile.app.explain import ReleaseService
 from voile.app.federate import federate, open_node, read_agreement, read_job
-from voile.attacks.findings import NOT_FOR_RELEASE
-from voile.attacks.members_count import (
+from voile.assess.findings import NOT_FOR_RELEASE
+from voile.assess.members_count import (
     MembersCount,
     OpenThreshold,
     PrivateMembersCount,
     count_event,
 )
-from voile.attacks.training_canaries import TrainingCanaries
+from voile.assess.training_canaries import TrainingCanaries
 from voile.cli.app import app
 from voile.core import array_file
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Relation
 from voile.federation import Outcome, read_history, write_history
-from voile.federation.files import write_arrays
+from voile.federation.stored_text import write_arrays
 from voile.pipelines.calibration import Calibration
 from voile.records.ledger import recent_charges
 from voile.records.ledger.event_text import event_text
@@ -198,11 +198,11 @@ def test_a_party_that_has_counted_still_takes_part(study: Path) -> None:
         node.client.guard.before_joining()
 
 
-def test_what_is_reserved_is_rehearsed_and_told(study: Path) -> None:
+def test_what_is_reserved_is_audited_and_told(study: Path) -> None:
     artefact = study / "output" / "artefact"
     for subject in (find_subject(artefact), find_subject(study / "federation.toml")):
-        assert subject.rehearsals[-1].name == PrivateMembersCount.name
-        assert subject.rehearsals[-1].event == count_event(EPSILON, Relation.BLANK_ONE)
+        assert subject.trials[-1].name == PrivateMembersCount.name
+        assert subject.trials[-1].event == count_event(EPSILON, Relation.BLANK_ONE)
     from voile.app.artefact import load_artefact
 
     opened: Artefact = load_artefact(artefact)

@@ -31,15 +31,14 @@ from tests.unit.app.explain.examples import (
 from tests.unit.records.ledger.examples import DATASET
 
 from voile.app.explain import (
-    Explained,
     ExplanationInputs,
     ExplanationSpec,
+    ReleasedExplanation,
     ReleaseService,
     build_release,
     paid_clusters,
     paid_synthetic_background,
 )
-from voile.app.explain.free import CARRIED, NO_PROMISE, tree_of_call
 from voile.app.explain.per_record import account_of_record
 from voile.app.explain.questions import about_population
 from voile.app.explain.rows import (
@@ -49,6 +48,7 @@ from voile.app.explain.rows import (
     row_count,
     rows_digest,
 )
+from voile.app.explain.service import CARRIED, NO_PROMISE, tree_of_call
 from voile.attribution import ExactShapley
 from voile.core.errors import (
     BudgetExceeded,
@@ -70,7 +70,7 @@ from voile.records.audit_log import (
     verify_receipt,
     verify_row_receipt,
 )
-from voile.records.ledger import Children, NamedRecord, Planned, ReplayKey
+from voile.records.ledger import Children, NamedRecord, PlannedSpending, ReplayKey
 from voile.records.ledger.event_text import event_from
 from voile.records.ledger.tables import ENTRIES
 from voile.release import (
@@ -85,7 +85,7 @@ from voile.release import (
     declared_clusters,
     trained_on,
 )
-from voile.release.made_once import paid_artefact
+from voile.release.one_time import paid_artefact
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def house(tmp_path: Path) -> House:
     return house_in(tmp_path)
 
 
-def checked(house: House, explain: Asking, explained: Explained) -> None:
+def checked(house: House, explain: Asking, explained: ReleasedExplanation) -> None:
     """All receipts hold, question and answer included."""
     house.keep()
     assert house.verify().verified
@@ -228,7 +228,7 @@ def test_a_population_is_recognised_by_name_and_size_never_by_values(house: Hous
 def test_who_loses_the_race_for_public_rows_gets_the_answer_of_the_winner(house: House) -> None:
     clinic(house)
     explain = asking(house, about_rows(), "clinic")
-    won: list[Explained] = []
+    won: list[ReleasedExplanation] = []
 
     class Meanwhile(Costly):
         def draw(self, rows: object) -> object:  # type: ignore[override]
@@ -350,7 +350,7 @@ def test_a_record_whose_account_is_a_plan_is_recorded_as_it_was_charged(house: H
         relation=Relation.REPLACE_ONE,
         epsilon=20.0,
         delta=1e-5,
-        spending=Planned((event_from(event),)),
+        spending=PlannedSpending((event_from(event),)),
     )
     explain(ROWS[1:2], identifiers=["ada"])
     record = records(house)[-1]
@@ -384,7 +384,7 @@ def test_who_loses_the_race_for_the_budget_is_refused_on_record(house: House) ->
 def test_who_loses_the_race_for_one_question_gets_the_answer_of_the_winner(house: House) -> None:
     people(house, epsilon=1.05)
     explain = asking(house, clipped(), "people")
-    won: list[Explained] = []
+    won: list[ReleasedExplanation] = []
 
     class Meanwhile(Costly):
         def draw(self, rows: object) -> object:  # type: ignore[override]
@@ -518,7 +518,7 @@ def test_long_names_and_plans_are_refused(house: House) -> None:
         children=Children.PARALLEL,
     )
     check_refused(asking(house, clipped(), "p" * 80), Refused, "too long")
-    plan = Planned((clipped().cost(1),))
+    plan = PlannedSpending((clipped().cost(1),))
     house.open(
         "plan",
         protected=explained_row_of("planned"),

@@ -13,8 +13,8 @@ import pytest
 from tests.protecting import row_of
 
 from voile.app.budget.verification import Evidence, verify
+from voile.app.federate.books import PART as ROUNDS_PART
 from voile.app.federate.books import ClientBooks, Promise, ServerBooks
-from voile.app.federate.rounds import PART as ROUNDS_PART
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Relation
 from voile.federation import Outcome, Participation, RoundReport

@@ -20,7 +20,7 @@ from voile.app.report import check_log
 from voile.core.errors import InvalidInput, Refused, VerificationFailed, VoileError
 from voile.federation import Instruction, Joined, Joining, Node, Threads
 from voile.records.audit_log import BudgetOpenedRecord, ParticipationRecord, decode_record
-from voile.records.ledger import Account, Opening, Planned
+from voile.records.ledger import Account, Opening, PlannedSpending
 from voile.records.vault import Vault, open_vault
 
 
@@ -63,7 +63,7 @@ def open_unused(job: Job, name: str, epsilon: float) -> None:
         protected=job.agreement.protected,
         epsilon=epsilon,
         delta=1e-4,
-        spending=Planned(plan.participation_events),
+        spending=PlannedSpending(plan.participation_events),
     )
     with books_of(job, name) as books:
         open_budget(books.storage, books.ledger, books.log, opening, caller=name)

@@ -23,7 +23,7 @@ from voile.app.federate import Job, Party, federate, open_node, origin_of, read_
 from voile.app.federate import run as workflow
 from voile.app.federate.books import ClientBooks, ServerBooks
 from voile.app.federate.logs import checked_log
-from voile.app.federate.party import held
+from voile.app.federate.party import run_lock
 from voile.app.federate.run import run_server
 from voile.app.federate.starting import split
 from voile.app.public_example import EXAMPLE
@@ -761,7 +761,7 @@ def test_two_runs_at_once_do_not_share_a_folder(tmp_path: Path) -> None:
     busy = "another run of a federation is using this folder"
     with open_node(party(job, "city"), job.agreement), pytest.raises(StorageBusy, match=busy):
         federate(job)
-    with held(job.server.folder), pytest.raises(StorageBusy, match=busy):
+    with run_lock(job.server.folder), pytest.raises(StorageBusy, match=busy):
         federate(job)
     assert set(charges(job).values()) == {0}
 

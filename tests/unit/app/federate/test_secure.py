@@ -20,13 +20,13 @@ from voile.app.shown_rounds import contradictions
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary
 from voile.federation import Advertised, AnnouncedRound, Closed, Joined, Outcome, SecureSum, Threads
-from voile.records.audit_log import RoundShownRecord, SigningKey, canonical_bytes, decode_record
-from voile.secure_aggregation import (
+from voile.federation.secure_aggregation import (
     ActiveServer,
     HonestButCurious,
     SignedMessage,
     Sparse,
 )
+from voile.records.audit_log import RoundShownRecord, SigningKey, canonical_bytes, decode_record
 
 SECURE = "# secure = true  "
 

@@ -175,7 +175,9 @@ def test_a_third_party_computes_weights_and_rewards_again_from_the_log(
     assert checked, "no round counted"
     plan: Any = job.agreement.plan
     ready: Any
-    ready, _ = KINDS["trusted"].prepared(plan, TableRecords.of(CLINIC.hospitals["mountain"]))
+    ready, _ = KINDS["trusted"].prepared(
+        plan, TableRecords.from_dataset(CLINIC.hospitals["mountain"])
+    )
     about = checked[-1]
     assert about.public_rows.hex() == digest_of_arrays(ready.public.given)
     assert (about.rows, about.steps) == (len(ready.public.rows), plan.training.steps)

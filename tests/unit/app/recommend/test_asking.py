@@ -12,15 +12,15 @@ import pytest
 from tests.unit.app.recommend.test_training import TERMS, opened
 from tests.unit.recommenders.examples import DELTA, shop
 
-from voile.app.explain import Explained, ReleaseService
+from voile.app.explain import ReleasedExplanation, ReleaseService
 from voile.app.recommend import (
     SCORES,
+    Audience,
     ProfileLevel,
     RecommendationSpec,
-    Toward,
     TrainedRecommender,
     answer,
-    asking,
+    handler,
     preview,
     train,
 )
@@ -54,7 +54,7 @@ def others(**changes: Any) -> RecommendationSpec:
     given: dict[str, Any] = {
         "caller": "a friend",
         "user": "5",
-        "toward": Toward.OTHERS,
+        "toward": Audience.OTHERS,
         "by": "genre",
         "account": "users",
         "epsilon": 0.5,
@@ -146,7 +146,7 @@ def test_importance_over_all_users_is_charged_to_the_account(
 def test_other_groups_are_another_question(
     service: ReleaseService, trained: TrainedRecommender, user: str | None
 ) -> None:
-    def told(groups: dict[str, tuple[str, ...]]) -> Explained:
+    def told(groups: dict[str, tuple[str, ...]]) -> ReleasedExplanation:
         level = {"level": ProfileLevel.SUMMARY, "groups": groups}
         spec = others(user=user, top=None, delta=1e-7, **level)
         return answer(service, trained, SHOP, spec)
@@ -328,7 +328,7 @@ def test_books_are_asked_once_for_each_opening(
 ) -> None:
     answer(service, trained, SHOP, herself(by=SCORES))
     with monkeypatch.context() as patched:
-        patched.setattr(asking, "_payer", lambda *_: pytest.fail("looked up again"))
+        patched.setattr(handler, "_payer", lambda *_: pytest.fail("looked up again"))
         answer(service, trained, SHOP, herself(by=SCORES))
     with open_vault(tmp_path / "other", "example.org/other", signing=None) as vault:
         opened(vault, 6.0)
@@ -340,17 +340,17 @@ def test_a_free_release_is_built_once_for_each_way_to_ask(
     service: ReleaseService, trained: TrainedRecommender
 ) -> None:
     one = herself(by="genre")
-    built = asking.build(service, trained, SHOP, one)
-    assert asking.build(service, trained, SHOP, replace(one, user="7")) is built
+    built = handler.build(service, trained, SHOP, one)
+    assert handler.build(service, trained, SHOP, replace(one, user="7")) is built
     groups = {"both": ("Comedy", "Drama")}
     for other in (replace(one, count=3), replace(one, by="period"), replace(one, groups=groups)):
-        assert asking.build(service, trained, SHOP, other) is not built
+        assert handler.build(service, trained, SHOP, other) is not built
     first, second = (
         answer(service, trained, SHOP, replace(one, user=user)).explanation for user in ("5", "6")
     )
     assert not np.array_equal(first.values, second.values)
     for count in range(1, 200):
-        asking.build(service, trained, SHOP, replace(one, count=count))
+        handler.build(service, trained, SHOP, replace(one, count=count))
     assert len(trained.free) <= 64
 
 

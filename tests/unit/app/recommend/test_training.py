@@ -36,7 +36,7 @@ from voile.core.errors import (
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.recommenders import PopularityRecommender, PrivateGram, PrivatePopularity
 from voile.records.audit_log import RefusalRecord, ReleaseRecord, decode_record
-from voile.records.ledger import Children, Opening, Planned
+from voile.records.ledger import Children, Opening, PlannedSpending
 from voile.records.vault import Vault, open_vault
 
 SHOP = shop(800)
@@ -175,7 +175,7 @@ def test_new_moments_are_paid_for_again(service: ReleaseService) -> None:
 def test_a_plan_is_composed_exactly_and_needs_less_noise(service: ReleaseService) -> None:
     spent = budget(SHOP, 3.0)
     events = (spent.popularity_noise.event(), spent.gram_noise.event())
-    opened(service.vault, 3.0, spending=Planned(events), children=Children.SEQUENTIAL)
+    opened(service.vault, 3.0, spending=PlannedSpending(events), children=Children.SEQUENTIAL)
     assert "fits: takes 100.0% of" in preview_training(service, SHOP, TERMS).remarks[-1]
     made = train(service, SHOP, TERMS)
     assert made.budget == spent

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from voile.app.workspace.database import address, check_address
+from voile.app.workspace.file import address, check_address
 from voile.core.errors import InvalidInput
 
 
