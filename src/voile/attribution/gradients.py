@@ -23,7 +23,12 @@ from voile.models import DifferentiableModel, Outputs, Rows, wrap
 
 
 class Rule(StrEnum):
-    """How points and weights are chosen."""
+    """How points and weights of an integral over a path are chosen.
+
+    >>> points, weights = points_and_weights(Rule.TRAPEZOID, 3)
+    >>> points.tolist(), weights.tolist()
+    ([0.0, 0.5, 1.0], [0.25, 0.5, 0.25])
+    """
 
     GAUSS_LEGENDRE = "gauss-legendre"
     TRAPEZOID = "trapezoid"
@@ -73,6 +78,11 @@ class IntegratedGradients(ExplainerSettings):
             averaged; without one, the null row of the schema, or else zeros.
         steps: points of the path.
         rule: how they are placed and weighted.
+
+    >>> squares = wrap(lambda x: (x**2).sum(axis=1), gradient=lambda x, output: 2 * x)
+    >>> found = IntegratedGradients(squares, [0.0, 0.0], feature_names=("a", "b"))([[3.0, 2.0]])
+    >>> found.values.ravel().round(6).tolist()
+    [9.0, 4.0]
     """
 
     model: Any
@@ -145,6 +155,10 @@ class Gradient(ExplainerSettings):
     Args: besides those of `ExplainerSettings`:
         model: a torch module, or anything with `gradient=` given to `voile.models.wrap`.
         times_input: multiply by the row's values.
+
+    >>> squares = wrap(lambda x: (x**2).sum(axis=1), gradient=lambda x, output: 2 * x)
+    >>> Gradient(squares, feature_names=("a", "b"))([[3.0, 2.0]]).values.ravel().tolist()
+    [6.0, 4.0]
     """
 
     model: Any

@@ -74,6 +74,12 @@ class Explanation:
         guarantees: what is promised about everything in here; empty if nothing is.
         notes: what must travel with the values: free words, a `KnownNote` that decisions rest on,
             or a `RowNote`, which goes with its rows only.
+
+    >>> one = Explanation(values=[[0.2, -0.1]], base_values=0.3, feature_names=("age", "bmi"))
+    >>> one.shape, one.guarantees
+    ((1, 2, 1), ())
+    >>> float(one.base_values[0, 0] + one.values.sum())  # base + attributions = prediction
+    0.4
     """
 
     values: Attributions

@@ -72,6 +72,10 @@ def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
     """The smallest noise multiplier that gives (epsilon, delta), for every epsilon.
 
     √(2 ln(1.25/δ))/ε is a theorem only below epsilon 1, where it is also larger than needed.
+
+    >>> noise = gaussian_noise_multiplier(1.0, 1e-5)
+    >>> noise < math.sqrt(2 * math.log(1.25 / 1e-5)), gaussian_delta(noise, 1.0) <= 1e-5
+    (True, True)
     """
     check_target(epsilon, delta)
     low = high = 1.0

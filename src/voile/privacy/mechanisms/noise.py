@@ -57,6 +57,12 @@ class LaplaceMechanism:
         sensitivity: in the l1 norm, of all values together.
         shape: of what will be released.
         bounds: what every value must lie in, if that was declared.
+
+    >>> from voile.privacy.sensitivity import bounded_mean
+    >>> mean = bounded_mean(lower=0, upper=120, rows=600, relation="blank one")
+    >>> one = LaplaceMechanism.calibrated(mean, epsilon=0.5, shape=(1,))
+    >>> 1 / one.event().noise_multiplier <= 0.5, one.randomise([43.5]).shape
+    (True, (1,))
     """
 
     scale: float
@@ -117,6 +123,13 @@ class GaussianMechanism:
         sensitivity: in the l2 norm (or the l1 norm, which is never smaller), of all values.
         shape: of what will be released.
         bounds: what every value must lie in, if that was declared.
+
+    >>> from voile.privacy.accounting import PrivacyLoss
+    >>> from voile.privacy.sensitivity import clipped_mean
+    >>> mean = clipped_mean(bound=1.0, rows=600, norm="l2", relation="blank one")
+    >>> one = GaussianMechanism.calibrated(mean, epsilon=1.0, delta=1e-6, shape=(12,))
+    >>> PrivacyLoss().compose(one.event()).epsilon(1e-6) < 1.001
+    True
     """
 
     sigma: float

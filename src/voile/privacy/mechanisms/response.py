@@ -37,7 +37,15 @@ _MOST_NAMED: Final = 256
 
 @dataclass(frozen=True, kw_only=True)
 class RandomisedResponse:
-    """Says the true one of c categories with probability e^ε/(e^ε + c − 1), else any other."""
+    """Says the true one of c categories with probability e^ε/(e^ε + c − 1), else any other.
+
+    Assumes nothing about the record: any two are protected from each other at epsilon.
+
+    >>> one = RandomisedResponse(epsilon=1.0, categories=4, unit="explained row",
+    ...                          relation="replace one")
+    >>> one.event(), round(one.truth, 3), one.randomise(2) in range(4)
+    (PureDp(epsilon=1.0), 0.475, True)
+    """
 
     epsilon: float
     categories: int
@@ -77,6 +85,11 @@ class SubsetSelection:
     each kind uniformly. There are equally many of them whatever the truth is, so the ratio of any
     two inputs is at most e^ε. The threshold that shares the most items on average is chosen from
     public facts; at threshold k this is randomised response over all sets.
+
+    >>> one = SubsetSelection(epsilon=2.0, items=12, k=3, unit="explained row",
+    ...                       relation="replace one")
+    >>> one.event(), len(one.randomise({0, 4, 7}))
+    (PureDp(epsilon=2.0), 3)
     """
 
     epsilon: float

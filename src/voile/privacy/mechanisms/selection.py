@@ -41,6 +41,12 @@ class ExponentialMechanism:
         epsilon: of one choice; the privacy loss lies in an interval of this length.
         sensitivity: of each score by itself.
         candidates: how many there are.
+
+    >>> from voile.privacy.sensitivity import count
+    >>> one = ExponentialMechanism(epsilon=1.0, sensitivity=count(relation="blank one"),
+    ...                            candidates=3)
+    >>> one.event(), one.randomise([5.0, 90.0, 7.0])
+    (BoundedRange(epsilon=1.0), 1)
     """
 
     epsilon: float
@@ -78,6 +84,12 @@ class PeelingTopK:
         epsilon_each: of one choice.
         sensitivity: of each score by itself.
         candidates: how many there are.
+
+    >>> from voile.privacy.sensitivity import count
+    >>> two = PeelingTopK(k=2, epsilon_each=1.0, sensitivity=count(relation="blank one"),
+    ...                   candidates=3)
+    >>> two.randomise([900.0, 0.0, 500.0])
+    (0, 2)
     """
 
     k: int

@@ -27,11 +27,17 @@ class OutputSet:
     """A declared set of output vectors.
 
     Two outputs are at most twice the radius apart, so a smaller radius is refused: it would make
-    "blank one" cheaper than any set allows.
+    zeroing out cheaper than any set allows.
 
     Args:
         diameter: the largest l2 distance between two outputs.
         radius: the largest l2 distance from the null output (the centre) to an output.
+
+    >>> OutputSet(diameter=2.0, radius=1.0) == interval(2.0)
+    True
+    >>> OutputSet(diameter=2.0, radius=0.5)
+    Traceback (most recent call last):
+    voile.core.errors.InvalidInput: no set of diameter 2.0 lies within 0.5 of one point: ...
     """
 
     diameter: float
@@ -47,13 +53,21 @@ class OutputSet:
 
 
 def interval(width: float) -> OutputSet:
-    """One output in an interval. A binary classifier releases one output, not two."""
+    """One output in an interval. A binary classifier releases one output, not two.
+
+    >>> interval(1.0)
+    OutputSet(diameter=1.0, radius=0.5)
+    """
     width = width_of("width", width)
     return OutputSet(width, width / 2)
 
 
 def box(width: float, outputs: int) -> OutputSet:
-    """Several outputs, each in an interval of the same width."""
+    """Several outputs, each in an interval of the same width.
+
+    >>> box(1.0, outputs=4)
+    OutputSet(diameter=2.0, radius=1.0)
+    """
     diagonal = width_of("width", width) * math.sqrt(positive("outputs", outputs))
     return OutputSet(diagonal, diagonal / 2)
 
@@ -62,6 +76,9 @@ def simplex(outputs: int) -> OutputSet:
     """Probabilities of several classes: √2 across, however many classes.
 
     From the centre to a corner it is √((k−1)/k), more than half of √2 from three classes on.
+
+    >>> simplex(2).diameter == simplex(10).diameter < box(1.0, 10).diameter
+    True
     """
     if positive("outputs", outputs) < 2:
         raise InvalidInput("probabilities of one class are no output: at least two are needed")
@@ -103,7 +120,13 @@ _TIME = "running time is not observed"
 
 
 def shapley_norm(*, features: int, output_width: float | OutputSet) -> float:
-    """B·R: no Shapley vector of a game with values in the declared set is longer."""
+    """B·R, the length of the longest Shapley vector of a game with values in the declared set.
+
+    It stays below (π/2)·R from two features on, however many there are.
+
+    >>> shapley_norm(features=1000, output_width=1.0) < math.pi / 2
+    True
+    """
     return _b(features) * output_set(output_width).diameter
 
 
@@ -112,8 +135,15 @@ def shapley_background(
 ) -> Sensitivity:
     """Exact interventional Shapley values over m private background rows.
 
-    Replace one (R/m)·S; blank one: the null row contributes the centre to every coalition but the
-    full one, and f(x) to the full one.
+    Replacing a row moves them by at most (R/m)·S. A zeroed-out row contributes the centre to every
+    coalition but the full one, and f(x) to the full one, which costs less. Assumes outputs clamped
+    to the declared set; all conditions are listed in the result.
+
+    >>> terms = {"features": 12, "background_rows": 500, "output_width": 1.0}
+    >>> blank, replace = (shapley_background(**terms, relation=r)
+    ...                   for r in (Relation.BLANK_ONE, Relation.REPLACE_ONE))
+    >>> blank.value < replace.value < math.pi / 500
+    True
     """
     outputs = output_set(output_width)
     value = by_relation(
@@ -127,7 +157,15 @@ def shapley_background(
 def shapley_background_with_base(
     *, features: int, background_rows: int, output_width: float | OutputSet, relation: Relation
 ) -> Sensitivity:
-    """The same values together with the base value (the mean output over the background)."""
+    """The values of `shapley_background` together with the base value (the mean background output).
+
+    One release of both costs little more than the values alone.
+
+    >>> terms = {"features": 12, "background_rows": 500, "output_width": 1.0,
+    ...          "relation": Relation.BLANK_ONE}
+    >>> 1 < float(shapley_background_with_base(**terms)) / float(shapley_background(**terms)) < 1.1
+    True
+    """
     outputs = output_set(output_width)
     value = by_relation(
         relation,
@@ -140,7 +178,15 @@ def shapley_background_with_base(
 def shapley_background_coordinate(
     *, features: int, background_rows: int, output_width: float, relation: Relation
 ) -> Sensitivity:
-    """The attribution of one feature to one output, over m private background rows."""
+    """The attribution of one feature to one output, over m private background rows.
+
+    It bounds each coordinate by itself, so it suits a choice among features, not noise on a vector.
+
+    >>> one = shapley_background_coordinate(features=2, background_rows=100, output_width=1.0,
+    ...                                     relation=Relation.REPLACE_ONE)
+    >>> one.value, one.norm.name
+    (0.015, 'LINF')
+    """
     whole = (2 - 1 / positive("features", features)) * width_of("output_width", output_width)
     value = by_relation(relation, replace_one=whole, blank_one=whole / 2)
     rows = positive("background_rows", background_rows)
@@ -152,7 +198,13 @@ def clipped_shapley_background(
 ) -> Sensitivity:
     """Any estimator: each background row's estimated vector is clipped to B·R, then averaged.
 
-    Holds for every number of sampled coalitions, because it is the clipping that bounds a row.
+    Assumes that each row's estimate uses that row alone. Holds for every number of sampled
+    coalitions, because the clipping bounds each row.
+
+    >>> terms = {"features": 12, "background_rows": 500, "output_width": 1.0}
+    >>> clipped = clipped_shapley_background(**terms, relation=Relation.BLANK_ONE)
+    >>> 500 * clipped.value == shapley_norm(features=12, output_width=1.0)
+    True
     """
     length = shapley_norm(features=features, output_width=output_width)
     value = by_relation(relation, replace_one=2 * length, blank_one=length)
@@ -163,7 +215,14 @@ def clipped_shapley_background(
 def clipped_shapley_background_with_base(
     *, features: int, background_rows: int, output_width: float, relation: Relation
 ) -> Sensitivity:
-    """The clipped estimator of one output, together with the exact base value."""
+    """The clipped estimator of one output, together with the exact base value.
+
+    >>> terms = {"features": 12, "background_rows": 500, "output_width": 1.0,
+    ...          "relation": Relation.BLANK_ONE}
+    >>> float(clipped_shapley_background_with_base(**terms)) > float(
+    ...     clipped_shapley_background(**terms))
+    True
+    """
     width = width_of("output_width", output_width)
     b = _b(features)
     value = width * by_relation(
@@ -183,8 +242,15 @@ def sampled_shapley_background_with_base(
 ) -> Sensitivity:
     """A linear estimator from drawn coalitions, not clipped, together with the exact base value.
 
-    Proof: docs/guarantees/background.md. `stretch` bounds what the drawn weights make of pairs of
-    coalitions; with all coalitions it is √(d/(d−1))·H, and this is `shapley_background_with_base`.
+    `stretch` bounds what the drawn weights make of pairs of coalitions; assumes that they were
+    drawn independently of the data. With all coalitions it is √(d/(d−1))·H, and the result equals
+    `shapley_background_with_base`. Proof: docs/guarantees/background.md.
+
+    >>> terms = {"features": 2, "background_rows": 100, "output_width": 1.0,
+    ...          "relation": Relation.BLANK_ONE}
+    >>> sampled = sampled_shapley_background_with_base(**terms, stretch=math.sqrt(2))
+    >>> math.isclose(sampled.value, shapley_background_with_base(**terms).value)
+    True
     """
     outputs = output_set(output_width)
     share = width_of("stretch", stretch) ** 2
@@ -200,11 +266,17 @@ def sampled_shapley_background_with_base(
 def mean_absolute_shapley(
     *, features: int, rows: int, output_width: float | OutputSet, relation: Relation
 ) -> Sensitivity:
-    """The mean of |φ| over the rows of a private population, the background being public.
+    """The mean of |φ| over the rows of a private population, with a public background.
 
-    Holds for exact values, and for estimates if each row's vector is clipped to B·R; with several
-    outputs the vector is that of all features and outputs. Two vectors
-    without negative entries are at most √2 times their length apart, not twice.
+    Holds for exact values, and for estimates if each row's vector is clipped to B·R. With several
+    outputs the vector is that of all features and outputs. Two vectors without negative entries are
+    at most √2 times their length apart, not twice.
+
+    >>> terms = {"features": 12, "rows": 1000, "output_width": 1.0}
+    >>> blank, replace = (float(mean_absolute_shapley(**terms, relation=r))
+    ...                   for r in (Relation.BLANK_ONE, Relation.REPLACE_ONE))
+    >>> math.isclose(replace, math.sqrt(2) * blank)
+    True
     """
     length = shapley_norm(features=features, output_width=output_width)
     value = by_relation(relation, replace_one=math.sqrt(2) * length, blank_one=length)
@@ -214,9 +286,14 @@ def mean_absolute_shapley(
 def mean_absolute_shapley_coordinate(
     *, rows: int, output_width: float, relation: Relation
 ) -> Sensitivity:
-    """The mean of |φᵢ| for each feature by itself; what choosing the top features needs.
+    """The mean of |φᵢ| for each feature by itself, as a choice of the top features needs it.
 
-    Estimates must be clamped to R one by one: an entry of a vector clipped to B·R can exceed R.
+    Assumes that estimates are clamped to R one by one: an entry of a vector clipped to B·R can
+    exceed R.
+
+    >>> float(mean_absolute_shapley_coordinate(
+    ...     rows=1000, output_width=1.0, relation=Relation.BLANK_ONE))
+    0.001
     """
     width = width_of("output_width", output_width)
     value = by_relation(relation, replace_one=width, blank_one=width)
@@ -227,7 +304,14 @@ def mean_absolute_shapley_coordinate(
 def signed_mean_shapley_coordinate(
     *, rows: int, output_width: float, relation: Relation
 ) -> Sensitivity:
-    """The scores max(0, ±mean φᵢ) of signed candidates, each by itself."""
+    """The scores max(0, ±mean φᵢ) of signed candidates, each by itself.
+
+    A sign can flip, so replacing a row costs twice as much as for |φᵢ|.
+
+    >>> float(signed_mean_shapley_coordinate(
+    ...     rows=1000, output_width=1.0, relation=Relation.REPLACE_ONE))
+    0.002
+    """
     width = width_of("output_width", output_width)
     value = by_relation(relation, replace_one=2 * width, blank_one=width)
     rows = positive("rows", rows)
@@ -244,8 +328,14 @@ def mean_absolute_shapley_over_itself(
 ) -> Sensitivity:
     """The mean of |φ| over a population that is, or contains, its own background.
 
-    One record then acts twice: its own explanation changes, and so does the background of the
-    n − 1 others. The two changes are added.
+    One record acts twice: its own explanation changes, and so does the background of the n − 1
+    others. The two changes are added.
+
+    >>> terms = {"features": 12, "rows": 1000, "output_width": 1.0,
+    ...          "relation": Relation.BLANK_ONE}
+    >>> float(mean_absolute_shapley_over_itself(**terms, background_rows=1000)) > float(
+    ...     mean_absolute_shapley(**terms))
+    True
     """
     own = mean_absolute_shapley(
         features=features, rows=rows, output_width=output_width, relation=relation
@@ -328,7 +418,11 @@ _PAIRS = "interactions are exact, not estimated, and only those of pairs are rel
 
 
 def interaction_norm(*, features: int, output_width: float) -> float:
-    """The length of any vector of pairwise interactions of a game of this width."""
+    """The length of the longest vector of pairwise interactions of a game of this width.
+
+    >>> interaction_norm(features=2, output_width=0.5)
+    1.0
+    """
     width = width_of("output_width", output_width)
     if features == 2:
         return 2 * width
@@ -340,7 +434,11 @@ def interaction_background(
 ) -> Sensitivity:
     """Exact pairwise interactions of one output over m private background rows.
 
-    Covers the pairs i < j, each once; what single features add besides is another release.
+    Covers the pairs i < j, each once. Attributions of single features are another release.
+
+    >>> float(interaction_background(features=2, background_rows=100, output_width=1.0,
+    ...                              relation=Relation.REPLACE_ONE))
+    0.03
     """
     width = width_of("output_width", output_width)
     whole = width * (3.0 if features == 2 else _length(features, constant=4.5))
