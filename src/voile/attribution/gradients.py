@@ -72,7 +72,7 @@ class IntegratedGradients(ExplainerSettings):
     Attributions add up to f(x) − f(baseline), up to the error of the quadrature. All steps of a row
     go through the model in one batch.
 
-    Args: besides those of `ExplainerSettings`:
+    Args (in addition to those of `ExplainerSettings`):
         model: a torch module, or anything with `gradient=` given to `voile.models.wrap`.
         baseline: the row to start from, shape (d,), or several rows, over which attributions are
             averaged; without one, the null row of the schema, or else zeros.
@@ -152,7 +152,7 @@ class Gradient(ExplainerSettings):
     Says how the output would change with a small change of each feature; the values do not add up
     to anything. The base value is the prediction itself.
 
-    Args: besides those of `ExplainerSettings`:
+    Args (in addition to those of `ExplainerSettings`):
         model: a torch module, or anything with `gradient=` given to `voile.models.wrap`.
         times_input: multiply by the row's values.
 

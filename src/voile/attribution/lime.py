@@ -26,7 +26,7 @@ class Lime(GameExplainer):
     a random background row. Samples weigh exp(−off/width²), where `off` is the number of players
     switched off. A coefficient is what switching its player on adds; base value is the intercept.
 
-    Args: besides those of `GameExplainer`:
+    Args (in addition to those of `GameExplainer`):
         samples: how many, at least three for each player.
         width: how far from the row a sample still counts; 0.75·√players if not given.
         ridge: how much coefficients are drawn to zero.

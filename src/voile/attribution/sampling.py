@@ -150,7 +150,7 @@ class Estimate:
 class SampledShapley(GameExplainer):
     """Shapley values from some coalitions, drawn by a `sampler`.
 
-    Args: besides those of `GameExplainer`:
+    Args (in addition to those of `GameExplainer`):
         effort: `Evaluations` or `Tolerance`.
         seed: which random numbers; the same seed gives the same explanation.
     """

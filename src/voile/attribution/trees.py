@@ -27,7 +27,7 @@ class TreeShapley(ExplainerSettings):
     What is explained is the model's own scale: probabilities for forests of scikit-learn, log-odds
     for boosting.
 
-    Args: besides those of `ExplainerSettings`:
+    Args (in addition to those of `ExplainerSettings`):
         model: a tree model that shap knows.
         background: with it, the interventional values that `ExactShapley` gives, too; without it,
             another game, in which absent features follow the paths of the training rows (a note in

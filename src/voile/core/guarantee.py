@@ -1,8 +1,8 @@
 """What is protected, and a privacy guarantee about it, stated in full.
 
 An epsilon by itself says nothing. A `Guarantee` also says what is `Protected` (whose record, how
-the two indistinguishable data sets differ, in which data set), whom it holds against, and what must
-be true besides; none of these fields has a default that could be meant by accident.
+the two indistinguishable data sets differ, in which data set), whom it holds against, and what it
+assumes. None of these fields has a default, so that none is meant by accident.
 
 Compatibility promise: guarantees are stored for years. A stored value of an enumeration never
 changes its meaning, and no field is ever removed or renamed. What is protected is stored flat,
@@ -207,7 +207,7 @@ class Guarantee:
         mechanism: how the noise was made.
         composition: how several releases were added up to this figure.
         public_facts: what is treated as public (sizes, schedule, schema).
-        assumptions: what must be true besides (silos disjoint, running time not observed).
+        assumptions: what must be true (silos disjoint, running time not observed).
         parts: labels of the data sets that `dataset` is put together from, where it is.
         records_per_person: how many records of it belong to one person at most, where somebody has
             declared that; nobody can check it, so it is among the assumptions as well.

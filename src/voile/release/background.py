@@ -105,7 +105,7 @@ class PrivateBackgroundShapley(ModelRelease):
 
     Exact up to 16 players; above that from drawn coalitions, unbiased.
 
-    Args: besides those of `ModelRelease`:
+    Args (in addition to those of `ModelRelease`):
         model: with a declared output set; rows are handed to it as the schema gives them. Of a
             binary classifier, one output: `wrap(model).only(name)`.
         background: protected records, a table or an array; their number is public. A record in
@@ -118,6 +118,20 @@ class PrivateBackgroundShapley(ModelRelease):
             for each background row and player. More make noise and sampling error smaller.
         seed: which coalitions; public.
         speed: batch size, short cuts (`CONSTANT_WORK`), progress; changes no value.
+
+    >>> from voile import Protected
+    >>> from voile.core.schema import Feature, Numbers
+    >>> from voile.models import Box, wrap
+    >>> from voile.release import PUBLIC
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> release = PrivateBackgroundShapley(
+    ...     wrap(lambda x: x.mean(axis=1), outputs=Box(0, 1)), np.full((500, 2), 0.5),
+    ...     schema=schema, protected=Protected("row", "blank one", "patients"),
+    ...     epsilon=1.0, delta=1e-6, origins=[PUBLIC])
+    >>> release.cost(3).times, release.guarantees(1)[0].epsilon
+    (3, 1.0)
+    >>> release.draw([[0.2, 0.9]]).shape
+    (1, 2, 1)
     """
 
     model: Any

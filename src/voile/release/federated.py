@@ -38,6 +38,11 @@ class Silo:
     Args:
         explanation: with its guarantee about the party's own rows first.
         size: the declared public number of its records; the weight in the mean.
+
+    >>> plain = Explanation(values=[[0.3]], base_values=0.0, feature_names=("age",))
+    >>> Silo(plain, size=500)
+    Traceback (most recent call last):
+    voile.core.errors.Refused: a silo's explanation carries no privacy guarantee; ...
     """
 
     explanation: Explanation
@@ -87,6 +92,17 @@ class FederatedAggregate:
             what the mean promises.
         totals: the means of just these silos, where they were taken in secret; the silos'
             explanations then hold no values.
+
+    >>> from voile.core.guarantee import Protected
+    >>> def silo(dataset, value):
+    ...     promise = Guarantee(epsilon=1.0, delta=1e-6, against=("the public",),
+    ...                         protected=Protected("row", "blank one", dataset), mechanism="noise",
+    ...                         computational=False, composition="one release")
+    ...     return Silo(Explanation(values=[[value]], base_values=0.0, feature_names=("age",),
+    ...                             guarantees=(promise,)), size=500)
+    >>> both = FederatedAggregate({"north": silo("n", 0.2), "south": silo("s", 0.4)}, dataset="all")
+    >>> both.guarantees[0].epsilon, float(both.explanation().values[0, 0, 0].round(6))
+    (1.0, 0.3)
     """
 
     silos: Mapping[str, Silo]

@@ -39,7 +39,7 @@ class NoisyValues(ChargedRelease):
         2. Values that are not finite count as 0; base values and data of an explanation that is
            handed in are not in the result.
 
-    Args: besides those of `ChargedRelease`:
+    Args (in addition to those of `ChargedRelease`):
         sensitivity: of all values of one call together; for the unit "explained row", of the values
             of one row. In the l1 norm for Laplace noise.
         epsilon, delta: of one call.
@@ -48,6 +48,14 @@ class NoisyValues(ChargedRelease):
         name: where the values come from: another source is another question.
         model: digest of what they explain; of another model they are another question.
         output_names: one for each output.
+
+    >>> from voile import Protected
+    >>> release = NoisyValues(
+    ...     Sensitivity(value=0.01, norm="l1", unit="row", relation="blank one"),
+    ...     epsilon=1.0, delta=0.0, protected=Protected("row", "blank one", "patients"),
+    ...     feature_names=("age", "bmi"), name="our importance", model="sha256:ab12")
+    >>> release.draw([[0.3, 0.1]]).shape, release.guarantees(1)[0].assumptions[0]
+    ((1, 2, 1), 'the sensitivity was declared by the user, not derived')
     """
 
     sensitivity: Sensitivity

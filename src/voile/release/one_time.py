@@ -74,7 +74,7 @@ def paid_artefact(release: Release[Artefact], charge: str, charges: PaidCharges)
 class ArtefactRelease(ChargedRelease):
     """Makes an artefact from protected records; `draw` takes no rows.
 
-    Args: besides those of `ChargedRelease`:
+    Args (in addition to those of `ChargedRelease`):
         records: a table or an array.
         schema: what is public about them.
     """

@@ -8,6 +8,7 @@ import importlib
 import inspect
 import io
 import pkgutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -77,13 +78,21 @@ def examples(file: Path) -> Iterator[Documented]:
             yield node
 
 
+@pytest.fixture
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The working directory; modules that an example wrote there are forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    yield
+    loaded = {name: getattr(found, "__file__", None) for name, found in sys.modules.items()}
+    for name in [name for name, file in loaded.items() if file and tmp_path in Path(file).parents]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("empty_folder")
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # shap's use of matplotlib
 @pytest.mark.parametrize("name", files_with_examples())
-def test_the_examples_of_a_file_run(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_examples_of_a_file_run(name: str) -> None:
     """In an empty folder, each with the names of its module and no others."""
-    monkeypatch.chdir(tmp_path)
     home = module(name.removesuffix(".__init__"))
     for node in examples(Path(inspect.getfile(home))):
         assert not failures_of(node, home)

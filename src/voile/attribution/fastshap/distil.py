@@ -418,13 +418,10 @@ def distil(
     Args:
         surrogate: what is explained; its features must be those of the schema.
         schema: what rows may look like: public.
-        source: where randomness comes from.
-        plan: how long and how hard to train.
-        objective: `KernelRegression` or `NoisyLabels`.
+        source, plan, objective, progress: as for `train_explainer`.
         inferred_share: the share of training rows that look as the surrogate itself suggests
             (`consistent_rows`); the others are uniform.
         unprotected_rows: real rows that quality may be reported on.
-        progress: told how far the work is.
 
     >>> from voile.attribution.fastshap import train_surrogate
     >>> from voile.core.randomness import Seeded

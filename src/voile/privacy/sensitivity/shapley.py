@@ -2,7 +2,7 @@
 
 Proofs: docs/guarantees/sensitivity.md. R is the width (diameter) of the declared output set, d the
 number of players (features, or groups that play as one), m the background rows, n the rows of a
-population; m and n are public. What must be true besides travels with each result, as conditions.
+population; m and n are public. Each result carries its assumptions, as `conditions`.
 
     H = Σ_{s=1}^{d−1} 1/√(s(d−s))      → π
     B = √(1/d + d/(4(d−1))·H²)         → π/2
