@@ -1,4 +1,4 @@
-"""Exact or sampled: decided here, for whoever does not choose a method."""
+"""Chooses between exact and sampled Shapley values."""
 
 from __future__ import annotations
 

@@ -263,6 +263,7 @@ def for_group(event: PrivacyEvent, size: int) -> PrivacyEvent:
         case BoundedRange(epsilon):
             return BoundedRange(epsilon * size)
         case Zcdp(rho):
+            # Divergences grow with the squared distance (Bun and Steinke 2016, Proposition 1.9).
             return Zcdp(rho * size**2)
         case ApproximateDp(epsilon, delta):
             # A chain of `size` steps: delta + e^eps delta + e^(2 eps) delta + ...
@@ -306,7 +307,7 @@ def _keep(event: object, name: str, value: float) -> None:
 
 
 def _above_zero(name: str, value: object) -> float:
-    """As a Python float: equal events are written alike, whoever made them from 20 or from 20.0."""
+    """As a Python float: equal events are written alike, made from 20 or from 20.0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidInput(f"{name} must be a number, found {value!r}")
     try:

@@ -180,6 +180,7 @@ class PrivateBackgroundShapley(ModelRelease):
     def at_noise(cls, model: Any, background: Any, *, noise: float, **settings: Any) -> Self:
         """With noise of this standard deviation; its epsilon follows. No `epsilon` is given."""
         probe = cls(model, background, epsilon=1.0, **settings)
+        # The probe's sensitivity depends on public facts only, so its epsilon of 1 does not matter.
         multiplier = noise / probe.sensitivity.value
         return probe.at_epsilon(gaussian_epsilon(multiplier * (1 - 1e-8), probe.delta * (1 - 1e-8)))
 
@@ -336,6 +337,7 @@ class PrivateBackgroundShapley(ModelRelease):
 
     def _noise_for(self, rows: int) -> GaussianMechanism:
         """The same noise on several explained rows at once; sampling many values is faster."""
+        # Sigma stays: r rows with independent noise are r releases, and `cost` charges all of them.
         stacked = self.sensitivity.stacked(rows)
         shape = (rows, *self.noise.shape)
         return replace(self.noise, sensitivity=stacked, shape=shape)
@@ -352,6 +354,7 @@ class PrivateBackgroundShapley(ModelRelease):
 
     def draw(self, rows: Any) -> Explanation:
         explained = self.games.read(rows)
+        # Values and base value get noise together. Everything below follows from them or is public.
         noisy = self._noise_for(len(explained)).randomise(self.before_noise(explained))
         values, players = noisy[:, :-1], self.games.game.players
         deviation, width = self._errors

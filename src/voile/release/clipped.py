@@ -1,4 +1,4 @@
-"""`ClippedRelease`: the attributions of one person's row, toward somebody who may not see the row.
+"""`ClippedRelease`: the attributions of one person's row, for a reader who may not see the row.
 
 With `voile.attribution.IntegratedGradients` this is AGNI, the adaptive gradient noise injection of
 the recommender framework (Algorithm 1 there), with two corrections: two vectors of length C are up

@@ -2,7 +2,7 @@
 
 A release is built from public settings and whatever it protects. `cost`, `guarantees` and `preview`
 depend on public facts alone, so they can be asked before anything is computed or charged. `draw`
-computes and randomises; what it returns is marked as not charged until somebody has paid for it.
+computes and randomises; what it returns is marked as not charged until it is paid for.
 Most releases give an `Explanation`, some an artefact; a `Codec` says how either is kept.
 
 Guarantees of every release
@@ -33,7 +33,7 @@ class ReleaseIdentity:
     A stored answer is found again by a digest of this, and a question that is not found is charged.
     So it consists of tags, figures, digests and names that people gave: never of a class name, a
     `repr` or a sentence, which change when the code is improved. A tag never changes its meaning.
-    A new spelling is a new version; the former one stays in `earlier`, so old answers are found.
+    A new spelling is a new version; the old one stays in `earlier`, so old answers are found.
 
     Args:
         model: digest of the model.
@@ -70,7 +70,7 @@ class ExplainerName:
 
     Args:
         words: for people, in logs and reports.
-        tag: for identities; the words themselves where somebody named their own explainer.
+        tag: for identities; the words themselves for an explainer that a user named.
     """
 
     words: str
@@ -91,7 +91,7 @@ class Preview:
         accuracy: how much noise there will be, in words (from the mechanism's own preview).
         standard_error: of one released value, noise and sampling together; None where values are
             not numbers with noise on them.
-        half_width: a released value lies within ± this of the true one with 95 %; None likewise.
+        half_width: a released value lies within ± this of the true one with 95 %; None as above.
         remarks: what else to know, such as a cheaper way.
 
     >>> print(Preview(event=None, guarantees=(), accuracy="no noise is added"))

@@ -53,13 +53,13 @@ class Clusters(OneTimeArtefact):
 
     @property
     def origin(self) -> Origin:
-        """Give it to whatever uses the clusters; refused while nobody has paid for them."""
+        """Give it to whatever uses the clusters; refused until they are paid for."""
         self.check_paid()
         return self.found_in
 
 
 def declared_clusters(groups: dict[str, tuple[str, ...]]) -> Clusters:
-    """Clusters that somebody named.
+    """Clusters that you name.
 
     Assumes that they were chosen without looking at protected data. Costs nothing.
 
@@ -156,7 +156,7 @@ class PrivateClusters(ArtefactRelease):
         return self._made(_joined(self.noisy_moments(), self.schema, self.count))
 
     def noisy_moments(self) -> NDArray[np.float64]:
-        """All that clusters are made from; whoever sees one of these pays the whole price."""
+        """All that clusters are made from; showing one of these costs the whole price."""
         return self._noise.randomise(_moments(_scaled(self._read, self.schema)))
 
     def _made(self, groups: dict[str, tuple[str, ...]]) -> Clusters:

@@ -69,7 +69,7 @@ class SecretTotals:
         silos: whose values are in them.
         values, base_values: weighted by declared sizes.
         rounding: how far a mean is off at most for being made of integers.
-        secrecy: what it rests on that nobody saw a single silo's values.
+        secrecy: the assumptions under which the values of single silos stayed secret.
     """
 
     silos: tuple[str, ...]
@@ -165,7 +165,7 @@ class FederatedAggregate:
     def _against(self) -> tuple[Adversary, ...]:
         common = set(Adversary).intersection(*(silo.own.against for silo in self.silos.values()))
         if common and self.totals is not None:
-            common.add(Adversary.SERVER_SEEING_SUMS)  # whoever sees a sum sees less than a silo's
+            common.add(Adversary.SERVER_SEEING_SUMS)  # a sum shows less than a silo's values
         return tuple(adversary for adversary in Adversary if adversary in common)
 
     @property

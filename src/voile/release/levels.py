@@ -304,7 +304,7 @@ def stated(release: PrivateBackgroundShapley) -> StatedLevel:
 def groups_at(level: Level, schema: Schema, clusters: Clusters | None = None) -> Groups | None:
     """Who plays at a level; None where every feature plays for itself.
 
-    Refused: clusters that protected rows chose and nobody paid for.
+    Refuses clusters that protected rows chose and that were not paid for.
     """
     level = member(Level, level)
     if level is Level.SUMMARY:

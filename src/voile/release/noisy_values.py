@@ -1,7 +1,7 @@
-"""`NoisyValues`: noise on values that somebody brings, with a sensitivity that somebody declares.
+"""`NoisyValues`: noise on your own values, with a sensitivity that you declare.
 
-Other releases derive how far one record can move their values. This one cannot: it is told. The
-guarantee says so among its assumptions, and is worth as much as the declaration.
+Other releases derive how far one record can move their values. This one relies on what you declare.
+The guarantee lists that among its assumptions, and is worth as much as the declaration.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def trained_privately(*guarantees: Guarantee) -> Origin:
 
 
 def stated(origins: Iterable[Origin]) -> tuple[Origin, ...]:
-    """Origins as they were given; refused if none was: nobody said "public"."""
+    """Origins as they were given; refused if none was: "public" has to be stated."""
     given = tuple(origins)
     if not given or not all(isinstance(origin, Origin) for origin in given):
         raise InvalidInput(

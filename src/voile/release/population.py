@@ -78,7 +78,7 @@ class Importance(Protocol):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What to know beforehand."""
+        """What to know before drawing."""
 
     def sensitivity(self, rows: int, relation: Relation) -> Sensitivity: ...
 

@@ -53,7 +53,7 @@ class SyntheticBackground(OneTimeArtefact):
     ...     protected=Protected("row", "blank one", "patients")).draw()
     >>> made.rows.shape, [len(counts) for counts in made.histograms]
     ((20, 1), [16])
-    >>> made.origin  # nobody has paid
+    >>> made.origin  # not paid yet
     Traceback (most recent call last):
     voile.core.errors.Refused: ...
     """
@@ -66,7 +66,7 @@ class SyntheticBackground(OneTimeArtefact):
 
     @property
     def origin(self) -> Origin:
-        """Refused for rows that nobody paid for: what is made from them would pass as free."""
+        """Refused for rows that were not paid for: what is made from them would pass as free."""
         self.check_paid()
         return trained_privately(self.guarantee)
 

@@ -214,8 +214,8 @@ def names_only(
 
 
 # --- TopFeaturesOfRow: which features matter most to one person's row, toward a third party -----
-# The set of its top features is said with a grain of salt: sets that overlap the truth are
-# e^epsilon times as likely as others. The explanation holds names and not attributions.
+# The set of its top features is randomised: sets that overlap the truth are e^epsilon times as
+# likely as others. The explanation holds names and not attributions.
 
 
 _AS_GOOD_AS_A_COIN: Final = 0.5

@@ -64,8 +64,8 @@ class Surrogate:
         feature_names: one per feature.
         output_names: one per output.
         schema: reads raw values and refuses rows outside of it, where there is one.
-        history: how training went; absent in a surrogate that was loaded or put together.
-        fidelity: how well it imitates its model; absent likewise.
+        history: how training went; None in a surrogate that was loaded or put together.
+        fidelity: how well it imitates its model; None in the same cases.
 
     >>> from voile.attribution.fastshap import train_surrogate
     >>> from voile.core.randomness import Seeded

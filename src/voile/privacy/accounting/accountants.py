@@ -1,8 +1,8 @@
 """Accountants: several events in, (epsilon, delta) out. Immutable; `compose` gives a new one.
 
-An accountant *reads* what a list of events amounts to. Reading is not permission: whoever decides
-from one answer what to ask next needs a filter (`voile.privacy.accounting.filters`), and whoever
-fixes everything beforehand a plan.
+An accountant *reads* what a list of events amounts to. Reading is not permission. If an answer
+decides what is asked next, use a filter (`voile.privacy.accounting.filters`). If everything is
+fixed beforehand, use a plan.
 """
 
 from __future__ import annotations
@@ -59,9 +59,11 @@ class Basic(EventList):
 
     def epsilon(self, delta: float) -> float:
         delta = check_target(1.0, delta, pure=True)
+        # A record meets one way through parallel parts; the guarantee is that of the worst one.
         return max(self._of(way, delta) for way in self._ways())
 
     def _of(self, way: dict[Leaf, int], delta: float) -> float:
+        # Any split of delta gives a true statement; an even one needs no search and no data.
         share = share_of(way, delta)
         return math.fsum(times * alone(leaf, share) for leaf, times in way.items())
 

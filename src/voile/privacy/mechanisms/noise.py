@@ -89,6 +89,7 @@ class LaplaceMechanism:
         """The smallest scale for a pure epsilon."""
         check_target(number("epsilon", epsilon), 0.0, pure=True)
         measured_in(sensitivity, Norm.L1)
+        # Rounding to the grid moves two neighbours up to n steps apart; epsilon pays for that.
         rounding = math.prod(checked_shape(shape)) * _GRID
         if rounding >= epsilon / 2:
             raise InvalidInput(f"epsilon = {epsilon:g} is below the accuracy of the sampler")
@@ -157,6 +158,8 @@ class GaussianMechanism:
         epsilon, delta = checked_target(epsilon, delta, pure=False)
         measured_in(sensitivity, Norm.L2, Norm.L1)
         size = math.prod(checked_shape(shape))
+        # From total variation to delta: the law on the grid replaces the continuous one for both
+        # neighbours, once as it is and once under the factor e^epsilon.
         slack = size * (1 + math.exp(min(epsilon, 700.0))) * GRID_DISTANCE
         if slack >= delta / 2:
             raise InvalidInput(
@@ -187,4 +190,5 @@ class GaussianMechanism:
         return noisy.reshape(self.shape)
 
     def preview(self) -> NoisePreview:
+        # Normal quantiles: two-sided 95 % for a value, one-sided 95 % for a difference of two.
         return NoisePreview(self.sigma, 1.959964 * self.sigma, 1.644854 * math.sqrt(2) * self.sigma)

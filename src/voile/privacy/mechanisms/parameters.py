@@ -235,7 +235,7 @@ def checked_values(
 ) -> NDArray[np.float64]:
     """Finite numbers of the declared shape, inside the declared bounds.
 
-    These errors are for wrong calls. Whoever releases protected values clamps them beforehand: an
+    These errors are for wrong calls. A release clamps protected values first: an
     error that depends on a protected value is a leak.
     """
     array = as_array(values)

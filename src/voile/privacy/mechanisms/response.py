@@ -1,4 +1,4 @@
-"""Saying a category, or a set of items, with a grain of salt.
+"""Randomised answers: a category, or a set of items.
 
 Guarantees
     1. Both are (epsilon, 0)-differentially private for *any* two inputs: nothing about the record
@@ -64,6 +64,7 @@ class RandomisedResponse:
     def truth(self) -> float:
         """The probability of the true category, rounded down by a hair."""
         others = (self.categories - 1) * math.exp(-self.epsilon)
+        # Divided by e^epsilon beforehand: e^epsilon itself overflows from about 710 on.
         return (1 - _HAIR) / (1 + others)
 
     def event(self) -> events.PureDp:
@@ -123,6 +124,7 @@ class SubsetSelection:
     def randomise(self, truth: Collection[int]) -> frozenset[int]:
         chosen = _check_set(truth, self.k, self.items)
         _, weights = _plan(self.epsilon, self.items, self.k)
+        # First how many true items are named, then which: sets of equal overlap are equally likely.
         overlap = _weighted(weights)
         others = sorted(set(range(self.items)) - chosen)
         named = _sample(sorted(chosen), overlap) + _sample(others, self.k - overlap)
@@ -213,6 +215,7 @@ def _response(categories: int, truth: float) -> Any:
 
 def _weighted(weights: tuple[int, ...]) -> int:
     """A position with probability proportional to its whole-numbered weight, exactly."""
+    # Whole numbers, so nothing is rounded: the odds are exactly those that epsilon pays for.
     left = secrets.randbelow(sum(weights))
     for position, weight in enumerate(weights):
         left -= weight

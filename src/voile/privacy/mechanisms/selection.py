@@ -72,6 +72,7 @@ class ExponentialMechanism:
         return _peel(checked.tolist(), 1, self.scale)[0]
 
     def preview(self) -> ChoicePreview:
+        # The difference of two Gumbel variables is logistic, and exceeds scale·ln 19 with 5 %.
         return ChoicePreview(1 / self.candidates, self.scale * math.log(19))
 
 
@@ -107,6 +108,8 @@ class PeelingTopK:
     @classmethod
     def within_rho(cls, *, rho: float, k: int, sensitivity: Sensitivity, candidates: int) -> Self:
         """All k choices together cost `rho` and no more: epsilon²/8 each."""
+        # The loss of a choice lies in an interval of length epsilon. By Hoeffding's lemma its rho
+        # is epsilon²/8, a quarter of that of a pure epsilon.
         each = math.sqrt(8 * checked_scale(rho) / positive("k", k)) * (1 - 1e-15)
         return cls(k=k, epsilon_each=each, sensitivity=sensitivity, candidates=candidates)
 
@@ -126,6 +129,7 @@ class PeelingTopK:
 
 
 def _scale(sensitivity: Sensitivity, epsilon: float) -> float:
+    # Twice: one score may rise by Δ while all others fall by Δ.
     return 2 * sensitivity.value / epsilon * (1 + MARGIN)
 
 

@@ -63,12 +63,15 @@ class Sensitivity:
     def stacked(self, rows: int) -> Self:
         """Of `rows` such quantities released together, each of which may move by all of it."""
         positive("rows", rows)
+        # One record may move all rows at once. Lengths of separate blocks add up in l1, squares of
+        # lengths in l2, and the largest coordinate does not grow.
         growth = {Norm.L1: rows, Norm.L2: math.sqrt(rows), Norm.LINF: 1}[self.norm]
         return replace(self, value=self.value * growth)
 
     def for_group(self, size: int) -> Self:
         """For `size` records that change together, one after the other."""
         positive("size", size)
+        # A chain of `size` neighbouring data sets leads to the changed one: triangle inequality.
         condition = f"at most {size} records belong together"
         return replace(self, value=self.value * size, conditions=(*self.conditions, condition))
 
@@ -127,6 +130,8 @@ def by_relation(relation: Relation, *, replace_one: float, blank_one: float) -> 
             "under 'add or remove one' the number of rows is private, so nothing may be divided "
             "by it; use 'blank one' with public sizes, or a sum over a declared public size"
         )
+    # "Zero out" is a separate figure. It is half of "replace" only where the null record sits in
+    # the middle of what a record can be.
     return {Relation.REPLACE_ONE: replace_one, Relation.BLANK_ONE: blank_one}[relation]
 
 

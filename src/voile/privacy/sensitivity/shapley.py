@@ -206,6 +206,7 @@ def clipped_shapley_background(
     >>> 500 * clipped.value == shapley_norm(features=12, output_width=1.0)
     True
     """
+    # Exact vectors are never longer, so clipping to this length costs no accuracy.
     length = shapley_norm(features=features, output_width=output_width)
     value = by_relation(relation, replace_one=2 * length, blank_one=length)
     rows = positive("background_rows", background_rows)
@@ -346,6 +347,7 @@ def mean_absolute_shapley_over_itself(
         output_width=output_width,
         relation=relation,
     )
+    # Taking absolute values stretches nothing, so the n − 1 others move as signed values do.
     value = own.value + (rows - 1) / rows * others.value
     return Sensitivity(
         value=value,
@@ -391,19 +393,27 @@ def _h_squared(features: int) -> float:
     d = positive("features", features)
     if d == 1:
         return 0.0
+    # Coalitions of size s carry at most √(d/(d−1))/√(s(d−s)) of any zero-sum direction: a mean
+    # absolute value is at most the standard deviation of sampling without replacement.
     h = math.fsum(1 / math.sqrt(s * (d - s)) for s in range(1, d))
     return d / (d - 1) * h * h
 
 
 def _b(features: int) -> float:
+    # A set and its complement have opposite coefficients, and two outputs are at most R apart: each
+    # set counts with R/2. Empty and full set share the even split, R/√d.
     return math.sqrt(1 / positive("features", features) + _h_squared(features) / 4)
 
 
 def _s(features: int) -> float:
+    # The difference of two games is up to R in every coalition, and 0 in the full one, where both
+    # are f(x): the even split moves by R/√d once, not twice.
     return math.sqrt(1 / positive("features", features) + _h_squared(features))
 
 
 def _blank(features: int, outputs: OutputSet, *, base: float) -> float:
+    # The empty set has no partner (the full one does not move), so it counts with the distance to
+    # the centre; all other sets pair up with their complements and count with half the diameter.
     constant = outputs.radius**2 * (base + 1 / positive("features", features))
     return math.sqrt(constant + outputs.diameter**2 / 4 * _h_squared(features))
 

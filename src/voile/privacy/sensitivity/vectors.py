@@ -80,6 +80,7 @@ def bounded_sum(*, lower: float, upper: float, relation: Relation) -> Sensitivit
     100.0
     """
     width = _width(lower, upper)
+    # An absent row adds 0, even if 0 is outside the bounds: the distance to 0 counts.
     reach = max(abs(lower), abs(upper))
     return _of_numbers(width if _replaced(relation) else reach, relation)
 
