@@ -32,6 +32,8 @@ def shapley_explainer(
 ) -> ExactShapley | KernelShapley:
     """Choose an explainer by Shapley values over background rows: exact if there are few players.
 
+    Above 16 players values are sampled, and come with standard errors.
+
     >>> from voile.core.schema import Feature, Numbers
     >>> schema = Schema("t", (Feature("age", Numbers(0, 120)), Feature("bmi", Numbers(10, 60))))
     >>> explainer = shapley_explainer(lambda x: x.sum(axis=1), [[40.0, 20.0]], schema=schema)

@@ -29,7 +29,7 @@ from typing import Any
 
 
 class VoileError(Exception):
-    """Base of everything that voile raises on purpose.
+    """Base of everything that voile raises on purpose. Any other exception is a bug.
 
     >>> issubclass(BudgetExceeded, VoileError), issubclass(InvalidInput, ValueError)
     (True, True)

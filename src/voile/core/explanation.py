@@ -58,7 +58,8 @@ _MOST_OUTPUTS = 3
 class Explanation:
     """Attributions of one or more outputs for one or more rows.
 
-    Immutable: the arrays are private copies that refuse to be written to.
+    Immutable: the arrays are private copies that refuse to be written to. `guarantees` covers
+    everything in it; without one, nothing is promised about anybody's data.
 
     Args:
         values: attributions, shape (rows, features, outputs). One output may be given as

@@ -33,7 +33,7 @@ Below about 1e-308 floating-point numbers lose digits, and a sum of deltas could
 
 
 class ProtectedUnit(StrEnum):
-    """What one record is: the thing whose presence or content cannot be told.
+    """What one record is: its presence or content cannot be inferred from a release.
 
     >>> ProtectedUnit("explained row") is ProtectedUnit.EXPLAINED_ROW
     True

@@ -70,7 +70,9 @@ def declared_clusters(groups: dict[str, tuple[str, ...]]) -> Clusters:
 
 
 def public_clusters(rows: Any, *, schema: Schema, count: int = CLUSTERS) -> Clusters:
-    """Find clusters in public rows. Costs nothing.
+    """Find clusters in rows that are public. Costs nothing.
+
+    Assumes that the rows are public: use `PrivateClusters` for protected ones.
 
     >>> from voile.core.schema import Feature, Numbers
     >>> schema = Schema("t", tuple(Feature(name, Numbers(0, 1)) for name in ("a", "b", "c")))

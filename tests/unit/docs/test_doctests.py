@@ -45,8 +45,12 @@ def names() -> list[str]:
 def public_in(home: ModuleType) -> list[str]:
     own = [name for name, value in vars(home).items() if is_own(home, name, value)]
     listed = getattr(home, "__all__", own)
-    kinds = (inspect.isclass, inspect.isfunction)
-    return [name for name in listed if any(is_kind(getattr(home, name)) for is_kind in kinds)]
+    return [name for name in listed if is_documented(getattr(home, name))]
+
+
+def is_documented(value: object) -> bool:
+    """Classes and functions, also behind a cache; constants and aliases have no docstring."""
+    return inspect.isclass(value) or inspect.isfunction(inspect.unwrap(value))  # type: ignore[arg-type]
 
 
 def is_own(home: ModuleType, name: str, value: object) -> bool:

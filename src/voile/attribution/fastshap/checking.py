@@ -111,6 +111,8 @@ def _judged(truth: NDArray[np.float64], learned: NDArray[np.float64], name: str)
 def exact_values(surrogate: Surrogate, X: Any, *, speed: Speed | None = None) -> Explanation:  # noqa: N803
     """Compute the values that a learned explainer of this surrogate estimates, from all coalitions.
 
+    Exact, for up to 20 players.
+
     >>> from voile.attribution.fastshap import train_surrogate
     >>> from voile.core.randomness import Seeded
     >>> from voile.training import TrainingPlan

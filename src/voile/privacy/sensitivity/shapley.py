@@ -53,7 +53,9 @@ class OutputSet:
 
 
 def interval(width: float) -> OutputSet:
-    """One output in an interval. A binary classifier releases one output, not two.
+    """One output in an interval. Assumes that outputs are clamped to it.
+
+    A binary classifier releases one output, not two: the other is its complement.
 
     >>> interval(1.0)
     OutputSet(diameter=1.0, radius=0.5)
@@ -63,7 +65,7 @@ def interval(width: float) -> OutputSet:
 
 
 def box(width: float, outputs: int) -> OutputSet:
-    """Several outputs, each in an interval of the same width.
+    """Several outputs, each in an interval of the same width, to which they are clamped.
 
     >>> box(1.0, outputs=4)
     OutputSet(diameter=2.0, radius=1.0)
@@ -217,6 +219,8 @@ def clipped_shapley_background_with_base(
     *, features: int, background_rows: int, output_width: float, relation: Relation
 ) -> Sensitivity:
     """The clipped estimator of one output, together with the exact base value.
+
+    Assumes what `clipped_shapley_background` does.
 
     >>> terms = {"features": 12, "background_rows": 500, "output_width": 1.0,
     ...          "relation": Relation.BLANK_ONE}

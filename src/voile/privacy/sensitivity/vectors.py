@@ -40,6 +40,9 @@ def clipped_vector(
 def clipped_mean(*, bound: float, rows: int, norm: Norm, relation: Relation) -> Sensitivity:
     """The mean over a public number of rows of vectors clipped to length `bound`.
 
+    A zeroed-out row contributes the zero vector. Refuses "add or remove one": there the number of
+    rows is private.
+
     >>> float(clipped_mean(bound=1.0, rows=100, norm="l2", relation="blank one"))
     0.01
     """
