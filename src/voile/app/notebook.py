@@ -21,9 +21,23 @@ from voile.release import Preview, Release
 
 
 def open_workspace(path: str | PathLike[str] = WORKSPACE) -> Workspace:
-    """Open a workspace, a file or its folder; close it, or use it in a `with` statement.
+    r"""Open a workspace, a file or its folder; close it, or use it in a `with` statement.
 
-    Models and backgrounds are read when a release is first asked for, and kept.
+    Models and backgrounds are read when a release is first asked for, and kept. Promises that every
+    explanation is charged and on record before it is returned.
+
+    >>> from voile import ExplanationSpec, start_workspace
+    >>> files = {"scoring.py": "risk = lambda rows: rows[:, 0]",
+    ...          "patients.csv": "age\n" + "0.5\n" * 200,
+    ...          "clinic.toml": 'name = "c"\nfeatures.age = {kind = "continuous", bounds = [0, 1]}'}
+    >>> sizes = [Path(name).write_text(text) for name, text in files.items()]
+    >>> spec = ExplanationSpec(model="scoring:risk", schema="clinic.toml", model_origin="public",
+    ...                        output_range=(0, 1), protect="background", background="patients.csv")
+    >>> started = start_workspace(spec, {"dataset": "patients", "epsilon": 3, "delta": 1e-5})
+    >>> with open_workspace(started.file) as workspace:
+    ...     answer = workspace.explain("risk", {"age": [0.9]})
+    >>> answer.explanation.shape, len(answer.charges)
+    ((1, 1, 1), 1)
     """
     file = WorkspaceFile.read(Path(path).absolute())
     file.check_files()

@@ -26,8 +26,12 @@ MOST_PLAYERS: Final = 20
 class ExactShapley(GameExplainer):
     """Interventional Shapley values without sampling error, for up to 20 players.
 
-    2^k model evaluations for each (row, background row) pair with k differing players. Arguments:
-    see `GameExplainer`.
+    Attributions add up to prediction minus the mean background output. Needs 2^k model evaluations
+    for each (row, background row) pair with k differing players. Arguments: see `GameExplainer`.
+
+    >>> product = ExactShapley(lambda x: x[:, 0] * x[:, 1], [[0.0, 0.0]], feature_names=("a", "b"))
+    >>> product([[3.0, 2.0]]).values.ravel().tolist()  # what two make together is shared evenly
+    [3.0, 3.0]
     """
 
     title: ClassVar[str] = "exact Shapley"
@@ -56,6 +60,13 @@ class SurrogateShapley:
         surrogate: a `CoalitionModel`; its players are its features.
         feature_names: one per column, where the surrogate does not know them.
         speed: batch size and progress.
+
+    >>> class Surrogate:
+    ...     feature_names, output_names = ("age", "bmi"), ("risk",)
+    ...     def predict_present(self, rows, present):
+    ...         return np.where(present, rows, 0.0).sum(axis=1, keepdims=True)
+    >>> SurrogateShapley(Surrogate())([[3.0, 2.0]]).values.ravel().tolist()
+    [3.0, 2.0]
     """
 
     surrogate: CoalitionModel
@@ -149,6 +160,12 @@ class ShapleyInteractions(GameExplainer):
     value is its interaction index; a player's is its Shapley value less half of each of its
     interactions, so that all columns add up to prediction minus base. Arguments: see
     `GameExplainer`.
+
+    >>> product = ShapleyInteractions(
+    ...     lambda x: x[:, 0] * x[:, 1], [[0.0, 0.0]], feature_names=("a", "b"))
+    >>> found = product([[3.0, 2.0]])
+    >>> dict(zip(found.feature_names, found.values.ravel().tolist()))
+    {'a': 0.0, 'b': 0.0, 'a × b': 6.0}
     """
 
     title: ClassVar[str] = "interactions"

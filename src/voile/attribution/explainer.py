@@ -34,7 +34,7 @@ class ExplainerSettings:
 class GameExplainer(ExplainerSettings):
     """An explainer by coalitions: absent players take their values from background rows.
 
-    Args: besides those of `ExplainerSettings`:
+    Args (in addition to those of `ExplainerSettings`):
         model: anything that `voile.models.wrap` takes.
         background: the rows that absent players take their values from.
     """

@@ -23,7 +23,12 @@ from voile.models import DifferentiableModel, Outputs, Rows, wrap
 
 
 class Rule(StrEnum):
-    """How points and weights are chosen."""
+    """How points and weights of an integral over a path are chosen.
+
+    >>> points, weights = points_and_weights(Rule.TRAPEZOID, 3)
+    >>> points.tolist(), weights.tolist()
+    ([0.0, 0.5, 1.0], [0.25, 0.5, 0.25])
+    """
 
     GAUSS_LEGENDRE = "gauss-legendre"
     TRAPEZOID = "trapezoid"
@@ -67,12 +72,17 @@ class IntegratedGradients(ExplainerSettings):
     Attributions add up to f(x) − f(baseline), up to the error of the quadrature. All steps of a row
     go through the model in one batch.
 
-    Args: besides those of `ExplainerSettings`:
+    Args (in addition to those of `ExplainerSettings`):
         model: a torch module, or anything with `gradient=` given to `voile.models.wrap`.
         baseline: the row to start from, shape (d,), or several rows, over which attributions are
             averaged; without one, the null row of the schema, or else zeros.
         steps: points of the path.
         rule: how they are placed and weighted.
+
+    >>> squares = wrap(lambda x: (x**2).sum(axis=1), gradient=lambda x, output: 2 * x)
+    >>> found = IntegratedGradients(squares, [0.0, 0.0], feature_names=("a", "b"))([[3.0, 2.0]])
+    >>> found.values.ravel().round(6).tolist()
+    [9.0, 4.0]
     """
 
     model: Any
@@ -142,9 +152,13 @@ class Gradient(ExplainerSettings):
     Says how the output would change with a small change of each feature; the values do not add up
     to anything. The base value is the prediction itself.
 
-    Args: besides those of `ExplainerSettings`:
+    Args (in addition to those of `ExplainerSettings`):
         model: a torch module, or anything with `gradient=` given to `voile.models.wrap`.
         times_input: multiply by the row's values.
+
+    >>> squares = wrap(lambda x: (x**2).sum(axis=1), gradient=lambda x, output: 2 * x)
+    >>> Gradient(squares, feature_names=("a", "b"))([[3.0, 2.0]]).values.ravel().tolist()
+    [6.0, 4.0]
     """
 
     model: Any

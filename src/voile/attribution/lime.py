@@ -26,11 +26,15 @@ class Lime(GameExplainer):
     a random background row. Samples weigh exp(−off/width²), where `off` is the number of players
     switched off. A coefficient is what switching its player on adds; base value is the intercept.
 
-    Args: besides those of `GameExplainer`:
+    Args (in addition to those of `GameExplainer`):
         samples: how many, at least three for each player.
         width: how far from the row a sample still counts; 0.75·√players if not given.
         ridge: how much coefficients are drawn to zero.
         seed: which random numbers; the same seed gives the same explanation.
+
+    >>> explainer = Lime(lambda x: 2 * x[:, 0], [[0.0, 0.0]], samples=200, ridge=0.0)
+    >>> np.allclose(explainer([[3.0, 2.0]]).values.ravel(), [6.0, 0.0])
+    True
     """
 
     _: KW_ONLY

@@ -31,6 +31,11 @@ class PermutationShapley(SampledShapley):
     Exact for models without interactions of more than two players. Any number of players.
 
     Arguments: see `SampledShapley`.
+
+    >>> background = np.random.default_rng(0).random((50, 20))
+    >>> found = PermutationShapley(lambda x: x.prod(axis=1), background)(np.ones((1, 20)))
+    >>> found.shape, bool(found.standard_errors.max() > 0)
+    ((1, 20, 1), True)
     """
 
     def check_players(self, players: int) -> None:

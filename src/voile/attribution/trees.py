@@ -27,11 +27,17 @@ class TreeShapley(ExplainerSettings):
     What is explained is the model's own scale: probabilities for forests of scikit-learn, log-odds
     for boosting.
 
-    Args: besides those of `ExplainerSettings`:
+    Args (in addition to those of `ExplainerSettings`):
         model: a tree model that shap knows.
         background: with it, the interventional values that `ExactShapley` gives, too; without it,
             another game, in which absent features follow the paths of the training rows (a note in
             the explanation says so).
+
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> rows = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> tree = DecisionTreeRegressor(random_state=0).fit(rows, rows[:, 0])
+    >>> TreeShapley(tree, rows)([[1.0, 1.0]]).values.ravel().tolist()
+    [0.5, 0.0]
     """
 
     model: Any

@@ -59,7 +59,8 @@ _MOST_OUTPUTS = 3
 class Explanation:
     """Attributions of one or more outputs for one or more rows.
 
-    Immutable: the arrays are private copies that refuse to be written to.
+    Immutable: the arrays are private copies that refuse to be written to. `guarantees` covers
+    everything in it; without one, nothing is promised about anybody's data.
 
     Args:
         values: attributions, shape (rows, features, outputs). One output may be given as
@@ -75,6 +76,12 @@ class Explanation:
         guarantees: what is promised about everything in here; empty if nothing is.
         notes: what must travel with the values: free words, a `KnownNote` that decisions rest on,
             or a `RowNote`, which goes with its rows only.
+
+    >>> one = Explanation(values=[[0.2, -0.1]], base_values=0.3, feature_names=("age", "bmi"))
+    >>> one.shape, one.guarantees
+    ((1, 2, 1), ())
+    >>> float(one.base_values[0, 0] + one.values.sum())  # base + attributions = prediction
+    0.4
     """
 
     view: ClassVar[str] = "explanation"

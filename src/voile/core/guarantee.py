@@ -1,8 +1,8 @@
 """What is protected, and a privacy guarantee about it, stated in full.
 
 An epsilon by itself says nothing. A `Guarantee` also says what is `Protected` (whose record, how
-the two indistinguishable data sets differ, in which data set), whom it holds against, and what must
-be true besides; none of these fields has a default that could be meant by accident.
+the two indistinguishable data sets differ, in which data set), whom it holds against, and what it
+assumes. None of these fields has a default, so that none is meant by accident.
 
 Compatibility promise: guarantees are stored for years. A stored value of an enumeration never
 changes its meaning, and no field is ever removed or renamed. What is protected is stored flat,
@@ -33,7 +33,11 @@ Below about 1e-308 floating-point numbers lose digits, and a sum of deltas could
 
 
 class ProtectedUnit(StrEnum):
-    """What one record is: the thing whose presence or content cannot be told."""
+    """What one record is: its presence or content cannot be inferred from a release.
+
+    >>> ProtectedUnit("explained row") is ProtectedUnit.EXPLAINED_ROW
+    True
+    """
 
     ROW = "row"
     """A row of the data set, whatever part it plays: training, background or population."""
@@ -77,7 +81,11 @@ class RowPart(StrEnum):
 
 
 class Relation(StrEnum):
-    """How two neighbouring data sets differ."""
+    """How two neighbouring data sets differ.
+
+    >>> [str(relation) for relation in Relation]
+    ['blank one', 'replace one', 'add or remove one']
+    """
 
     BLANK_ONE = "blank one"
     """One record is replaced by a null record. Sizes are public."""
@@ -88,7 +96,11 @@ class Relation(StrEnum):
 
 
 class Adversary(StrEnum):
-    """Whom a guarantee holds against."""
+    """Whom a guarantee holds against.
+
+    >>> print(Adversary.SERVER_SEEING_SUMS)
+    a server that sees only sums of updates
+    """
 
     PUBLIC = "the public"
     """Anybody who sees everything that was released."""
@@ -103,13 +115,17 @@ class Adversary(StrEnum):
 class Protected:
     """Whose record is protected, how neighbouring data sets differ, and in which data set.
 
-    One value, so that nobody compares two parts of it and forgets the third.
+    One value, so that two are always compared in all three parts. Refuses a relation under which
+    the promise would say too little about the unit.
 
     Args:
         unit: what one record is.
         relation: how neighbouring data sets differ.
         dataset: which data set it is about, by version label.
         columns: which ones, for declared columns of a row; none for any other unit.
+
+    >>> print(Protected("row", "blank one", "patients 2026"))
+    each row of 'patients 2026', blank one
     """
 
     unit: ProtectedUnit
@@ -191,10 +207,20 @@ class Guarantee:
         mechanism: how the noise was made.
         composition: how several releases were added up to this figure.
         public_facts: what is treated as public (sizes, schedule, schema).
-        assumptions: what must be true besides (silos disjoint, running time not observed).
+        assumptions: what must be true (silos disjoint, running time not observed).
         parts: labels of the data sets that `dataset` is put together from, where it is.
         records_per_person: how many records of it belong to one person at most, where somebody has
             declared that; nobody can check it, so it is among the assumptions as well.
+
+    >>> rows = Protected("row", "blank one", "patients 2026")
+    >>> promise = Guarantee(epsilon=0.5, delta=1e-6, protected=rows, against=("the public",),
+    ...                     computational=False, mechanism="Gaussian noise",
+    ...                     composition="one release")
+    >>> print(promise)
+    (ε = 0.5, δ = 1e-6) for each row of 'patients 2026', blank one, against the public;
+    Gaussian noise; one release
+    >>> Guarantee.from_dict(promise.to_dict()) == promise
+    True
     """
 
     epsilon: float

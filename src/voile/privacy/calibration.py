@@ -43,6 +43,9 @@ class NoisyStage:
         steps: how many steps one record can be part of, over all its participations.
         noise_share: this stage's noise multiplier over the common one; a stage with 2 is charged
             less and learns less.
+
+    >>> NoisyStage(sampling_rate=0.01, steps=500).event(1.1, Relation.BLANK_ONE).times
+    500
     """
 
     sampling_rate: float
@@ -62,6 +65,12 @@ def dp_sgd_noise(
     Measured as a fixed plan, by composing privacy-loss distributions: within 0.01 % of the smallest
     noise that this measure allows, never below it. No stage gets a noise multiplier below 0.01,
     even where less would do.
+
+    >>> stages = [NoisyStage(sampling_rate=0.02, steps=200)]
+    >>> noise = dp_sgd_noise(stages, epsilon=1.0, delta=1e-5, relation=Relation.BLANK_ONE)
+    >>> event = stages[0].event(noise, Relation.BLANK_ONE)
+    >>> 0.99 < PrivacyLoss().compose(event).epsilon(1e-5) <= 1.0
+    True
     """
     check_target(epsilon, delta)
     if not stages:
@@ -90,7 +99,15 @@ def _dp_sgd_noise(
 
 
 def smallest_noise_of(event_of: EventOf, *, epsilon: float, delta: float) -> float:
-    """The smallest noise multiplier whose event costs at most (epsilon, delta) as a fixed plan."""
+    """The smallest noise multiplier whose event costs at most (epsilon, delta) as a fixed plan.
+
+    Assumes that more noise costs less. Promises that the answer meets the target; it is never
+    below 0.01.
+
+    >>> noise = smallest_noise_of(lambda z: Repeated(Gaussian(z), 10), epsilon=1.0, delta=1e-6)
+    >>> noise > gaussian_noise_multiplier(1.0, 1e-6)
+    True
+    """
     check_target(epsilon, delta)
 
     def excess(log_noise: float) -> float:

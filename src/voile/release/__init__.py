@@ -21,8 +21,8 @@ or a `PrivateBackground`; `derived` a coarser view for free; `PrivateInteraction
 Make what was released better, for free: `projected` (`PublicTotal`, `ReleasedTotal`), `agreeing`,
 `within`, `shrunk`.
 
-Explanations of several silos, noised at the source: `FederatedAggregate` of `Silo`s; so that nobody
-sees a single silo's values, by a `SecretMean` over their statements (`statement_of`).
+Explanations of several silos, noised at the source: `FederatedAggregate` of `Silo`s. To hide the
+values of single silos too: `SecretMean` over their statements (`statement_of`).
 
 What every release offers: `Release` (`cost`, `guarantees`, `preview`, `draw`); `ReleaseIdentity`,
 `Preview`, `Codec`. What those that cost something share: `voile.release.charged`.

@@ -105,7 +105,7 @@ class PrivateBackgroundShapley(ModelRelease):
 
     Exact up to 16 players; above that from drawn coalitions, unbiased.
 
-    Args: besides those of `ModelRelease`:
+    Args (in addition to those of `ModelRelease`):
         model: with a declared output set; rows are handed to it as the schema gives them. Of a
             binary classifier, one output: `wrap(model).only(name)`.
         background: protected records, a table or an array; their number is public. A record in
@@ -118,6 +118,20 @@ class PrivateBackgroundShapley(ModelRelease):
             for each background row and player. More make noise and sampling error smaller.
         seed: which coalitions; public.
         speed: batch size, short cuts (`CONSTANT_WORK`), progress; changes no value.
+
+    >>> from voile import Protected
+    >>> from voile.core.schema import Feature, Numbers
+    >>> from voile.models import Box, wrap
+    >>> from voile.release import PUBLIC
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> release = PrivateBackgroundShapley(
+    ...     wrap(lambda x: x.mean(axis=1), outputs=Box(0, 1)), np.full((500, 2), 0.5),
+    ...     schema=schema, protected=Protected("row", "blank one", "patients"),
+    ...     epsilon=1.0, delta=1e-6, origins=[PUBLIC])
+    >>> release.cost(3).times, release.guarantees(1)[0].epsilon
+    (3, 1.0)
+    >>> release.draw([[0.2, 0.9]]).shape
+    (1, 2, 1)
     """
 
     model: Any
@@ -166,6 +180,7 @@ class PrivateBackgroundShapley(ModelRelease):
     def at_noise(cls, model: Any, background: Any, *, noise: float, **settings: Any) -> Self:
         """With noise of this standard deviation; its epsilon follows. No `epsilon` is given."""
         probe = cls(model, background, epsilon=1.0, **settings)
+        # The probe's sensitivity depends on public facts only, so its epsilon of 1 does not matter.
         multiplier = noise / probe.sensitivity.value
         return probe.at_epsilon(gaussian_epsilon(multiplier * (1 - 1e-8), probe.delta * (1 - 1e-8)))
 
@@ -322,6 +337,7 @@ class PrivateBackgroundShapley(ModelRelease):
 
     def _noise_for(self, rows: int) -> GaussianMechanism:
         """The same noise on several explained rows at once; sampling many values is faster."""
+        # Sigma stays: r rows with independent noise are r releases, and `cost` charges all of them.
         stacked = self.sensitivity.stacked(rows)
         shape = (rows, *self.noise.shape)
         return replace(self.noise, sensitivity=stacked, shape=shape)
@@ -338,6 +354,7 @@ class PrivateBackgroundShapley(ModelRelease):
 
     def draw(self, rows: Any) -> Explanation:
         explained = self.games.read(rows)
+        # Values and base value get noise together. Everything below follows from them or is public.
         noisy = self._noise_for(len(explained)).randomise(self.before_noise(explained))
         values, players = noisy[:, :-1], self.games.game.players
         deviation, width = self._errors

@@ -221,7 +221,7 @@ class ChargedRelease(ABC):
 class ModelRelease(ChargedRelease):
     """An explanation of a model, which was made from data itself.
 
-    Args: besides those of `ChargedRelease`:
+    Args (in addition to those of `ChargedRelease`):
         origins: of everything that it computes with.
         level: the transparency level, for the record.
     """
@@ -260,7 +260,7 @@ class ModelRelease(ChargedRelease):
 class ExplainerRelease(ModelRelease):
     """Protected rows through any explainer, each by itself (`PerRow`).
 
-    Args: besides those of `ModelRelease`:
+    Args (in addition to those of `ModelRelease`):
         explainer: any; all that it holds must be covered by `origins`.
         schema: rows are clamped to it.
         model: digest of what is explained, for the record.

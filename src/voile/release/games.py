@@ -6,8 +6,7 @@ full one, where it is f(x) like every other's.
 
 Guarantees
     1. No record of the background makes `joint` raise or warn, or changes a shape.
-    2. A record's own game depends on no other record, up to the rounding of the model: see
-       `voile.release.games`.
+    2. A record's own game depends on no other record, up to the rounding of the model.
     3. Sums over records are pairwise.
 """
 
@@ -163,13 +162,19 @@ def background_outputs(games: BackgroundGames) -> Outputs:
     """f of the background records, each."""
     with silenced():
         found = answers(games.game, games.records.rows, together=games.together)
+    # A null record counts as the centre, not as the model's answer for the null row: every output
+    # lies within the radius of the centre, and the bound for "zero out" rests on that.
     return np.where(games.records.blank[:, np.newaxis], games.bounded.centre, found)
 
 
 def joint(games: BackgroundGames, rows: Rows, background: Outputs) -> Joint:
     """Values and base value of rows; `background` is what `background_outputs` gives."""
     with silenced():
-        few, place = np.unique(rows, axis=0, return_inverse=True)
+        few, place = rows, np.arange(len(rows))
+        if games.game.speed.short_cuts.duplicate_rows:
+            # Equal rows are explained once. Where they are protected (a population over itself),
+            # the guarantee assumes that running time is not observed.
+            few, place = np.unique(rows, axis=0, return_inverse=True)
         values = _sampled(games, few, background) if games.designs else _exact(games, few)
         mean = _mean(background.T, np.ones(len(background)))
         base = np.broadcast_to(mean, (len(few), 1, games.bounded.outputs))
@@ -194,6 +199,8 @@ def _single_games(games: BackgroundGames, rows: Rows) -> Iterator[Vectors]:
         for block in pair_blocks(game, part, own, records.rows, together=together):
             share = shapley_share(block.worths, block.active.shape[1], block.high)
             mine, other = block.row[:, np.newaxis], block.background[:, np.newaxis]
+            # A player with equal values on both sides is not active: it adds 0 to its own value and
+            # changes no other's (the null-player axiom), so it may be left out.
             vectors[mine, block.active, :, other] += share.swapaxes(0, 1)
         vectors[..., records.blank] = _of_null_record(games, own)[..., np.newaxis]
         yield vectors
@@ -214,9 +221,12 @@ def _estimated_games(games: BackgroundGames, rows: Rows, background: Outputs) ->
     shape = (game.players.count, games.bounded.outputs, len(records))
     for explained in _few_at_once(rows, shape):
         own = answers(game, explained, together=together)
+        # v(N) − v(∅), shared out evenly, is exact; only the zero-sum rest is estimated.
         even = (own[:, np.newaxis] - background) / game.players.count
         vectors = np.empty((len(explained), *shape))
         for part in designs.parts():
+            # Drawn before any record was read, and for each record anew: a record moves its own
+            # estimate only, and the stretch of these weights bounds by how much.
             weights = designs.weights(part).swapaxes(1, 2) / 2
             coalitions, others = designs.coalitions[part], records.rows[part]
             for place, row in enumerate(explained):
@@ -239,12 +249,15 @@ def _few_at_once(rows: Rows, shape: tuple[int, ...]) -> Iterator[Rows]:
 def _of_null_record(games: BackgroundGames, outputs: Outputs) -> NDArray[np.float64]:
     """Values in the game of a null record, of rows with these outputs."""
     players = games.game.players.count
+    # Worth the centre everywhere but f(x) in the full coalition: symmetric, so shared out evenly.
     even = (outputs - games.bounded.centre) / players
     return np.repeat(even[:, np.newaxis], players, axis=1)
 
 
 def _mean(vectors: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Over the last axis; numpy adds up pairwise along an axis that lies together in memory."""
+    # The margin of the mechanism covers pairwise sums up to about 100,000 records, and a plain loop
+    # only up to about 2,000 (docs/guarantees/mechanisms.md).
     weighted = np.ascontiguousarray(vectors * counts)
     mean: NDArray[np.float64] = weighted.sum(axis=-1) / counts.sum()
     return mean

@@ -53,7 +53,7 @@ class PrivateGlobalImportance(ModelRelease):
            part is one of them.
         3. No record makes `draw` raise or warn; one that cannot be explained counts as zeros.
 
-    Args: besides those of `ModelRelease`:
+    Args (in addition to those of `ModelRelease`):
         importance: `ByExplainer` (a public, synthetic or DP background) or `OverItself`.
         protected: a row of the population; blank one or replace one.
         epsilon, delta: for each record.
@@ -61,6 +61,18 @@ class PrivateGlobalImportance(ModelRelease):
         name: of the explainer, for the record.
         parts: names of the parts of a public, fixed grouping, such as the silos; `draw` then takes
             the records of each part by name, and gives one line for each.
+
+    >>> from voile import Protected
+    >>> from voile.core.schema import Feature, Numbers, Schema
+    >>> from voile.models import Box, wrap
+    >>> from voile.release import PUBLIC, OverItself
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> release = PrivateGlobalImportance(
+    ...     OverItself(wrap(lambda x: x.mean(axis=1), outputs=Box(0, 1)), schema),
+    ...     protected=Protected("row", "blank one", "patients"), epsilon=1.0, delta=1e-6,
+    ...     origins=[PUBLIC], model="sha256:ab12", name="exact")
+    >>> release.noise(10_000).sigma < 0.01, release.draw(np.full((50, 2), 0.5)).shape
+    (True, (1, 2, 1))
     """
 
     importance: Importance

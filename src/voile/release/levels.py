@@ -77,6 +77,17 @@ class PrivateInteractions(PrivateBackgroundShapley):
         2. Otherwise those of `PrivateBackgroundShapley`.
 
     Args: those of `PrivateBackgroundShapley`; two to 16 players.
+
+    >>> from voile.core.schema import Feature, Numbers
+    >>> from voile.models import Box
+    >>> from voile.release import PUBLIC
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> release = PrivateInteractions(
+    ...     wrap(lambda x: x.mean(axis=1), outputs=Box(0, 1)), np.full((500, 2), 0.5),
+    ...     schema=schema, protected=Protected("row", "blank one", "patients"),
+    ...     epsilon=1.0, delta=1e-6, origins=[PUBLIC])
+    >>> release.draw([[0.2, 0.9]]).feature_names
+    ('age', 'bmi', 'age × bmi')
     """
 
     level: str = field(default="granular", kw_only=True)
@@ -201,6 +212,10 @@ class PrivateBackground:
         delta: for each explained row.
         epsilon: for each explained row; without it, what `noise_share` comes to.
         noise_share: standard deviation of the noise on one value over the width of the output.
+
+    >>> rows = Protected("row", "blank one", "patients")
+    >>> PrivateBackground(np.full((500, 2), 0.5), protected=rows, delta=1e-6).noise_share
+    0.02
     """
 
     rows: Any = field(repr=False)
@@ -243,7 +258,7 @@ def at_level(
     clusters: Clusters | None = None,
     speed: Speed | None = None,
 ) -> Release[Explanation]:
-    """The release of a level, for a role.
+    """The release of a level, for a role. Refuses a level to a role that is too low for it.
 
     Args:
         level: how much detail.
@@ -254,6 +269,15 @@ def at_level(
         origins: of the model, and of public rows that were made privately.
         clusters: for the aggregate level, public or paid for; their origin is added to `origins`.
         speed: changes no value.
+
+    >>> from voile.core.schema import Feature, Numbers
+    >>> from voile.release import PUBLIC
+    >>> schema = Schema("t", (Feature("height", Numbers(0, 1), semantic="body"),
+    ...                       Feature("weight", Numbers(0, 1), semantic="body")))
+    >>> release = at_level(Level.SUMMARY, role=Role.READER, model=lambda x: x.sum(axis=1),
+    ...                    background=[[0.0, 0.0]], schema=schema, origins=[PUBLIC])
+    >>> release.draw([[1.0, 1.0]]).feature_names
+    ('body',)
     """
     level = member(Level, level)
     check_role(level, member(Role, role))
@@ -280,7 +304,7 @@ def stated(release: PrivateBackgroundShapley) -> StatedLevel:
 def groups_at(level: Level, schema: Schema, clusters: Clusters | None = None) -> Groups | None:
     """Who plays at a level; None where every feature plays for itself.
 
-    Refused: clusters that protected rows chose and nobody paid for.
+    Refuses clusters that protected rows chose and that were not paid for.
     """
     level = member(Level, level)
     if level is Level.SUMMARY:
@@ -307,7 +331,15 @@ def derived(
     """A coarser view of a detailed explanation that was released, for free.
 
     Adding up with signs over groups that no protected data chose is post-processing. The result is
-    labelled "sum of attributions": it is not what the groups would get as players.
+    labelled "sum of attributions": the groups would get other values as players.
+
+    >>> from voile.core.schema import Feature, Numbers
+    >>> schema = Schema("t", (Feature("height", Numbers(0, 1), semantic="body"),
+    ...                       Feature("weight", Numbers(0, 1), semantic="body")))
+    >>> detailed = Explanation(values=[[0.3, -0.1]], base_values=0.0,
+    ...                        feature_names=schema.feature_names, notes=(KnownNote.ALL_PUBLIC,))
+    >>> derived(detailed, Level.SUMMARY, role=Role.READER, schema=schema).feature_names
+    ('body',)
     """
     level = member(Level, level)
     check_role(level, member(Role, role))

@@ -40,7 +40,7 @@ class OneTimeArtefact:
     """What makes and charges it, in `voile`."""
 
     def check_paid(self) -> None:
-        """Refuse what came from protected records while nobody has paid for it."""
+        """Refuse what came from protected records and was not paid for."""
         if self.event is not None and not self.charge:
             raise Refused(
                 f"these {self.what} were made from protected records and nobody was charged for "
@@ -74,7 +74,7 @@ def paid_artefact(release: Release[Artefact], charge: str, charges: PaidCharges)
 class ArtefactRelease(ChargedRelease):
     """Makes an artefact from protected records; `draw` takes no rows.
 
-    Args: besides those of `ChargedRelease`:
+    Args (in addition to those of `ChargedRelease`):
         records: a table or an array.
         schema: what is public about them.
     """

@@ -78,7 +78,7 @@ class Importance(Protocol):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What to know beforehand."""
+        """What to know before drawing."""
 
     def sensitivity(self, rows: int, relation: Relation) -> Sensitivity: ...
 
@@ -93,6 +93,15 @@ class ByExplainer:
         explainer: any; all that it holds must be covered by the origins of the release.
         outputs: where the outputs of the explained model lie.
         schema: what is public about the records.
+
+    >>> from voile.attribution import ExactShapley
+    >>> from voile.core.schema import Feature, Numbers
+    >>> from voile.models import Box
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> explainer = ExactShapley(lambda x: x.mean(axis=1), [[0.5, 0.5]], schema=schema)
+    >>> one = ByExplainer(explainer, Box(0, 1), schema)
+    >>> float(one.sensitivity(1_000, Relation.BLANK_ONE)) == one.longest / 1_000
+    True
     """
 
     explainer: Explainer
@@ -158,6 +167,13 @@ class OverItself:
         schema: what is public about the records.
         groups: features that act together as one player.
         speed: changes no value.
+
+    >>> from voile.core.schema import Feature, Numbers
+    >>> from voile.models import Box, wrap
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> one = OverItself(wrap(lambda x: x.mean(axis=1), outputs=Box(0, 1)), schema)
+    >>> one.players, 0 < float(one.sensitivity(1_000, Relation.BLANK_ONE)) < 0.01
+    (('age', 'bmi'), True)
     """
 
     model: Any

@@ -33,7 +33,18 @@ _VALUES, _BASE = "values", "base values"
 
 
 def statement_of(silo: Silo) -> Silo:
-    """All that a silo says in public: its explanation with every value struck out."""
+    """All that a silo says in public: its explanation with every value struck out.
+
+    >>> from voile.core.guarantee import Guarantee, Protected
+    >>> promise = Guarantee(epsilon=1.0, delta=1e-6, against=("the public",), computational=False,
+    ...                     protected=Protected("row", "blank one", "n"), mechanism="noise",
+    ...                     composition="one release")
+    >>> own = Silo(Explanation(values=[[0.2]], base_values=0.1, feature_names=("age",),
+    ...                        guarantees=(promise,)), size=500)
+    >>> public = statement_of(own).explanation
+    >>> float(public.values.sum()), public.guarantees == own.explanation.guarantees
+    (0.0, True)
+    """
     shown = silo.explanation
     struck = replace(
         shown,
@@ -81,6 +92,14 @@ class SecretMean:
         base_shape: of its base values.
         bound: values are clamped to this size, noise included, so that no sum wraps around.
         agreement: digest of what was agreed on; names this mean and no other.
+
+    >>> from voile.federation.secure_aggregation import ActiveServer
+    >>> sizes = {"north": 500, "south": 300, "west": 200}
+    >>> keys = {name: bytes(32) for name in (*sizes, "server")}  # public Ed25519 keys
+    >>> mean = SecretMean(SecureSum(ActiveServer(), keys, sizes), agreement="mean 1",
+    ...                   shape=(1, 4, 1), base_shape=(1, 1), bound=2.0)
+    >>> mean.stage.rounds  # one, and no second
+    1
     """
 
     protocol: SecureSum

@@ -46,7 +46,7 @@ class PrivateTopFeatures(ExplainerRelease):
         1. (epsilon, delta) for each row of the population, for all k choices together.
         2. Only names, directions and their order leave; the explained rows do not.
 
-    Args: besides those of `ExplainerRelease`:
+    Args (in addition to those of `ExplainerRelease`):
         explainer: of one output, whose background does not depend on the population.
         k: how many features are named.
         output_width: R, the width of the range that the model's output is clamped to; attributions
@@ -54,6 +54,18 @@ class PrivateTopFeatures(ExplainerRelease):
         epsilon, delta: of the whole release; with delta = 0 it is pure.
         protected: a row of the population; blank one or replace one.
         signed: name the direction too; otherwise features are chosen by mean |attribution|.
+
+    >>> from voile import Protected
+    >>> from voile.attribution import ExactShapley
+    >>> from voile.core.schema import Feature, Numbers, Schema
+    >>> from voile.release import PUBLIC
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> release = PrivateTopFeatures(
+    ...     ExactShapley(lambda x: x[:, 0], [[0.0, 0.0]], schema=schema), schema=schema, k=1,
+    ...     output_width=1.0, epsilon=1.0, delta=0.0, origins=[PUBLIC], model="sha256:ab12",
+    ...     name="exact", protected=Protected("row", "blank one", "patients"))
+    >>> release.draw(np.ones((300, 2))).values.ravel().tolist()  # "age", upward
+    [1.0, 0.0]
     """
 
     _: KW_ONLY
@@ -202,8 +214,8 @@ def names_only(
 
 
 # --- TopFeaturesOfRow: which features matter most to one person's row, toward a third party -----
-# The set of its top features is said with a grain of salt: sets that overlap the truth are
-# e^epsilon times as likely as others. The explanation holds names and not attributions.
+# The set of its top features is randomised: sets that overlap the truth are e^epsilon times as
+# likely as others. The explanation holds names and not attributions.
 
 
 _AS_GOOD_AS_A_COIN: Final = 0.5
@@ -221,12 +233,24 @@ class TopFeaturesOfRow(ExplainerRelease):
         2. Each row is explained alone and answered by itself: different records compose in
            parallel, a call costs each of them one event.
 
-    Args: besides those of `ExplainerRelease`:
+    Args (in addition to those of `ExplainerRelease`):
         explainer: of one output.
         k: how many features are named; fewer than there are.
         epsilon: for each row; there is no delta.
         protected: an explained row of a data set; replace one, as nothing else is offered for it.
         signed: name directions too; twice as many candidates, so it needs more epsilon.
+
+    >>> from voile import Protected
+    >>> from voile.attribution import ExactShapley
+    >>> from voile.core.schema import Feature, Numbers, Schema
+    >>> from voile.release import PUBLIC
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> release = TopFeaturesOfRow(
+    ...     ExactShapley(lambda x: x[:, 0], [[0.0, 0.0]], schema=schema), schema=schema, k=1,
+    ...     epsilon=2.0, origins=[PUBLIC], model="sha256:ab12", name="exact",
+    ...     protected=Protected("explained row", "replace one", "patients"))
+    >>> release.cost(1), int(np.abs(release.draw([[1.0, 1.0]]).values).sum())
+    (PureDp(epsilon=2.0), 1)
     """
 
     _: KW_ONLY

@@ -253,3 +253,25 @@ def test_designs_that_are_none_are_refused() -> None:
         BackgroundRowDesigns(1, 5, 5, 0)
     with pytest.raises(InvalidInput, match="too much memory"):
         BackgroundRowDesigns(500, 100_000, 8000, 0)
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_constant_work_asks_as_often_for_equal_rows_as_for_others(sampled: bool) -> None:
+    """Rows of a population over itself are protected: how many are equal must not show."""
+    asked = []
+
+    def count(rows: Any) -> Any:
+        asked.append(len(rows))
+        return two(rows)
+
+    model = wrap(count, outputs=Box(-1, 1), digest="two", treats_rows_independently=True)
+    found = []
+    for rows in (ROWS, np.repeat(ROWS[:1], len(ROWS), axis=0)):
+        designs = BackgroundRowDesigns(PLAYERS, len(BACKGROUND), 4, seed=1) if sampled else None
+        slow = games(speed=Speed(short_cuts=CONSTANT_WORK), designs=designs)
+        slow = replace(slow, bounded=BoundedModel.from_model(model, SCHEMA))
+        slow = replace(slow, game=replace(slow.game, model=slow.bounded.model))
+        asked.clear()
+        played(slow, rows)
+        found.append(sum(asked))
+    assert found[0] == found[1]

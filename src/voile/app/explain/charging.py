@@ -176,6 +176,7 @@ def look_up(
     vault: Vault, t: Reader, questions: AccountQuestions
 ) -> list[ChargedAnswer | None] | Refusal:
     """Step 1: what was answered before, if the rest would fit; else why not. Only reads."""
+    # A stored answer is free: giving the same noise again reveals nothing new.
     found = _answered(vault, t, questions)
     refused = _refusal(vault, t, questions, found)
     return found if refused is None else refused
@@ -194,6 +195,8 @@ def settle(
     Args:
         drawn: answers to the questions with these numbers; what was answered before needs none.
     """
+    # Looked up again: since step 1 somebody may have got the same answer. Theirs is given, and what
+    # was drawn here is dropped unseen. Two draws would be two releases for one charge.
     found = _answered(vault, t, questions)
     if len(found) == 1 and vault.ledger.is_open(t, questions.requests[0].question.account):
         try:
@@ -233,6 +236,7 @@ def _answered(vault: Vault, t: Reader, questions: AccountQuestions) -> list[Char
 
 def _told_apart(questions: AccountQuestions, number: int) -> object:
     """Equal for questions that get one answer: never two fresh ones."""
+    # Fresh noise is paid for each time; a repeated question within one call is one release.
     return number if questions.fresh else questions.asked[number].digest
 
 
@@ -245,6 +249,7 @@ def _refusal(
     for number, (request, stored) in enumerate(zip(questions.requests, found, strict=True)):
         if stored is None and _told_apart(questions, number) not in new:
             before = accounts_to_carry(vault, t, request.question)
+            # What was spent under an earlier spelling of a name counts once, with the first charge.
             owed = [events for name, events in before.items() if name not in carried]
             carried |= set(before)
             new[_told_apart(questions, number)] = _with_earlier(questions.charges[number], owed)
@@ -330,6 +335,8 @@ def _record(
     vault: Vault, request: Request, asked: Asked, grant: Grant, drawn: NoisyAnswer
 ) -> Encoded:
     """The record of a charge, as bytes. It states the cost that was charged."""
+    # The log holds commitments, not digests: without the nonce nobody can test a guess of question
+    # or answer against it.
     committing = CommitmentTerms(
         vault.log.origin, grant.terms, grant.number, asked.digest, drawn.digest
     )

@@ -68,7 +68,7 @@ def start_workspace(
     origin: str | None = None,
     storage: str = DATABASE,
 ) -> StartedWorkspace:
-    """Write a workspace with one release, its log and its account; never over existing files.
+    r"""Write a workspace with one release, its log and its account; never over existing files.
 
     Args:
         spec: what is to be explained, and what is to be protected; who pays may be left out.
@@ -77,6 +77,19 @@ def start_workspace(
         folder: where to.
         origin: name of the log, best a URL without its scheme; made from `name` if not stated.
         storage: the database, see `WorkspaceTables`.
+
+    Assumes that what the specification says about origins is true. Tries everything first, so
+    that a refusal leaves no file behind.
+
+    >>> files = {"scoring.py": "risk = lambda rows: rows[:, 0]",
+    ...          "patients.csv": "age\n" + "0.5\n" * 200,
+    ...          "clinic.toml": 'name = "c"\nfeatures.age = {kind = "continuous", bounds = [0, 1]}'}
+    >>> sizes = [Path(name).write_text(text) for name, text in files.items()]
+    >>> spec = ExplanationSpec(model="scoring:risk", schema="clinic.toml", model_origin="public",
+    ...                        output_range=(0, 1), protect="background", background="patients.csv")
+    >>> started = start_workspace(spec, {"dataset": "patients", "epsilon": 3, "delta": 1e-5})
+    >>> started.file.name, started.release, started.costs
+    ('voile.toml', 'risk', True)
     """
     home = Path(folder)
     path = home / WORKSPACE

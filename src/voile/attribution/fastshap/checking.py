@@ -38,6 +38,9 @@ class Quality:
         cosine: the mean cosine, one figure for each output.
         r_squared: the share of variance explained, one for each output.
         largest_error: the largest single difference; sampled truth adds its own error.
+
+    >>> print(Quality(200, "exact", cosine=(0.99,), r_squared=(0.97,), largest_error=0.05))
+    200 rows against exact values: cosine 0.9900, R² 0.9700
     """
 
     rows: int
@@ -71,6 +74,16 @@ def quality(
         orders: otherwise, random orders of the players for each row, each with its reverse.
         seed: of those orders.
         speed: batch size and progress.
+
+    >>> from voile.attribution.fastshap import train_explainer, train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> from voile.training import TrainingPlan
+    >>> rows, plan = np.random.default_rng(0).random((64, 3)), TrainingPlan(steps=20, hidden=(8,))
+    >>> surrogate = train_surrogate(lambda x: x.sum(axis=1), rows, source=Seeded(0), plan=plan)
+    >>> explainer = train_explainer(surrogate, rows, source=Seeded(0), plan=plan)
+    >>> found = quality(explainer, rows[:5])
+    >>> found.rows, found.truth, len(found.cosine)
+    (5, 'exact', 1)
     """
     surrogate = explainer.surrogate
     few = surrogate.players.count <= EXACT_UP_TO
@@ -96,7 +109,19 @@ def _judged(truth: NDArray[np.float64], learned: NDArray[np.float64], name: str)
 
 
 def exact_values(surrogate: Surrogate, X: Any, *, speed: Speed | None = None) -> Explanation:  # noqa: N803
-    """What a learned explainer of this surrogate tries to say, computed from all coalitions."""
+    """Compute the values that a learned explainer of this surrogate estimates, from all coalitions.
+
+    Exact, for up to 20 players.
+
+    >>> from voile.attribution.fastshap import train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> from voile.training import TrainingPlan
+    >>> rows, plan = np.random.default_rng(0).random((64, 3)), TrainingPlan(steps=20, hidden=(8,))
+    >>> surrogate = train_surrogate(lambda x: x.sum(axis=1), rows, source=Seeded(0), plan=plan)
+    >>> found = exact_values(surrogate, rows[:1])
+    >>> np.allclose(found.values.sum(), surrogate.predict(rows[:1]) - surrogate.base, atol=1e-5)
+    True
+    """
     speed = Speed() if speed is None else speed
     check_player_count(surrogate.players.count)
     rows = surrogate.read(X)
@@ -133,6 +158,14 @@ def sampled(
     """Unbiased sampled Shapley values of a surrogate, with standard errors.
 
     Each row has random numbers of its own, so its values do not depend on the other rows.
+
+    >>> from voile.attribution.fastshap import train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> from voile.training import TrainingPlan
+    >>> rows, plan = np.random.default_rng(0).random((64, 3)), TrainingPlan(steps=20, hidden=(8,))
+    >>> surrogate = train_surrogate(lambda x: x.sum(axis=1), rows, source=Seeded(0), plan=plan)
+    >>> sampled(surrogate, rows[:1], orders=50, seed=0).standard_errors.shape
+    (1, 3, 1)
     """
     if orders < 2:
         raise InvalidInput(f"standard errors need at least two orders, found {orders}")
@@ -181,6 +214,12 @@ class Check:
             and outputs, shape (rows,). The sampled estimate's own variance is subtracted, so this
             is about the learned values alone; 0 where nothing beyond chance is left.
         doubtful: rows with a value further from the sampled one than chance explains.
+
+    >>> values = {"base_values": 0.0, "feature_names": ("age",)}
+    >>> learned = Explanation(values=[[1.0]], **values)
+    >>> estimate = Explanation(values=[[0.5]], standard_errors=[[0.1]], **values)
+    >>> print(Check(learned, estimate, np.array([0.49]), np.array([True])))
+    learned values are off by about 0.49 (values are about 0.5); 1 of 1 rows are doubtful
     """
 
     learned: Explanation
@@ -214,8 +253,8 @@ def check(
 ) -> Check:
     """Explain rows and compare with sampled values.
 
-    An order costs 2·(players − 1) evaluations of the surrogate. Any learned explainer is off by a
-    little, which enough orders will show: `tolerance` says what does not matter.
+    An order costs 2·(players − 1) evaluations of the surrogate. Every learned explainer has a small
+    error, which enough orders show; `tolerance` says which differences do not matter.
 
     Args:
         explainer: what is checked.
@@ -225,6 +264,15 @@ def check(
         level: the share of sound rows that may be called doubtful.
         seed: of the orders; independent of all training.
         speed: batch size and progress.
+
+    >>> from voile.attribution.fastshap import train_explainer, train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> from voile.training import TrainingPlan
+    >>> rows, plan = np.random.default_rng(0).random((64, 3)), TrainingPlan(steps=20, hidden=(8,))
+    >>> surrogate = train_surrogate(lambda x: x.sum(axis=1), rows, source=Seeded(0), plan=plan)
+    >>> explainer = train_explainer(surrogate, rows, source=Seeded(0), plan=plan)
+    >>> check(explainer, rows[:4], tolerance=1.0).doubtful.tolist()
+    [False, False, False, False]
     """
     if not 0 < level < 1 or not tolerance >= 0:
         raise InvalidInput(f"level must lie in (0, 1) and tolerance be 0 or more, found {level}, "

@@ -53,6 +53,11 @@ class Marginals:
     Args:
         values: for each feature the values, or the middles of the cells.
         chances: for each feature their probabilities.
+
+    >>> schema = Schema("t", (Feature("colour", Categories(("red", "green"))),))
+    >>> laws = Marginals(schema, (np.array([0.0, 1.0]),), (np.array([0.0, 1.0]),))
+    >>> laws.draw(3, np.random.default_rng(0)).ravel().tolist()
+    [1.0, 1.0, 1.0]
     """
 
     schema: Schema
@@ -72,7 +77,20 @@ class Marginals:
 
 
 def inferred_marginals(surrogate: Surrogate, schema: Schema) -> Marginals:
-    """Solve for the laws of all features; a feature of a group keeps the uniform law."""
+    """Solve for the laws of all features; a feature of a group keeps the uniform law.
+
+    Reads the surrogate and the schema only, so it costs nothing beyond the surrogate.
+
+    >>> from voile.attribution.fastshap import train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> schema, plan = Schema("t", (Feature("on", Categories((0, 1))),)), TrainingPlan(steps=20)
+    >>> rows = draw_rows(schema, 64, np.random.default_rng(0))
+    >>> surrogate = train_surrogate(
+    ...     lambda x: x[:, 0], rows, source=Seeded(0), schema=schema, plan=plan)
+    >>> laws = inferred_marginals(surrogate, schema)
+    >>> [len(chances) for chances in laws.chances], round(float(laws.chances[0].sum()), 6)
+    ([2], 1.0)
+    """
     values = tuple(_support(feature) for feature in schema.features)
     alone = [
         surrogate.players.owner.tolist().count(owner) == 1 for owner in surrogate.players.owner
@@ -185,6 +203,13 @@ def train_explainer(
         plan: how long and how hard to train.
         objective: `KernelRegression` or `NoisyLabels`.
         progress: told how far the work is.
+
+    >>> from voile.attribution.fastshap import train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> rows, plan = np.random.default_rng(0).random((64, 3)), TrainingPlan(steps=20, hidden=(8,))
+    >>> surrogate = train_surrogate(lambda x: x.sum(axis=1), rows, source=Seeded(0), plan=plan)
+    >>> train_explainer(surrogate, rows, source=Seeded(0), plan=plan)(rows[:2]).shape
+    (2, 3, 1)
     """
     read = surrogate.read(rows, "rows")
     if len(read) < 20:
@@ -264,10 +289,20 @@ RIDGE: Final = 0.01
 def consistent_rows(
     surrogate: Surrogate, marginals: Marginals, count: int, draw: np.random.Generator
 ) -> Rows:
-    """Rows inside the schema, drawn player by player in random orders.
+    """Draw rows inside the schema on which the surrogate agrees with itself.
 
-    The given law is a mixture of the inferred frequencies and the uniform law; each row has a share
-    of its own, because either alone leaves corners unseen.
+    Players are drawn one after the other, in random orders. The given law is a mixture of the
+    inferred frequencies and the uniform law; each row has a share of its own, because either alone
+    leaves corners unseen.
+
+    >>> from voile.attribution.fastshap import train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> schema, plan = Schema("t", (Feature("on", Categories((0, 1))),)), TrainingPlan(steps=20)
+    >>> draw = np.random.default_rng(0)
+    >>> surrogate = train_surrogate(lambda x: x[:, 0], draw_rows(schema, 64, draw),
+    ...                             source=Seeded(0), schema=schema, plan=plan)
+    >>> consistent_rows(surrogate, inferred_marginals(surrogate, schema), 5, draw).shape
+    (5, 1)
     """
     scale = surrogate.predict(draw_rows(marginals.schema, 1_024, draw)).std(axis=0).max() or 1.0
     blocks = [
@@ -347,6 +382,15 @@ class DistilledExplainer:
         on_schema: its quality on rows drawn from the schema, not used in training.
         on_rows: its quality on real rows, where some were allowed; computed from exact data, so on
             protected rows it is for their custodian only.
+
+    >>> from voile.attribution.fastshap import train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> rows, plan = draw_rows(schema, 64, np.random.default_rng(0)), TrainingPlan(steps=20)
+    >>> surrogate = train_surrogate(
+    ...     lambda x: x.sum(axis=1), rows, source=Seeded(0), schema=schema, plan=plan)
+    >>> distil(surrogate, schema, source=Seeded(0), plan=plan).explainer(rows[:1]).notes
+    ('learned explainer: values are approximate',)
     """
 
     explainer: FastShap
@@ -368,16 +412,26 @@ def distil(
 ) -> DistilledExplainer:
     """Train an explainer on rows drawn from a schema alone.
 
+    Sees no data unless `unprotected_rows` are given, and training never sees those. If the
+    surrogate is private, so is the explainer, at no further cost.
+
     Args:
         surrogate: what is explained; its features must be those of the schema.
         schema: what rows may look like: public.
-        source: where randomness comes from.
-        plan: how long and how hard to train.
-        objective: `KernelRegression` or `NoisyLabels`.
+        source, plan, objective, progress: as for `train_explainer`.
         inferred_share: the share of training rows that look as the surrogate itself suggests
             (`consistent_rows`); the others are uniform.
-        unprotected_rows: real rows that quality may be reported on; training never sees them.
-        progress: told how far the work is.
+        unprotected_rows: real rows that quality may be reported on.
+
+    >>> from voile.attribution.fastshap import train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> rows, plan = draw_rows(schema, 64, np.random.default_rng(0)), TrainingPlan(steps=20)
+    >>> surrogate = train_surrogate(
+    ...     lambda x: x.sum(axis=1), rows, source=Seeded(0), schema=schema, plan=plan)
+    >>> found = distil(surrogate, schema, source=Seeded(0), plan=plan)
+    >>> found.on_schema.rows, found.on_rows
+    (200, None)
     """
     _check_schema(surrogate, schema)
     if not 0 <= inferred_share <= 1:

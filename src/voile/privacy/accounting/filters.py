@@ -84,7 +84,18 @@ class MeasuredFilter(ABC):
 
 @dataclass(frozen=True)
 class ZeroConcentratedFilter(MeasuredFilter):
-    """Sum of rho up to the largest that implies (epsilon, delta)."""
+    """Adds up rho, to the largest total that implies (epsilon, delta).
+
+    Each event may depend on earlier answers. `spend` returns the filter afterwards, or raises
+    `BudgetExceeded` and changes nothing.
+
+    >>> from voile.privacy.events import Gaussian
+    >>> opened = ZeroConcentratedFilter(epsilon=1.0, delta=1e-6)
+    >>> opened.spend(Gaussian(20.0)).remaining() < opened.remaining() == 1.0
+    True
+    >>> opened.fits(Gaussian(1.0))
+    False
+    """
 
     epsilon: float
     delta: float

@@ -102,12 +102,14 @@ def _budgets(measure: Measure, epsilon: float, delta: float) -> Sums:
     check_target(epsilon, delta)
     if not measure.orders:
         return (zcdp_budget(epsilon, delta),)
+    # The order that will hold depends on the answers, so delta is split over all of them.
     share = delta / len(measure.orders)
     return tuple(renyi_budget(order, epsilon, share) for order in measure.orders)
 
 
 def plus(first: Sums, second: Sums) -> Sums:
     """The sum, rounded up."""
+    # The next float up: a sum of many charges rounded to nearest could fall below the true total.
     if len(first) == 1 == len(second):
         return (math.nextafter(first[0] + second[0], math.inf),)
     return tuple(math.nextafter(a + b, math.inf) for a, b in zip(first, second, strict=True))
@@ -130,6 +132,7 @@ def fits(total: Sums, budgets: Sums) -> bool:
     """Whether one dimension is within its budget (sums never fall: it never was beyond)."""
     if len(total) == 1:
         return total[0] <= budgets[0]
+    # Each order is a filter of its own at delta/k, so one that was never exceeded is enough.
     return any(each <= budget for each, budget in zip(total, budgets, strict=True))
 
 
@@ -150,7 +153,7 @@ def shortfall(before: Sums, after: Sums, budgets: Sums) -> tuple[float, float, f
 
 
 def largest_count(fits: Callable[[PrivacyEvent], bool], event: PrivacyEvent, most: int) -> int:
-    """How many such events fit one after the other; beyond `most` nobody counts."""
+    """How many such events fit one after the other; counting stops at `most`."""
     low, high = 0, 1
     while fits(Repeated(event, high)):
         low, high = high, 2 * high

@@ -28,6 +28,13 @@ class NoisePreview:
         standard_deviation: of the noise on one value.
         half_width: the noise stays within ± this with 95 %.
         gap: two values that lie this far apart keep their order with 95 %.
+
+    >>> from voile.privacy.mechanisms import GaussianMechanism
+    >>> from voile.privacy.sensitivity import count
+    >>> each = GaussianMechanism(sigma=2.0, sensitivity=count(relation="blank one"), shape=(3,))
+    >>> print(each.preview())
+    noise of standard deviation 2 on each value (within ±3.92 with 95 %);
+    two values must lie 4.652 apart to keep their order with 95 %
     """
 
     standard_deviation: float
@@ -51,6 +58,9 @@ class ChoicePreview:
             that is named on average; for a choice by scores, the worst case (all scores equal).
         gap: two scores that lie this far apart are told apart with 95 %; None where there are no
             scores.
+
+    >>> print(ChoicePreview(truth=0.75, gap=None))
+    the true answer is named with probability at least 0.750
     """
 
     truth: float
@@ -103,7 +113,17 @@ MARGIN: Final = 1e-9
 
 
 class WeakPrivacyWarning(UserWarning):
-    """The parameters are valid, but promise little."""
+    """The parameters are valid, but promise little: epsilon above 10, or delta above 0.001.
+
+    >>> from voile.privacy.mechanisms import LaplaceMechanism
+    >>> from voile.privacy.sensitivity import count
+    >>> one_row = count(relation="blank one")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     weak = LaplaceMechanism(scale=0.05, sensitivity=one_row, shape=(1,))
+    >>> caught[0].category.__name__
+    'WeakPrivacyWarning'
+    """
 
 
 def checked_target(epsilon: float, delta: float, *, pure: bool) -> tuple[float, float]:
@@ -215,7 +235,7 @@ def checked_values(
 ) -> NDArray[np.float64]:
     """Finite numbers of the declared shape, inside the declared bounds.
 
-    These errors are for wrong calls. Whoever releases protected values clamps them beforehand: an
+    These errors are for wrong calls. A release clamps protected values first: an
     error that depends on a protected value is a leak.
     """
     array = as_array(values)

@@ -13,7 +13,11 @@ from voile.core.guarantee import Protected, ProtectedUnit, Relation, check_neigh
 
 
 class Norm(StrEnum):
-    """How a change of several numbers is measured."""
+    """How the size of a change of several numbers is measured.
+
+    >>> [str(norm) for norm in Norm]
+    ['l1', 'l2', 'largest coordinate']
+    """
 
     L1 = "l1"
     L2 = "l2"
@@ -24,8 +28,12 @@ class Norm(StrEnum):
 class Sensitivity:
     """The largest change, in `norm`, between two data sets that differ by `relation` in one `unit`.
 
-    It carries the conditions under which it was derived; a guarantee built on it repeats them.
-    Prints as the number itself, so that a figure can be read off.
+    Assumes what `conditions` lists; a guarantee built on it repeats them. Promises that no pair of
+    neighbouring data sets moves the quantity further. Prints as the number itself.
+
+    >>> one = Sensitivity(value=0.1, norm="l2", unit="row", relation="replace one")
+    >>> float(one.scaled(-2)), float(one.stacked(4)), float(one.for_group(3)) == 3 * 0.1
+    (0.2, 0.2, True)
     """
 
     value: float
@@ -43,7 +51,7 @@ class Sensitivity:
         check_neighbours(self.unit, self.relation)
 
     def __float__(self) -> float:
-        return self.value
+        return float(self.value)
 
     def __str__(self) -> str:
         return repr(self.value)
@@ -55,12 +63,15 @@ class Sensitivity:
     def stacked(self, rows: int) -> Self:
         """Of `rows` such quantities released together, each of which may move by all of it."""
         positive("rows", rows)
+        # One record may move all rows at once. Lengths of separate blocks add up in l1, squares of
+        # lengths in l2, and the largest coordinate does not grow.
         growth = {Norm.L1: rows, Norm.L2: math.sqrt(rows), Norm.LINF: 1}[self.norm]
         return replace(self, value=self.value * growth)
 
     def for_group(self, size: int) -> Self:
         """For `size` records that change together, one after the other."""
         positive("size", size)
+        # A chain of `size` neighbouring data sets leads to the changed one: triangle inequality.
         condition = f"at most {size} records belong together"
         return replace(self, value=self.value * size, conditions=(*self.conditions, condition))
 
@@ -119,6 +130,8 @@ def by_relation(relation: Relation, *, replace_one: float, blank_one: float) -> 
             "under 'add or remove one' the number of rows is private, so nothing may be divided "
             "by it; use 'blank one' with public sizes, or a sum over a declared public size"
         )
+    # "Zero out" is a separate figure. It is half of "replace" only where the null record sits in
+    # the middle of what a record can be.
     return {Relation.REPLACE_ONE: replace_one, Relation.BLANK_ONE: blank_one}[relation]
 
 
@@ -134,8 +147,15 @@ _UNIT_ROWS: Final = (
 
 
 def unit_row_sum(*, relation: Relation) -> Sensitivity:
-    """Σ_u x_u. Blanking a user takes at most 1 away; replacing moves by √(2 − 2⟨x, y⟩) ≤ √2,
-    because vectors without negative entries never point away from each other."""
+    """Σ_u x_u, where each user is one vector of length at most 1 without negative entries.
+
+    Zeroing out a user takes away at most 1. Replacing one moves the sum by √(2 − 2⟨x, y⟩) ≤ √2,
+    because vectors without negative entries never point away from each other.
+
+    >>> blank = unit_row_sum(relation=Relation.BLANK_ONE)
+    >>> blank.value, blank.norm.value, blank.unit.value
+    (1.0, 'l2', 'user')
+    """
     value = by_relation(relation, replace_one=math.sqrt(2), blank_one=1.0)
     return _of_users(value, relation)
 
@@ -143,8 +163,12 @@ def unit_row_sum(*, relation: Relation) -> Sensitivity:
 def unit_row_gram(*, relation: Relation) -> Sensitivity:
     """Σ_u x_u x_uᵀ, as the vector of its entries above the diagonal and its diagonal over √2.
 
-    That vector is 1/√2 times as long as the matrix. Of one user the matrix is ‖x‖² ≤ 1 long, so
-    blanking costs 1/√2; replacing moves it by √(2 − 2⟨x, y⟩²) ≤ √2, so the vector by at most 1.
+    Assumes user vectors as in `unit_row_sum`. The vector is 1/√2 times as long as the matrix. The
+    matrix of one user has length ‖x‖² ≤ 1, so zeroing out costs 1/√2. Replacing moves the matrix by
+    √(2 − 2⟨x, y⟩²) ≤ √2, so the vector by at most 1.
+
+    >>> unit_row_gram(relation=Relation.REPLACE_ONE).value
+    1.0
     """
     value = by_relation(relation, replace_one=1.0, blank_one=math.sqrt(0.5))
     return _of_users(value, relation)

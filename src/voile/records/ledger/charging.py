@@ -171,6 +171,8 @@ def standings_after(path: Sequence[AccountNode], cost: Sums) -> list[RunningTota
     after = charged(path, cost)
     for node, standing in zip(path, after, strict=True):
         account, _, before = node
+        # A parallel account whose largest child stays the largest does not move, so it needs no
+        # check. A plan was paid whole when it was opened.
         moved = standing is not before and not account.is_plan
         if moved and not fits(standing.spent, account.budgets):
             raise _exceeded(node, standing.spent)
@@ -181,6 +183,8 @@ def plan_parts_after(
     t: Reader, account: Account, event: PrivacyEvent
 ) -> tuple[list[tuple[str, int, int]], float]:
     """Step 3 for a plan: the parts that would be used, and the share of the plan used then."""
+    # A plan is priced as one fixed list. What is not on it, or more often than listed, has no
+    # proof, even if it would cost less.
     wanted = parts_of([event])
     rows = t.scan(PLAN_PARTS, account.name)
     left = {row.event: row.planned - row.used for row in rows}
@@ -252,6 +256,7 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
     account, first, _ = path[0]
     check_charge(charge, account)
     root = path[-1].balance
+    # The journal never goes back in time; that the clock did is recorded instead.
     time = max(root.time, now)
     cost: Sums = ()
     used = 0.0
@@ -261,6 +266,7 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
         standings = [node.standing for node in path]
     else:
         assert account.measure is not None
+        # Steps 2 and 3 read only; what raises here has written nothing.
         cost = account.measure.cost(charge.event)
         standings = standings_after(path, cost)
     entry = Entry(
@@ -279,10 +285,12 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
         charge.query,
         len(charge.population),
     )
+    # Step 4: from here on everything is written, in one transaction.
     alerts = write_act(t, tree, path, standings, entry, used=used)
     for text, planned, used in parts:
         t.replace(PLAN_PARTS, PLAN_PARTS.record(account.name, text, planned, used))
     if charge.population:
+        # Sorted, so that the order in which records were read is not on record.
         kept = sorted(each[:KEPT_DIGEST] for each in charge.population)
         t.insert(POPULATIONS, PopulationRow(root.account, root.entries, b"".join(kept)))
     return Grant(
