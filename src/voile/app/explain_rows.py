@@ -245,7 +245,7 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
         outputs.check_signing(vault.keeper)
         release = job.release(service, rows.count)
         if command.preview:
-            found = job.preview(service, rows, caller=command.caller, fresh=command.fresh)
+            found = job.preview(service, rows, caller=command.caller, fresh=command.redraw)
             return PreviewResult(found, rows.count)
         assessed = job.assessed(vault, release)
         with context.charging(vault, lambda: outputs.files):
@@ -256,7 +256,7 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
                     payer=payer,
                     caller=command.caller,
                     purpose=command.purpose,
-                    fresh=command.fresh,
+                    fresh=command.redraw,
                 )
             _log.info("answered, with %d charge(s)", len(explained.charges))
             explained = replace(inputs.told(explained), assessed=assessed)

@@ -81,8 +81,11 @@ Examples:
 
   voile federate federation.toml --status   (or --stop, from another terminal)
 
+  voile federate keygen federation.toml   (makes the server's key)
+
   voile federate federation.toml --transport simulation
 """
+KEYGEN_EPILOG = "Example: voile federate keygen federation.toml"
 REPORT_EPILOG = "Example: voile report output/artefact --output report.html"
 
 
@@ -147,8 +150,9 @@ def _show_report(written: ReportResult, *, as_json: bool) -> None:
 federate = command_line(
     commands.Federate,
     _show_federated,
-    CommandOverride("--key", commands.MakeServerKey, _show_key),
+    CommandOverride("--key", commands.MakeServerKey, _show_key, now="federate keygen"),
     CommandOverride("--status", commands.ShowFederationStatus, print_status),
     CommandOverride("--stop", commands.StopFederation, _show_stopped),
 )
+keygen = command_line(commands.MakeServerKey, _show_key)
 report = command_line(commands.WriteReport, _show_report)

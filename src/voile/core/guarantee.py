@@ -23,6 +23,7 @@ from voile.core.choices import member
 from voile.core.errors import InvalidInput, Refused
 
 _FLAT: Final = ("unit", "relation", "dataset")
+_ZERO_OUT: Final = "zero-out"
 _IF_STATED: Final = frozenset({"parts", "records_per_person"})
 """Fields that are stored only where they say something: older guarantees are without them."""
 SMALLEST_DELTA: Final = 1e-300
@@ -86,6 +87,15 @@ class Relation(StrEnum):
     ADD_OR_REMOVE_ONE = "add or remove one"
     """One record is added or taken away. Sizes are private too."""
 
+    @property
+    def word(self) -> str:
+        """How people read and write it; the value is the tag that is stored."""
+        return _ZERO_OUT if self is Relation.BLANK_ONE else self.value
+
+    @classmethod
+    def _missing_(cls, value: object) -> Relation | None:
+        return cls.BLANK_ONE if value == _ZERO_OUT else None
+
 
 class Adversary(StrEnum):
     """Whom a guarantee holds against."""
@@ -136,7 +146,7 @@ class Protected:
     def __str__(self) -> str:
         named = ", ".join(map(repr, self.columns))
         one = f"the columns {named} of each row" if named else f"each {self.unit}"
-        return f"{one} of {self.dataset!r}, {self.relation}"
+        return f"{one} of {self.dataset!r}, {self.relation.word}"
 
     @property
     def texts(self) -> dict[str, str]:
@@ -158,8 +168,9 @@ class Protected:
             columns = listed
         kind = member(ProtectedUnit, name, "unit")
         protected = cls(kind, member(Relation, relation, "relation"), dataset, columns)
-        if protected.texts["unit"] != unit:
-            raise InvalidInput(f"unit must be as it is stored, found {unit!r}")
+        for name, found in (("unit", unit), ("relation", relation)):
+            if protected.texts[name] != found:
+                raise InvalidInput(f"{name} must be as it is stored, found {found!r}")
         return protected
 
     def in_dataset(self, dataset: str) -> Self:
@@ -168,7 +179,7 @@ class Protected:
 
     def difference(self, other: Protected) -> str:
         """The parts in which another one differs, in words: "the unit 'row', not 'user'"."""
-        mine, theirs = self.texts, other.texts
+        mine, theirs = (each.texts | {"relation": each.relation.word} for each in (self, other))
         return " and ".join(
             f"the {part} {mine[part]!r}, not {theirs[part]!r}"
             for part in _FLAT

@@ -27,7 +27,7 @@ _BODY: Final = """\
 <p>{{ at(report.time) }}. Everything that is ever released from this budget, in one period:</p>
 <p class="promise">{{ words }}<br><span class="formal">ε = {{ "%g" | format(report.epsilon) }},
 δ = {{ "%g" | format(report.delta) }} for each {{ report.unit }} of
-{{ report.dataset }}, {{ report.relation }}</span></p>
+{{ report.dataset }}, {{ report.protected.relation.word }}</span></p>
 {% for line in several %}<p class="note">{{ line }}</p>
 {% endfor %}<p>Risk: <span class="risk {{ report.risk.value }}">{{ report.risk.value }}</span>,
 {% if report.plan %}{{ report.plan.used }} of {{ report.plan.planned }} parts of the plan are used

@@ -46,7 +46,7 @@ class Assess(Command):
         metavar="NODE",
     )
     caller: str = custodian_field(
-        "Who does this; written down.", default="custodian", option="--by"
+        "Who does this; recorded in the log.", default="custodian", formerly=("--by",)
     )
 
     @model_validator(mode="after")

@@ -21,7 +21,7 @@ class _AnyAccount(LedgerDatabase):
 
 class _Act(SigningFiles):
     caller: str = custodian_field(
-        "Who does this; written down.", default="custodian", option="--by"
+        "Who does this; recorded in the log.", default="custodian", formerly=("--by",)
     )
 
 
@@ -29,8 +29,13 @@ class OpenBudget(_Act, _Account):
     """Open an account: the root of a data set, or one below another account."""
 
     dataset: str = custodian_field("Label of the data set's version.", example="clinic-v1")
-    epsilon: float = custodian_field("The promise.", example=3.0)
-    delta: float = custodian_field("The promise.", example=1e-6)
+    epsilon: float = custodian_field(
+        "The largest epsilon that all releases together may reach.",
+        example=3.0,
+        gt=0,
+        allow_inf_nan=False,
+    )
+    delta: float = custodian_field("The delta that belongs to it.", example=1e-6, ge=0, lt=1)
     unit: str = custodian_field(
         "row, 'explained row', user, client, or 'declared columns of a row'.", default="row"
     )
@@ -38,7 +43,7 @@ class OpenBudget(_Act, _Account):
         "A declared column, for that unit; repeatable.", default=(), option="--column"
     )
     relation: str = custodian_field(
-        "'blank one', 'replace one' or 'add or remove one'.", default="blank one"
+        "'zero-out', 'replace one' or 'add or remove one'.", default="zero-out"
     )
     parent: str | None = custodian_field("The account above; none for a root.", default=None)
     parallel: bool = custodian_field("Accounts below it concern disjoint records.", default=False)

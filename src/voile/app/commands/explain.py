@@ -20,7 +20,7 @@ from voile.core.guarantee import RowPart
 from voile.core.transparency import Level, Role, check_role
 
 BESIDE_A_NAME: Final = frozenset(
-    {"model", "data", "workspace", "purpose", "caller", "fresh", "preview", "overwrite"}
+    {"model", "data", "workspace", "purpose", "caller", "redraw", "preview", "overwrite"}
     | {"save_as", "plot", "page", "receipt", "row_receipts"}
 )
 """What may be stated beside the name of a release: nothing that changes what is released, or where
@@ -74,11 +74,15 @@ class ModelTerms(Command):
         example="public",
         metavar="ORIGIN",
     )
-    output: str | None = caller_field(
-        "Which output; the last of two classes.", default=None, option="--of"
+    output_name: str | None = caller_field(
+        "Which output to explain. Default: the last of two classes.",
+        default=None,
+        formerly=("--of", "output"),
     )
     output_range: tuple[float, float] | None = custodian_field(
-        "Where outputs lie, if the model does not say.", default=None, option="--between"
+        "Smallest and largest output, if the model does not state them.",
+        default=None,
+        formerly=("--between",),
     )
     id_column: str | None = custodian_field(
         "Column with identifiers: each named record pays by itself.", default=None
@@ -132,10 +136,18 @@ class ExplanationSpec(ModelTerms):
         "Of one release, and for protected records of each row; follows from --noise if not given.",
         default=None,
         example=0.5,
+        gt=0,
+        allow_inf_nan=False,
     )
-    delta: float | None = caller_field("A tenth of the account's if not given.", default=None)
+    delta: float | None = caller_field(
+        "Default: a tenth of the account's.", default=None, example=1e-6, ge=0, lt=1
+    )
     noise: float | None = caller_field(
-        "Noise level, as a share of the output's width.", default=None
+        "Noise level, as a share of the output's width.",
+        default=None,
+        example=0.05,
+        gt=0,
+        allow_inf_nan=False,
     )
     bound: float | None = caller_field(
         "Clip an explained row's vector to this length; half of the output's width if not given.",
@@ -220,8 +232,14 @@ class Explain(SavedFiles, RecordFiles, ExplanationSpec):
         return ExplanationSpec.read(stated)
 
     purpose: str = caller_field("What for; written down.", default="explanation")
-    caller: str = custodian_field("Who asks; written down.", default="analyst", option="--by")
-    fresh: bool = caller_field("Pay for new noise, even if it was asked before.", default=False)
+    caller: str = custodian_field(
+        "Who asks; recorded in the log.", default="analyst", formerly=("--by",)
+    )
+    redraw: bool = caller_field(
+        "Pay for new noise, even if the question was answered before.",
+        default=False,
+        formerly=("--fresh", "fresh"),
+    )
     preview: bool = caller_field(
         "Say what it would cost and be like; charge nothing.", default=False
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 
 from voile.app.commands.fields import (
@@ -10,7 +11,24 @@ from voile.app.commands.fields import (
     SavedFiles,
     caller_field,
     custodian_field,
+    warn_renamed,
 )
+
+
+class Audience(StrEnum):
+    """Who reads an explanation of a recommendation."""
+
+    SELF = "self"
+    """The user, about herself: free."""
+    OTHERS = "others"
+    """Anybody else: charged to the user's account, or refused."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Audience | None:
+        if value != "herself":
+            return None
+        warn_renamed("audience 'herself'", "'self'")
+        return cls.SELF
 
 
 class _Interactions(Command):
@@ -34,21 +52,29 @@ class TrainRecommender(RecordFiles, _Interactions, _Catalogue):
     """Learn from INTERACTIONS how items of CATALOGUE go together, with user-level privacy.
 
     Two releases are charged: popularity, and the Gram matrix of the popular items. A run that was
-    broken off between them is continued by the same command, without --fresh, and pays for nothing
+    broken off between them is continued by the same command, without --redraw, and pays for nothing
     twice.
     """
 
     account: str = custodian_field("Which account pays: one over users.", example="users")
-    epsilon: float = caller_field("Of both releases together.", example=2.0)
-    delta: float = caller_field("Of both releases together.", example=1e-6)
+    epsilon: float = caller_field(
+        "Of both releases together.", example=2.0, gt=0, allow_inf_nan=False
+    )
+    delta: float = caller_field("Of both releases together.", example=1e-6, gt=0, lt=1)
     folder: Path = custodian_field(
         "Where the recommender goes.", example="recommender", option="--output", metavar="DIR"
     )
-    fresh: bool = caller_field("Pay for new moments, even if there are some.", default=False)
+    redraw: bool = caller_field(
+        "Pay for new moments, even if there are some.",
+        default=False,
+        formerly=("--fresh", "fresh"),
+    )
     preview: bool = caller_field(
         "Say what it would cost and be like; charge nothing.", default=False
     )
-    caller: str = custodian_field("Who asks; written down.", default="custodian", option="--by")
+    caller: str = custodian_field(
+        "Who asks; recorded in the log.", default="custodian", formerly=("--by",)
+    )
 
 
 class _Recommender(Command):
@@ -62,7 +88,9 @@ class _Recommender(Command):
 
 class _AskRecommender(SavedFiles, RecordFiles, _Interactions, _Recommender):
     count: int = caller_field("How many recommendations.", default=10, ge=1)
-    caller: str = custodian_field("Who asks; written down.", default="user", option="--by")
+    caller: str = custodian_field(
+        "Who asks; recorded in the log.", default="user", formerly=("--by",)
+    )
 
 
 class Recommend(_AskRecommender):
@@ -80,18 +108,31 @@ class ExplainRecommendation(_AskRecommender):
     user: str | None = custodian_field(
         "Whom; all users together if not given.", default=None, example="42"
     )
-    to: str = custodian_field("herself (free) or others (charged).", default="herself")
-    by_what: str = caller_field(
-        "items of her history, or a kind of labels: genre.", default="items", example="genre"
+    audience: Audience = custodian_field(
+        "self (the user; free) or others (charged).",
+        default=Audience.SELF,
+        formerly=("--to", "to"),
+    )
+    group_by: str = caller_field(
+        "items of the user's history, or a kind of labels, such as genre.",
+        default="items",
+        example="genre",
+        formerly=("--by-what", "by_what"),
     )
     top: int | None = caller_field("Toward others: name this many labels only.", default=None, ge=1)
     account: str | None = custodian_field("Toward others: which account pays.", default=None)
-    epsilon: float | None = caller_field("Toward others: of this release.", default=None)
-    delta: float = caller_field("Toward others: of this release; none with --top.", default=0.0)
+    epsilon: float | None = caller_field(
+        "Toward others: of this release.", default=None, example=0.5, gt=0, allow_inf_nan=False
+    )
+    delta: float = caller_field(
+        "Toward others: of this release; none with --top.", default=0.0, ge=0, lt=1
+    )
     level: str = caller_field(
         "Toward others: aggregate (groups of labels) or detailed.", default="detailed"
     )
-    fresh: bool = caller_field("Pay again for new noise.", default=False)
+    redraw: bool = caller_field(
+        "Pay again for new noise.", default=False, formerly=("--fresh", "fresh")
+    )
     preview: bool = caller_field(
         "Say what it would cost and be like; charge nothing.", default=False
     )

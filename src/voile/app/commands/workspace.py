@@ -82,14 +82,25 @@ class Start(ModelTerms):
     dataset: str | None = custodian_field(
         "Label of the protected data set's version; an account is opened.", default=None
     )
-    epsilon: float | None = custodian_field("What that account promises.", default=None)
-    delta: float | None = custodian_field("What that account promises.", default=None)
+    epsilon: float | None = custodian_field(
+        "The largest epsilon that all releases from that account may reach.",
+        default=None,
+        example=3.0,
+        gt=0,
+        allow_inf_nan=False,
+    )
+    delta: float | None = custodian_field(
+        "The delta that belongs to it.", default=None, example=1e-6, ge=0, lt=1
+    )
     noise: float | None = custodian_field(
         "Noise of one answer, as a share of the output's width; more noise costs less.",
         default=None,
+        example=0.05,
+        gt=0,
+        allow_inf_nan=False,
     )
     relation: str | None = custodian_field(
-        "'blank one', 'replace one' or 'add or remove one'.", default=None
+        "'zero-out', 'replace one' or 'add or remove one'.", default=None
     )
     records_per_person: int | None = custodian_field(
         "You declare that at most K of its records belong to one person.",

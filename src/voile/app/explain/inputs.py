@@ -296,7 +296,7 @@ def _model(
         numbered = or_numbered(None, "output", count)
         labels = _output_labels(wrapped, numbered, schema)
         wrapped = wrap(wrapped, output_names=numbered)
-    names, output = wrapped.output_names or (), spec.output
+    names, output = wrapped.output_names or (), spec.output_name
     if output is None and isinstance(wrapped.outputs, Simplex) and len(names) == 2:
         output = names[-1]
     return (wrapped if output is None else wrapped.only(output)), labels

@@ -342,9 +342,9 @@ def affordable(
     """What is to be said to somebody who asks beforehand."""
     looked = look_now(vault, questions)
     if isinstance(looked, Exception):
-        return (f"as things stand, refused: {looked}",)
+        return (f"would be refused: {looked}",)
     if all(stored is not None for stored in looked[1]):
-        return ("answered before: the same is given again at no cost, unless asked with --fresh",)
+        return ("answered before: the same answer is free, unless you pass --redraw",)
     below = any(each.question.account != payer for each in looked[0].requests)
     return (vault.storage.read_snapshot(lambda t: _share(vault, t, payer, event, below)),)
 

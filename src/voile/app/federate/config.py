@@ -15,6 +15,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from voile.app.federate.kinds import DEFAULT, GUIDED, KINDS
+from voile.app.toml_file import RelationKey
 from voile.core.choices import chosen
 from voile.core.guarantee import Relation
 from voile.federation.secure_aggregation import (
@@ -70,7 +71,7 @@ class SinglePrivacy(_ConfigSection):
 
     epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     delta: Annotated[float, Field(gt=0, lt=1)]
-    relation: Relation = Relation.BLANK_ONE
+    relation: RelationKey = Relation.BLANK_ONE
 
     @model_validator(mode="after")
     def _sizes_are_public(self) -> Self:

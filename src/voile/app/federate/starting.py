@@ -47,7 +47,7 @@ server_key = {server_key}  # that the server signs its log with, and its message
 [privacy]  # promised to each row of each party, for everything that leaves
 epsilon = {epsilon}
 delta = {delta}  # well below one over the number of rows of a party
-relation = {relation}  # "blank one", or "replace one" at about twice the cost
+relation = {relation}  # "zero-out", or "replace one" at about twice the cost
 # members_count = 0.1  # of epsilon, for one count by each party: voile assess --count-members
 # records_per_person = 1  # at most so many rows of one person, at all parties together: declared,
 # and checked by nobody. Left out, the report says what is promised with 2 and with 5
@@ -263,7 +263,7 @@ class _Agreed:
             server_key=server_key,
             epsilon=settings.epsilon,
             delta=settings.delta,
-            relation=quoted(settings.relation.value),
+            relation=quoted(settings.relation.word),
             rounds=settings.training.get("rounds", 10),
             training=_training(settings.training),
             parties=parties,

@@ -8,6 +8,7 @@
 - show it: `reasons` of one recommendation, `write_page`
 """
 
+from voile.app.commands.recommend import Audience
 from voile.app.recommend.artefact import (
     TrainedRecommender,
     check_not_inside,
@@ -20,7 +21,6 @@ from voile.app.recommend.page import reasons, write_page
 from voile.app.recommend.specification import (
     ITEMS,
     SCORES,
-    Audience,
     ProfileLevel,
     RecommendationSpec,
 )

@@ -9,7 +9,12 @@ from typing import Any, Final
 
 from voile.app.calls import Context
 from voile.app.commands.fields import RecordFiles
-from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
+from voile.app.commands.recommend import (
+    Audience,
+    ExplainRecommendation,
+    Recommend,
+    TrainRecommender,
+)
 from voile.app.explain import ReleasedExplanation, ReleaseService, RowsToExplain
 from voile.app.explain.assessed import assessed_claims
 from voile.app.explain.outputs import Outputs
@@ -26,7 +31,6 @@ from voile.app.recommend.page import write_page
 from voile.app.recommend.specification import (
     ITEMS,
     SCORES,
-    Audience,
     ProfileLevel,
     RecommendationSpec,
 )
@@ -76,6 +80,8 @@ NO_HISTORY: Final = (
     "there are no interactions of this user, so this is what is popular with everybody; is the "
     "identifier spelt as in the interactions?"
 )
+_PURPOSES: Final = {Audience.SELF: "told to herself", Audience.OTHERS: "told to others"}
+"""As records state it, in this version and those before."""
 _DIGITS: Final = 12
 """Of a digest, in what a record says about its subject."""
 
@@ -88,8 +94,8 @@ def answer(
 ) -> ReleasedExplanation:
     """Recommend or explain: on record, charged where it is told to others, or refused."""
     release = build(service, trained, interactions, spec)
-    rows, purpose = _rows(interactions, spec), f"told to {spec.toward}"
-    if spec.toward is Audience.HERSELF:
+    rows, purpose = _rows(interactions, spec), _PURPOSES[spec.toward]
+    if spec.toward is Audience.SELF:
         return service.answer(release, rows, caller=spec.caller, purpose=purpose)
     payer, _ = spec.price
     return service.answer(
@@ -114,7 +120,7 @@ def build(
     spec: RecommendationSpec,
 ) -> Release[Any]:
     """The release that keeps the promise."""
-    if spec.toward is Audience.HERSELF:
+    if spec.toward is Audience.SELF:
         paying_account(service, trained)
         return _free_release(trained, spec)
     payer, epsilon = spec.price
@@ -232,7 +238,7 @@ def _rows(interactions: Interactions, spec: RecommendationSpec) -> RowsToExplain
     if spec.user is None:
         return RowsToExplain(interactions)
     history = interactions.history(spec.user)
-    if spec.toward is not Audience.HERSELF:  # others are not told whether there is anything of her
+    if spec.toward is not Audience.SELF:  # others are not told whether there is anything of her
         return RowsToExplain([history], identifiers=[spec.user])
     return RowsToExplain([history], notes=() if len(history) else (NO_HISTORY,))
 
@@ -280,7 +286,7 @@ def train_recommender(command: TrainRecommender, context: Context) -> TrainedRes
         epsilon=command.epsilon,
         delta=command.delta,
         caller=command.caller,
-        fresh=command.fresh,
+        fresh=command.redraw,
     )
     with context.records(_place(command)) as service:
         if command.preview:
@@ -320,15 +326,15 @@ def explain_recommendation(
     spec = RecommendationSpec(
         caller=command.caller,
         user=command.user,
-        toward=command.to,  # type: ignore[arg-type]
-        by=command.by_what,
+        toward=command.audience,
+        by=command.group_by,
         count=command.count,
         top=command.top,
         account=command.account,
         epsilon=command.epsilon,
         delta=command.delta,
         level=command.level,  # type: ignore[arg-type]
-        fresh=command.fresh,
+        fresh=command.redraw,
     )
     page = command.page
     if page is not None and (spec.toward is Audience.OTHERS or page.suffix != ".html"):
@@ -345,7 +351,7 @@ def _answer(
     page: Path | None = None,
 ) -> RecommendationResult | PreviewResult:
     """Check, compute, charge and record; then write."""
-    to_herself = spec.toward is Audience.HERSELF
+    to_herself = spec.toward is Audience.SELF
     outputs = Outputs(command.save_as, command.receipt, private=to_herself)
     pages = [] if page is None else [page]
     place = _place(command)

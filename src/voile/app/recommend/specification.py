@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from voile.app.commands.recommend import Audience
 from voile.core.choices import member
 from voile.core.errors import InvalidInput, Refused
 from voile.core.identifiers import canonical_identifier
@@ -17,15 +18,6 @@ SCORES: Final = "scores"
 """What is recommended, without a reason."""
 ITEMS: Final = "items"
 """Reasons are the items of the history; for the user herself only."""
-
-
-class Audience(StrEnum):
-    """Who is told."""
-
-    HERSELF = "herself"
-    """The user, about herself: free."""
-    OTHERS = "others"
-    """Anybody else: charged to her, or refused."""
 
 
 class ProfileLevel(StrEnum):
@@ -61,7 +53,7 @@ class RecommendationSpec:
 
     caller: str
     user: str | None = None
-    toward: Audience = Audience.HERSELF
+    toward: Audience = Audience.SELF
     by: str = ITEMS
     count: int = RECOMMENDED
     top: int | None = None
@@ -79,7 +71,7 @@ class RecommendationSpec:
             raise InvalidInput(f"count must be at least 1, found {self.count}")
         if self.user is not None and canonical_identifier(self.user) is None:
             raise InvalidInput(f"user must name somebody, found {self.user!r}")
-        check = self._check_herself if self.toward is Audience.HERSELF else self._check_others
+        check = self._check_herself if self.toward is Audience.SELF else self._check_others
         check()
 
     @property
@@ -97,7 +89,7 @@ class RecommendationSpec:
         if named or self.delta:
             raise InvalidInput(
                 f"what a user sees about herself costs nothing and holds no noise; leave out "
-                f"{', '.join(named) or 'delta'}, or ask for what others may be told (--to others)"
+                f"{', '.join(named) or 'delta'}, or pass --audience others"
             )
 
     def _check_others(self) -> None:

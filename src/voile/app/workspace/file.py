@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from voile.app.commands.explain import ExplanationSpec
 from voile.app.explain.files import names_origin_file
-from voile.app.toml_file import TomlFile, did_you_mean
+from voile.app.toml_file import RelationKey, TomlFile, did_you_mean
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart, declared_maximum
 from voile.models import names_object
@@ -147,7 +147,7 @@ class AccountTable(_Table):
     dataset: Text
     unit: ProtectedUnit = ProtectedUnit.ROW
     columns: tuple[Text, ...] = ()
-    relation: Relation = Relation.BLANK_ONE
+    relation: RelationKey = Relation.BLANK_ONE
     epsilon: Number
     delta: Number
     records_per_person: Annotated[int, Field(strict=True, ge=1)] | None = None

@@ -66,7 +66,7 @@ def _opening(file: WorkspaceFile, name: str, stated: AccountTable) -> str:
     database = shlex.quote(place.database) if variable is None else f'"${variable}"'
     facts = [
         *(name, "--dataset", stated.dataset, "--unit", str(stated.unit)),
-        *("--relation", str(stated.relation)),
+        *("--relation", stated.relation.word),
         *("--epsilon", repr(stated.epsilon), "--delta", repr(stated.delta)),
         *(word for column in stated.columns for word in ("--column", column)),
         *(["--parallel"] if stated.unit is ProtectedUnit.EXPLAINED_ROW else []),

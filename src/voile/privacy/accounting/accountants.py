@@ -143,8 +143,8 @@ class Plan:
         needed = self.needed()
         if needed > self.epsilon:
             raise BudgetExceeded(
-                f"the plan needs epsilon {needed:.6g} at delta {self.delta:g}, it was given "
-                f"{self.epsilon:g}; nothing was charged",
+                f"Budget exceeded: this plan needs epsilon = {needed:.6g}, and {self.epsilon:g} is "
+                f"available (delta = {self.delta:g}); nothing was charged",
                 remaining=self.epsilon,
                 requested=needed,
             )

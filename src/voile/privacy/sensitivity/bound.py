@@ -91,7 +91,7 @@ def check_bounds(bounded: Bounded, protected: Protected) -> None:
     if (bounded.unit, bounded.relation) != (protected.unit, protected.relation):
         raise Refused(
             f"the bound behind this release is for the unit {str(bounded.unit)!r}, "
-            f"{bounded.relation!s}; it can promise nothing about {protected}"
+            f"{bounded.relation.word}; it can promise nothing about {protected}"
         )
 
 
@@ -117,7 +117,7 @@ def by_relation(relation: Relation, *, replace_one: float, blank_one: float) -> 
     if relation is Relation.ADD_OR_REMOVE_ONE:
         raise Refused(
             "under 'add or remove one' the number of rows is private, so nothing may be divided "
-            "by it; use 'blank one' with public sizes, or a sum over a declared public size"
+            "by it; use 'zero-out' with public sizes, or a sum over a declared public size"
         )
     return {Relation.REPLACE_ONE: replace_one, Relation.BLANK_ONE: blank_one}[relation]
 

@@ -174,8 +174,8 @@ def check_relation(event: PrivacyEvent, relation: Relation) -> None:
             blank = relation is Relation.BLANK_ONE and event.relation is Relation.ADD_OR_REMOVE_ONE
             if not (same or blank):
                 raise InvalidInput(
-                    f"the account is for {relation!s}, the event was accounted for "
-                    f"{event.relation!s}; calibrate it for the account's relation"
+                    f"the account is for {relation.word}, the event was accounted for "
+                    f"{event.relation.word}; calibrate it for the account's relation"
                 )
         case Repeated(inner, _):
             check_relation(inner, relation)

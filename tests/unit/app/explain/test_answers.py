@@ -452,7 +452,7 @@ def test_another_relation_is_refused(house: House) -> None:
         clipped().guarantees(1)[0], unit=ProtectedUnit.ROW, relation=Relation.REPLACE_ONE
     )
     release = Costly(clipped(), guarantees=lambda rows: (headline,))  # noqa: ARG005
-    check_refused(asking(house, release, "clinic"), Refused, "is for the relation 'blank one'")
+    check_refused(asking(house, release, "clinic"), Refused, "is for the relation 'zero-out'")
     assert release.drawn == 0
 
 

@@ -47,7 +47,7 @@ def test_everything_that_the_next_command_needs_is_made(tmp_path: Path) -> None:
 
 def test_what_is_written_is_what_was_asked(tmp_path: Path) -> None:
     spec = private_spec(
-        write_files(tmp_path), epsilon=0.25, level="summary", role="user", output="approved"
+        write_files(tmp_path), epsilon=0.25, level="summary", role="user", output_name="approved"
     )
     start_workspace(spec, PROMISE, folder=tmp_path, name='it\'s "mine"', origin="example.org/x")
     with open_workspace(tmp_path) as workspace:
@@ -99,7 +99,7 @@ CANNOT: dict[str, tuple[dict[str, Any], dict[str, Any] | None, type[VoileError],
     ),
     "an unknown figure": ({}, PROMISE | {"epsilom": 1}, InvalidInput, r"epsilom: .* 'epsilon'\?"),
     "a figure out of range": ({}, PROMISE | {"delta": 2.0}, InvalidInput, "delta"),
-    "half a promise": ({}, {"dataset": "x", "epsilon": 1.0}, InvalidInput, "delta: Field required"),
+    "half a promise": ({}, {"dataset": "x", "epsilon": 1.0}, InvalidInput, "delta: is missing"),
     "no such model": ({"model": "absent.onnx"}, PROMISE, InvalidInput, "no such model"),
     "no such object": ({"model": f"{MODEL}X"}, PROMISE, InvalidInput, "no object"),
     "no origin": ({"model_origin": None}, PROMISE, InvalidInput, "every promise rests on"),
