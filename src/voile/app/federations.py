@@ -233,8 +233,8 @@ def _accepted(
     context.say(str(found))
     if found.blocking and not command.insist:
         raise Refused(
-            "nothing was charged, because of what is marked with ! above: "
+            "nothing was charged, because of the warnings marked with ! above: "
             + "; ".join(each.text for each in found.blocking)
-            + ". To go on all the same, add --yes"
+            + ". Pass --yes to continue anyway"
         )
     return replace(server, remarks=())

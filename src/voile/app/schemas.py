@@ -234,9 +234,9 @@ def propose_schema(command: ProposeSchema, context: Context) -> SchemaProposalRe
     data, output = command.data, command.output
     if not command.public:
         raise InvalidInput(
-            f"{data}: what is read off rows tells about them. Only if nobody in it is protected, "
-            "say so: --public. For anything else, voile init reads the header and leaves the rest "
-            "to you"
+            f"{data}: a schema proposed from rows reveals facts about them. Pass --public if "
+            "nobody in the file is protected; otherwise use `voile init`, which reads the header "
+            "only"
         )
     if output is not None:
         check_output(output)

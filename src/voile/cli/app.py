@@ -53,7 +53,7 @@ Exit codes:
 
   6 an assessment refuted a claim
 
-  7 an assessment was blind: nothing follows from it
+  7 an assessment was inconclusive: allow more time
 
   130 interrupted
 

@@ -9,7 +9,7 @@ import typer
 
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
 from voile.cli.commands import command_line, formerly
-from voile.cli.explain_output import leave, print_explained, print_preview
+from voile.cli.explain_output import exit_with_status, print_explained, print_preview
 from voile.cli.output import print_facts
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _show_answer(result: RecommendationResult | PreviewResult, *, as_json: bool)
         return
     table = _lines(result.explained.explanation) if result.to_herself else None
     print_explained(result, as_json=as_json, table=table)
-    leave(result, as_json=as_json)
+    exit_with_status(result, as_json=as_json)
 
 
 def _lines(explanation: Explanation) -> Table:

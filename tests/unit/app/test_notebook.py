@@ -302,7 +302,7 @@ def test_a_server_whose_address_stands_in_the_environment(
 def test_a_known_release_refuses_what_its_file_decides(home: Path, workspace: Workspace) -> None:
     workspace.explain("approval", ROWS)
     stated = Explain(model="approval", data=ROWS, workspace=home, epsilon=0.01)
-    with pytest.raises(InvalidInput, match="decided by"):
+    with pytest.raises(InvalidInput, match="takes this from"):
         handle(stated, workspace._context)
 
 

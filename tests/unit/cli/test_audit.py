@@ -332,7 +332,7 @@ def test_an_earlier_proof_is_not_overwritten_unasked() -> None:
     audit_json("checkpoint", "log.db")
     audit_json("prove", "log.db", "0")
     first = Path("receipt.tlog-proof").read_bytes()
-    assert "add --yes to overwrite" in audit("prove", "log.db", "1", code=2)[1]
+    assert "kept unless you pass --yes" in audit("prove", "log.db", "1", code=2)[1]
     assert Path("receipt.tlog-proof").read_bytes() == first
     audit_json("prove", "log.db", "1", "--yes")
     assert Path("receipt.tlog-proof").read_bytes() != first

@@ -77,7 +77,7 @@ def test_an_account_that_was_never_charged_gets_other_terms(run: Any) -> None:
     assert run("budget", "report", "log.db", "clinic")["epsilon"] == 0.5
     spend(0.005)
     said = run("budget", "open", "log.db", "clinic", *OPEN, "--again", code=3)
-    assert "gets no other terms" in said["error"]["message"]
+    assert "cannot get new terms" in said["error"]["message"]
     assert run("budget", "verify", "log.db")["verified"]
 
 
@@ -121,7 +121,7 @@ def test_an_earlier_page_is_not_overwritten_unasked(run: Any) -> None:
     run("budget", "open", "log.db", "clinic", *OPEN)
     page = ("budget", "report", "log.db", "clinic", "--html", "budget.html")
     Path("budget.html").write_text("mine")
-    assert "add --yes to overwrite" in run(*page, code=2)["error"]["message"]
+    assert "kept unless you pass --yes" in run(*page, code=2)["error"]["message"]
     assert Path("budget.html").read_text() == "mine"
     run(*page, "--yes")
     assert "mine" not in Path("budget.html").read_text()

@@ -148,7 +148,7 @@ def test_a_receipt_is_written_again_later(run: Any) -> None:
     run(*again)
     assert Path("again.tlog-proof").stat().st_mode & 0o777 == 0o600
     assert run("audit", "verify", "again.tlog-proof", "--answer", "e.voile")["verified"]
-    assert "add --yes to overwrite" in run(*again, code=2)["error"]["message"]
+    assert "kept unless you pass --yes" in run(*again, code=2)["error"]["message"]
     assert "no charge 'x#1'" in run(*again[:3], "x#1", code=2)["error"]["message"]
     run(*again[:-1], "log.db", code=2)
 
@@ -306,9 +306,9 @@ def test_where_nobody_signs_no_receipt_is_promised(
         storage.submit(lambda t: AuditLog.create(t, "example.org/unsigned"))
     nobody = ("--database", "alone/unsigned.db")
     said = run(*asked("applicants.csv", *FREE), *nobody, "--receipt", "e.tlog-proof", code=2)
-    assert "nothing says who signs this log" in said["error"]["message"]
+    assert "No signing policy found, so no receipt" in said["error"]["message"]
     said = run(*asked("applicants.csv", *FREE), *nobody, "--page", "why/", code=2)
-    assert "nothing says who signs this log" in said["error"]["message"]
+    assert "No signing policy found, so no receipt" in said["error"]["message"]
     said = run(*asked("applicants.csv", *FREE), *nobody, "--output", "e.voile")
     assert said["unproved"].startswith("none written, because no checkpoint was signed")
     with pytest.raises(SystemExit):
@@ -384,7 +384,7 @@ def test_a_few_rows_are_shown_with_their_values() -> None:
 def test_what_is_not_there_is_said_first(run: Any) -> None:
     for name in ("output/artefact", "model.onnx"):
         said = run("explain", name, "applicants.csv", code=2)["error"]["message"]
-        assert said.startswith(f"{name}: there is no such model or artefact")
+        assert said.startswith(f"{name}: no such model or artefact")
     run(*asked("applicants.csv", *FREE), "--output", "e.voile")
     Path("audit-policy.toml").rename("policy.toml")
     said = run("audit", "verify", "e.tlog-proof", code=2)["error"]["message"]
@@ -661,7 +661,7 @@ def test_protected_rows_are_not_their_own_background(run: Any, protect: tuple[st
     for file in ("applicants.csv", "./applicants.csv", "same.csv"):
         more = (*protect, "--background", file, "--background-origin", "public")
         error = run(*asked("applicants.csv", *more), code=3)["error"]
-        assert "leave out --background" in error["message"]
+        assert "Leave out --background" in error["message"]
 
 
 def test_an_artefact_says_itself_what_it_was_made_from() -> None:
@@ -682,7 +682,7 @@ def test_an_artefact_says_itself_what_it_was_made_from() -> None:
 def test_without_a_signing_key_here_it_is_still_on_record(run: Any) -> None:
     Path("audit.key").unlink()
     said = run(*asked("applicants.csv", *FREE), "--output", "e.voile")
-    assert "not signed here" in said["checkpoint"]
+    assert "not signed: the signing key is not here" in said["checkpoint"]
     assert "receipts" not in said["written"]
     assert run("audit", "show", "log.db", "--last", "1")["records"][0]["kind"] == "post-processing"
 
@@ -962,7 +962,7 @@ def test_an_answer_of_pure_noise_says_so_first(run: Any) -> None:
     )
     (alarm,) = said["alarms"]
     assert alarm.startswith(
-        "These numbers are mostly noise: 3 of 3 cannot be told from zero. Ask for the strongest"
+        "These numbers are mostly noise: 3 of 3 cannot be told from zero. Try the strongest"
     )
     again = run(*drowned, "--page", "why.html", "--plot", "why.svg")
     assert again["values"] == said["values"]
@@ -1037,7 +1037,7 @@ def test_a_page_of_several_people_or_of_a_population_is_refused_before_it_is_cha
     several = run(*asked("applicants.csv", *BACKGROUND), "--page", "why.html", code=2)
     assert "about one person, found 2 rows" in several["error"]["message"]
     many = run(*asked("customers.csv", *POPULATION), "--page", "why.html", code=2)
-    assert "importance is about many" in many["error"]["message"]
+    assert "use --plot for importance" in many["error"]["message"]
     run(*asked(one_applicant(), *BACKGROUND), "--page", "why.pdf", code=2)
     run(*asked(one_applicant(), *BACKGROUND), "--page", "one.csv", code=2)
     assert all(a["consumed"] == 0 for a in run("budget", "show", "log.db")["accounts"])
@@ -1091,10 +1091,10 @@ def test_receipts_of_people_who_are_not_asked_about_again_do_not_stay(run: Any) 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (BACKGROUND, "costs nothing (--protect training)"),
-        (BACKGROUND, "asks row by row from the start"),
-        (ROW, "costs nothing (--protect training)"),
-        (POPULATION, "importance is about many"),
+        (BACKGROUND, "where explanations are free (--protect training)"),
+        (BACKGROUND, "Each call is charged, also if the row was explained"),
+        (ROW, "where explanations are free (--protect training)"),
+        (POPULATION, "use --plot for importance"),
     ],
 )
 def test_a_folder_of_pages_that_could_not_be_proved_is_refused_before_it_is_charged(

@@ -95,7 +95,7 @@ def test_only_this_folder_is_looked_into(run: Any, monkeypatch: pytest.MonkeyPat
     run("init", MODEL, *FREE, "--name", "risk")
     Path("below").mkdir()
     monkeypatch.chdir("below")
-    assert "there is no such model" in run("explain", "risk", "../applicants.csv", code=2)
+    assert "no such model" in run("explain", "risk", "../applicants.csv", code=2)
     Path("voile.toml").symlink_to("nowhere")
     assert run("explain", "risk", "../applicants.csv", code=2).startswith("voile.toml: cannot be")
 
@@ -109,7 +109,7 @@ def test_a_name_precedes_a_path_and_a_path_still_works(run: Any) -> None:
 
 
 def test_without_a_workspace_a_name_is_a_model(run: Any) -> None:
-    assert "there is no such model" in run("explain", "risk", "applicants.csv", code=2)
+    assert "no such model" in run("explain", "risk", "applicants.csv", code=2)
     said = run("explain", "risk", "applicants.csv", "--workspace", "absent", code=2)
     assert said.startswith("absent: cannot be read")
 
@@ -143,7 +143,7 @@ def test_a_name_that_is_not_there_is_told_with_the_nearest(run: Any) -> None:
 @pytest.mark.usefixtures("approval")
 def test_what_a_release_states_is_not_said_again(run: Any, option: tuple[str, ...]) -> None:
     said = run("explain", "approval", "applicants.csv", *option, code=2)
-    assert said.startswith(f"{option[0]}: for 'approval' this is decided by voile.toml")
+    assert said.startswith(f"{option[0]}: 'approval' takes this from voile.toml")
     accounts = run("budget", "show", "log.db")["accounts"]
     assert accounts[0]["consumed"] == 0
 
@@ -186,11 +186,11 @@ def test_a_broken_workspace_is_told_before_anything_is_charged(run: Any) -> None
         ((MODEL, *PRIVATE), "say what the account promises"),
         ((MODEL, *PRIVATE, "--dataset", "x", "--epsilon", "1"), "delta: is missing"),
         ((MODEL, *FREE, *PROMISE), "costs nothing"),
-        (("model.joblib", *FREE), "there is no such model"),
-        (("absent.onnx", *FREE), "there is no such model"),
+        (("model.joblib", *FREE), "no such model"),
+        (("absent.onnx", *FREE), "no such model"),
         (("customers.csv", *FREE), "customers.csv"),
         ((".", *FREE), "not a finished artefact"),
-        ((MODEL, *FREE, "--storage", "postgresql://a:hidden@b/c"), "a password does not belong"),
+        ((MODEL, *FREE, "--storage", "postgresql://a:hidden@b/c"), "do not put a password"),
     ],
 )
 def test_what_cannot_be_started_is_told_and_leaves_nothing(

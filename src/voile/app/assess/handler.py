@@ -47,7 +47,7 @@ class MembersAttack:
         """
         opened = load_artefact(artefact)
         if members.resolve() == others.resolve():
-            raise Refused(f"{members}: rows cannot be members and others at once")
+            raise Refused(f"{members}: the same file cannot be both --members and --others")
         inside, outside = (
             read_records(opened.schema, path).readable() for path in (members, others)
         )

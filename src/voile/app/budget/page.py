@@ -60,7 +60,7 @@ at(report.curve[0].time) }}</text>
 {% endfor %}</table>{% endif %}
 <h2>Advice</h2>
 <ul>{% for line in report.advice %}<li>{{ line }}</li>{% endfor %}</ul>
-<h2>What must be true besides</h2>
+<h2>Assumptions</h2>
 <ul>{% for line in report.assumptions %}<li>{{ line }}</li>{% endfor %}</ul>
 {% if report.findings is not none %}<h2>Reconstruction watch (for the custodian only)</h2>
 {% if report.findings %}<ul>{% for each in report.findings %}

@@ -52,5 +52,7 @@ class Assess(Command):
     @model_validator(mode="after")
     def _rows_are_compared(self) -> Self:
         if (self.members is None and self.count_members is None) != (self.others is None):
-            raise ValueError("--members or --count-members are given together with --others")
+            raise ValueError(
+                "--members and --count-members need --others, and --others needs one of them"
+            )
         return self

@@ -169,14 +169,16 @@ class ExplanationSpec(ModelTerms):
     def _agrees_with_itself(self) -> Self:
         check_role(self.level, self.role)
         if self.epsilon is not None and self.noise is not None:
-            raise ValueError("epsilon follows from a noise level: state one of them, not both")
+            raise ValueError(
+                "set either epsilon or noise, not both: epsilon follows from the noise level"
+            )
         if self.clusters is not None and self.level is not Level.AGGREGATE:
-            raise ValueError(f"clusters are for the level aggregate, not {self.level}")
+            raise ValueError(f"clusters work with the level aggregate only, not {self.level}")
         of_public_rows = self.background is not None and self.protect is not RowPart.BACKGROUND
         if self.background_origin is not None and not of_public_rows:
             raise ValueError(
-                "--background-origin is about a file that is given with --background and is not "
-                "itself protected: leave it out"
+                "--background-origin is only for a --background file that is not protected: "
+                "leave it out"
             )
         if isinstance(self.data, str):
             self.check_apart(self.data)
@@ -197,13 +199,12 @@ class ExplanationSpec(ModelTerms):
             return
         if self.protect is RowPart.BACKGROUND:
             raise Refused(
-                f"{self.background}: these rows are the protected background, and an explanation "
-                "shows the rows that it is about; give other rows to explain"
+                f"{self.background}: this file is the protected background, and an explanation "
+                "shows the rows it explains. Pass other rows to explain"
             )
         raise Refused(
-            f"{self.background}: these rows are what is protected, so they cannot be the "
-            "background as well; leave out --background to explain a population over itself, "
-            "or give other rows"
+            f"{self.background}: this file is protected, so it cannot also be the background. "
+            "Leave out --background to explain a population over itself, or pass another file"
         )
 
 

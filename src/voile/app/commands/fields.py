@@ -192,8 +192,8 @@ class Command(BaseModel):
             names_a_file = isinstance(value, str) and cls.model_fields[name].annotation is Any
             if names_a_file or isinstance(value, PathLike):
                 raise Refused(
-                    f"{name}: a request holds the rows themselves, such as a table of columns; "
-                    "it cannot name a file"
+                    f"{name}: send the rows themselves, such as a table of columns; a request "
+                    "cannot name a file"
                 )
         return cls.read({**body, **decided})
 

@@ -166,7 +166,7 @@ class AccountQuestions:
 def _recognised(vault: Vault, parent: Account, request: Request) -> Asked:
     name = request.question.account
     account = parent if name == parent.name else child_of(parent, name)
-    return vault.key.asked(request.question, account, request.caller)
+    return vault.key.digest_question(request.question, account, request.caller)
 
 
 # --- the steps ------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ _BODY: Final = """\
 {% if assessed %}<h2>What an attacker found</h2>
 <p>voile {{ assessed.software }} tried to refute what is promised, on invented records; nobody's
 were looked at. <b{% if assessed.verdict == "refuted" %} class="bad"{% endif
-%}>{{ assessed.verdict | capitalize }}</b>: {{ meaning }} (Record {{ assessed.record }} of the
+%}>{{ assessed.word | capitalize }}</b>: {{ meaning }} (Record {{ assessed.record }} of the
 operator's log.)</p>
 {% endif %}<h2>How to check it</h2>
 <p>{{ payment | capitalize }} of the operator's log{% if command %}. The receipt
@@ -48,7 +48,7 @@ _MEANING: Final = {
     "refuted": "more is released than is promised. Do not rely on the promise above.",
     "not refuted": "an attack that finds out half of the noise found nothing. That is no proof "
     "that there is nothing to be found.",
-    "blind": "the attack was too short to find out even half of the noise, so nothing follows.",
+    "blind": "the attack was too short to detect even half of the noise. Nothing follows from it.",
 }
 _LIMITS: Final = (
     "It says how the model came to its result, not what causes what: changing a value need not "

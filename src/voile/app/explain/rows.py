@@ -101,7 +101,7 @@ def _identifiers(table: Any, column: str | None, source: str) -> list[Any] | Non
     if column is None:
         return None
     if column not in table:
-        raise InvalidInput(f"{source}: there is no column {column!r} with identifiers")
+        raise InvalidInput(f"{source}: there is no identifier column {column!r}")
     return list(table[column])
 
 

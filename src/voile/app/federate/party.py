@@ -172,8 +172,8 @@ def check_name(name: str, folder: Path) -> None:
             f"the federation is called {name!r} in federation.toml, and {folder} belongs to "
             f"{federation_of(found)!r}. Set `name` back, or start {name!r} in a new folder: "
             f"voile init DATA... --name {shlex.quote(name)} --output FOLDER. Where parties are on "
-            "other machines, name a new `output` in server.toml and run `voile federate "
-            "federation.toml --key`"
+            "other machines, name a new `output` in server.toml and run `voile federate keygen "
+            "federation.toml`"
         )
 
 

@@ -31,7 +31,7 @@ from voile.core.randomness import StreamCipher
 from voile.core.schema import Categories, Numbers, Schema
 from voile.core.schema.schema import draw_rows
 from voile.federation.messages import Instruction
-from voile.federation.pipeline import named
+from voile.federation.pipeline import name_arrays
 from voile.federation.stage import Stage
 from voile.pipelines.calibration import FEWEST_ROWS, split_open_rows
 from voile.pipelines.network_task import NetworkTask
@@ -233,7 +233,7 @@ def _seconds(agreement: FederationAgreement, server: ServerSide) -> float:
             stage.rounds * stage.clients_per_round * (1 if number else 1 + server.stability_runs)
         )
         total += times * _participation(agreement, stage, given)
-        given |= named(stage.name, start)
+        given |= name_arrays(stage.name, start)
     if isinstance(plan, PipelinePlan):
         total += _distilling(plan, agreement.schema, server.distillation)
     return total

@@ -235,10 +235,10 @@ def split(file: Path, folder: Path) -> Path:
         held_out=tuple((each.name, home / each.data) for each in old.held_out),
         reference=None if old.reference is None else home / old.reference,
     )
-    return found(folder, old.name, home / old.schema_file, founders, settings)
+    return write_federation(folder, old.name, home / old.schema_file, founders, settings)
 
 
-def found(
+def write_federation(
     folder: Path, name: str, schema: Path, founders: Sequence[NewParty], settings: Settings
 ) -> Path:
     """Write all files of a federation whose schema is there already; its `federation.toml`."""

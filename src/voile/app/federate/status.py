@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from voile.app.artefact import is_artefact
 from voile.app.federate.config import ServerFile
-from voile.app.federate.files import SERVER_FILE, beside, read_agreement
+from voile.app.federate.files import SERVER_FILE, read_agreement, read_beside
 from voile.app.federate.party import is_held
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
@@ -194,7 +194,7 @@ def utc(seconds: float) -> str:
 
 
 def _folder(config: Path) -> Path:
-    return beside(config.parent / SERVER_FILE, ServerFile).output
+    return read_beside(config.parent / SERVER_FILE, ServerFile).output
 
 
 def _last(path: Path) -> RunPosition | None:

@@ -93,8 +93,8 @@ class TrainedRecommender:
         """The model, where it has reasons; refused where everybody gets the same."""
         if not isinstance(self.model, LinearRecommender):
             raise InvalidInput(
-                "this recommender knows popularity alone: its budget was too small for more, so "
-                "there is nothing to explain about a single user"
+                "this recommender learned popularity only, because its budget was too small: it "
+                "cannot explain anything about a single user"
             )
         return self.model
 

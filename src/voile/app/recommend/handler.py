@@ -150,9 +150,8 @@ def check_paid_here(service: ReleaseService, trained: TrainedRecommender, accoun
     payer = paying_account(service, trained)
     if payer != account:
         raise Refused(
-            f"account {account!r} did not pay for the moments of this recommender: what is said "
-            f"about users to others is charged to {payer!r}, the account that paid for them; "
-            "nothing was charged"
+            f"account {account!r} did not pay for this recommender. Explanations for others are "
+            f"charged to {payer!r}, which did; nothing was charged"
         )
 
 
@@ -175,10 +174,9 @@ def paying_account(service: ReleaseService, trained: TrainedRecommender) -> str:
         found = None
     if found is None:
         raise Refused(
-            "these books did not pay for the moments of this recommender on the terms that it "
-            "states, so its guarantee is not repeated: name the database that `voile recommend "
-            "train` charged, or train again there (what was paid for is given again at no cost); "
-            "nothing was charged"
+            "this database did not pay for this recommender on the terms it states, so its "
+            "guarantee is not repeated. Name the database that `voile recommend train` charged, "
+            "or train again there (what was paid for is free); nothing was charged"
         )
     trained.paid_in[vault.storage] = found
     return found
@@ -338,7 +336,9 @@ def explain_recommendation(
     )
     page = command.page
     if page is not None and (spec.toward is Audience.OTHERS or page.suffix != ".html"):
-        raise InvalidInput("--page writes an .html file for the user herself, and for nobody else")
+        raise InvalidInput(
+            "--page writes an .html file, and only for the user: leave out --audience others"
+        )
     return _answer(command, spec, context, preview_only=command.preview, page=page)
 
 

@@ -26,7 +26,7 @@ _BODY: Final = """\
 <h2>What is promised</h2>
 {{ promises }}
 {% for guarantee in guarantees %}
-<p>What must be true besides: {{ guarantee.assumptions | join("; ") }}.</p>
+<p>Assumptions: {{ guarantee.assumptions | join("; ") }}.</p>
 {% endfor %}
 <p>This page was made from your own history. Nobody else is shown it, and it says nothing about any
 other user beyond the promise above.</p>

@@ -83,7 +83,9 @@ class RecommendationSpec:
 
     def _check_herself(self) -> None:
         if self.user is None:
-            raise InvalidInput("toward the user herself, say who she is (--user)")
+            raise InvalidInput(
+                "name the user (--user): an explanation for the user is about one person"
+            )
         given = {"top": self.top, "account": self.account, "epsilon": self.epsilon}
         named = [name for name, value in given.items() if value is not None]
         if named or self.delta:
@@ -97,21 +99,19 @@ class RecommendationSpec:
             refuse_items()
         if self.by == SCORES:
             raise Refused(
-                "what is recommended to a user follows from her history, so it is not told to "
-                "others; name her top genres (--top)"
+                "recommendations reveal the history of a user, so they are not shown to others; "
+                "ask for the top labels instead (--top)"
             )
         if self.account is None or self.epsilon is None:
-            raise InvalidInput("toward others, say which account pays and how much (epsilon)")
+            raise InvalidInput("for others, name the account that pays, and an epsilon")
         if (self.level is ProfileLevel.SUMMARY) != bool(self.groups):
             raise InvalidInput(
                 "groups of labels are declared for the level summary, and only there"
             )
         if self.user is not None and self.top is not None:
             if self.delta:
-                raise InvalidInput("labels are named with a pure epsilon: leave out delta")
+                raise InvalidInput("--top has a pure epsilon: leave out delta")
         elif self.top is not None:
-            raise InvalidInput(
-                "labels are named for one user (--user); over all users, leave out top"
-            )
+            raise InvalidInput("--top is for one user (--user): leave it out over all users")
         elif not self.delta:
             raise InvalidInput("noise on figures needs a delta above 0")

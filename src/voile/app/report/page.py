@@ -62,7 +62,7 @@ covered by the promise below, at no further cost.</p>
 <tr><th>how</th><td>{{ g.mechanism }}</td></tr>
 <tr><th>added up by</th><td>{{ g.composition }}</td></tr>
 <tr><th>treated as public</th><td>{{ g.public_facts | join("; ") }}</td></tr>
-<tr><th>must be true besides</th><td>{{ g.assumptions | join("; ") }}</td></tr>
+<tr><th>assumptions</th><td>{{ g.assumptions | join("; ") }}</td></tr>
 </table>
 {% else %}<p class="bad">No privacy guarantee.</p>{% endfor %}
 <h3>The same noise, read in other ways</h3>
@@ -140,14 +140,16 @@ endif %}
 {% if assessment %}<h2>What an attacker found</h2>
 <p class="note">voile {{ assessment.software }} audited what was charged on invented records and
 tried to refute it; nobody's rows were looked at. "Not refuted" says that an attack which finds out
-half of the noise found nothing, and no more than that; "blind" that nothing follows. ε and δ are
+half of the noise found nothing, and no more than that; "inconclusive" that nothing follows. ε and
+δ are
 those of one party in one round; all rounds together make up what is promised above.</p>
 <div class="wide"><table><tr><th>claim</th><th class="number">ε</th><th class="number">δ</th>
 <th>verdict</th><th class="number">runs</th>
 <th class="number">ε of a refuted claim with more noise (95 %)</th></tr>
 {% for e in assessment.events %}<tr><td>{{ e.name }}</td>
 <td class="number">{{ up(e.epsilon) }}</td><td class="number">{{ up(e.delta) }}</td>
-<td{% if e.verdict == "refuted" %} class="bad"{% endif %}>{{ e.verdict }}</td>
+<td{% if e.verdict == "refuted" %} class="bad"{% endif
+%}>{{ "inconclusive" if e.verdict == "blind" else e.verdict }}</td>
 <td class="number">{{ "{:,}".format(e.runs) }}</td>
 <td class="number">{{ "%.2f" | format(e.epsilon_found) }}</td></tr>{% endfor %}</table></div>
 {% for line in assessment.left_out %}<p class="note">not audited: {{ line }}</p>{% endfor %}

@@ -86,8 +86,8 @@ def reopen_account(
     old = tree.node(t, opening.name)
     if opening.parent is not None or not is_unused(t, old):
         raise Refused(
-            f"account {opening.name!r} was charged or renewed, or is part of a tree: what it "
-            "promised stands, and it gets no other terms"
+            f"account {opening.name!r} cannot get new terms: it was charged or renewed, or "
+            "belongs to a tree"
         )
     before, after = old.account.protected.texts, opening.protected.texts
     if any(before[part] != after[part] for part in ("unit", "dataset")):

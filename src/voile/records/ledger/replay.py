@@ -189,7 +189,7 @@ class ReplayKey:
         except ValueError:
             raise UnreadableFile(f"{path}: not a replay key of voile, or damaged") from None
 
-    def asked(self, question: Question, account: Account, caller: str) -> Asked:
+    def digest_question(self, question: Question, account: Account, caller: str) -> Asked:
         """The question's digest, and whether an earlier answer to it may be given again."""
         if question.account != account.name:
             raise InvalidInput(

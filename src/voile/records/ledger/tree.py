@@ -110,7 +110,7 @@ class Tree:
         if len(found) < sum(map(len, nodes.values())):
             lost = {each.account.name for each in itertools.chain(*nodes.values())}
             lost -= {each.account.name for each in found}
-            raise InvalidInput(f"accounts that hang in the air: {', '.join(sorted(lost))}")
+            raise InvalidInput(f"accounts without a parent: {', '.join(sorted(lost))}")
         return found
 
     def _promised(self, t: Reader, balance: Balance) -> Account:

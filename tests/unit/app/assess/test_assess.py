@@ -218,7 +218,7 @@ def sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_attack_that_sees_nothing_is_blind_and_says_so(artefact: Artefact) -> None:
     done = run(artefact.folder, "--minutes", 0.01)
     assert done.exit_code == 7
-    assert "verdict   blind" in done.stdout
+    assert "verdict   inconclusive" in done.stdout
 
 
 @pytest.mark.usefixtures("sees_nothing")
@@ -240,7 +240,7 @@ def test_a_blind_attack_says_what_follows() -> None:
     }
     follows = {verdict for verdict, line in said.items() if "nothing follows" in line}
     assert follows == {Verdict.BLIND}
-    assert said[Verdict.BLIND].endswith("; nothing follows: give it more --minutes")
+    assert said[Verdict.BLIND].endswith("; nothing follows: allow more --minutes")
 
 
 def test_a_claim_is_never_printed_smaller_than_it_is() -> None:
@@ -302,7 +302,7 @@ def test_findings_on_members_reach_one_folder_and_nothing_else(
 
 def test_members_are_not_their_own_comparison(artefact: Artefact, tmp_path: Path) -> None:
     same = rows_of(artefact, tmp_path / "rows.csv", 5, 0)
-    with pytest.raises(Refused, match="members and others at once"):
+    with pytest.raises(Refused, match="cannot be both --members and --others"):
         MembersAttack.read(artefact.folder, same, same)
 
 
@@ -362,7 +362,7 @@ def test_every_level_of_a_guided_federation_is_audited(tmp_path: Path) -> None:
 def test_findings_overwrite_nothing_but_findings(config: Path, tmp_path: Path) -> None:
     subject = replace(find_subject(config), folder=tmp_path)
     (tmp_path / ASSESSMENT).write_text('{"by": "somebody else"}')
-    with pytest.raises(InvalidInput, match="something else than findings"):
+    with pytest.raises(InvalidInput, match="does not hold findings"):
         assess_subject(subject, seconds=SECONDS)
     assert "somebody else" in (tmp_path / ASSESSMENT).read_text()
     (tmp_path / ASSESSMENT).unlink()

@@ -62,7 +62,7 @@ def test_a_field_that_is_not_there_is_named() -> None:
 
 @pytest.mark.parametrize("named", ["patients.csv", "/etc/passwd", "-", "", Path("patients.csv")])
 def test_a_request_sends_rows_and_names_no_file(named: str | Path) -> None:
-    with pytest.raises(Refused, match="data: a request holds the rows themselves"):
+    with pytest.raises(Refused, match="data: send the rows themselves"):
         Explain.from_request({"data": named}, {"model": "release"})
 
 

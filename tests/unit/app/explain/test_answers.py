@@ -525,7 +525,7 @@ def test_long_names_and_plans_are_refused(house: House) -> None:
         spending=plan,
     )
     planned = clipped(protected=explained_row_of("planned"))
-    check_refused(asking(house, planned, "plan"), Refused, "is a plan")
+    check_refused(asking(house, planned, "plan"), Refused, "has a fixed plan")
 
 
 # --- questions -----------------------------------------------------------------------------------

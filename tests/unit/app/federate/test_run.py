@@ -534,7 +534,7 @@ def test_a_node_takes_no_part_in_what_it_did_not_agree_to(job: Job) -> None:
         (agreed(job, epsilon=9.0), city.accepts, r"accepts at most \(ε = 3, δ = 0\.0001\)"),
         (agreed(job, delta=1e-3), city.accepts, "accepts at most"),
         (job, replace(city.accepts, agreement="0" * 64), "has accepted the agreement 0000"),
-        (agreed(job, keys=other_key), city.accepts, "these are the books of"),
+        (agreed(job, keys=other_key), city.accepts, "this folder belongs to"),
     ):
         with (
             pytest.raises(VoileError, match=message),

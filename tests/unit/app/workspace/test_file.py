@@ -122,9 +122,9 @@ WRONG = {
     "an origin in a release": (
         "[releases.paid]",
         '[releases.paid]\nmodel_origin = "x"',
-        "elsewhere",
+        "cannot be set here: use origin of the model",
     ),
-    "rows in a release": ("[releases.paid]", '[releases.paid]\ndata = "x"', "stands elsewhere"),
+    "rows in a release": ("[releases.paid]", '[releases.paid]\ndata = "x"', "cannot be set here"),
     "a relation that does not fit": (
         "epsilon = 5",
         'unit = "explained row"\nepsilon = 5',
@@ -133,12 +133,12 @@ WRONG = {
     "an origin of protected rows": (
         'file = "customers.csv"',
         'file = "customers.csv"\norigin = "public"',
-        r"releases\.paid\.background: these rows are what is protected",
+        r"releases\.paid\.background: these rows are protected, but",
     ),
     "two figures for one": (
         "epsilon = 0.5",
         "epsilon = 0.5\nnoise = 1",
-        r"releases\.paid: epsilon",
+        r"releases\.paid: set either epsilon or noise",
     ),
     "a model of unknown origin": (
         'origin = "trained',
@@ -148,12 +148,12 @@ WRONG = {
     "rows of unknown origin": (
         'origin = "public"',
         "",
-        r"backgrounds\.public: rows that are not protected leave their mark",
+        r"backgrounds\.public: say where these rows come from",
     ),
     "a password": (
         "origin = ",
         'storage = "postgresql://a:hidden@b/c"\norigin = ',
-        r":1: storage: a password does not belong",
+        r":1: storage: do not put a password",
     ),
 }
 
