@@ -242,7 +242,7 @@ def test_a_replay_key_is_never_made_anew(run: Any) -> None:
     run(*asked("applicants.csv", *BACKGROUND))
     Path("replay.key").rename("kept.key")
     said = run(*asked("applicants.csv", *BACKGROUND), code=2)["error"]["message"]
-    assert said.startswith("replay.key: the replay key of this ledger is not here")
+    assert said.startswith("replay.key: the replay key of this ledger is missing")
     assert not Path("replay.key").exists()
     assert run(*asked("applicants.csv", *BACKGROUND), "--replay-key", "kept.key")["replayed"]
 
@@ -314,7 +314,7 @@ def test_where_nobody_signs_no_receipt_is_promised(
     with pytest.raises(SystemExit):
         cli.main([*asked("applicants.csv", *FREE), *nobody])
     said = capsys.readouterr().err
-    assert "no alone/audit-policy.toml: nothing is signed, and there will be no receipt" in said
+    assert "No signing policy found (alone/audit-policy.toml): nothing is signed" in said
 
 
 def test_top_names_the_features_of_each_row(run: Any) -> None:
@@ -388,13 +388,13 @@ def test_what_is_not_there_is_said_first(run: Any) -> None:
     run(*asked("applicants.csv", *FREE), "--output", "e.voile")
     Path("audit-policy.toml").rename("policy.toml")
     said = run("audit", "verify", "e.tlog-proof", code=2)["error"]["message"]
-    assert said.startswith("audit-policy.toml: there is no policy here")
+    assert said.startswith("audit-policy.toml: no signing policy found")
     assert "--policy" in said
     Path("empty.csv").write_text("id,income,debt,employed\n")
     said = run(*asked("empty.csv", *FREE), code=2)["error"]["message"]
     assert said == "empty.csv: expected at least one row, found none"
     said = run(*asked("applicants.csv", *FREE, "--id-column", "name"), code=2)["error"]["message"]
-    assert said == "applicants.csv: there is no column 'name' with identifiers"
+    assert said == "applicants.csv: there is no identifier column 'name'"
 
 
 def test_the_command_that_checks_a_receipt_is_printed_and_works(run: Any) -> None:
@@ -416,7 +416,7 @@ def test_a_receipt_with_the_wrong_file_does_not_look_forged(run: Any) -> None:
     own = ("audit", "verify", "e.receipts/1.tlog-proof", "--answer")
     said = run(*own, "e.voile", code=2)["error"]["message"]
     assert said.endswith(
-        "an explanation of 2 rows, the receipt is for one: use --answer e.receipts/1.voile"
+        "holds 2 rows, but the receipt is for one row: use --answer e.receipts/1.voile"
     )
     run(*own, "e.receipts/2.voile", code=4)
     Path("e.json").write_text("{}")
@@ -551,7 +551,7 @@ def test_levels_and_roles(run: Any) -> None:
     assert run(*asked("applicants.csv", *FREE), *level)["feature_names"] == ["all"]
     assert len(run(*asked("applicants.csv", *FREE), *level[:2])["feature_names"]) <= 5
     error = run(*asked("applicants.csv", *BACKGROUND), *level[:2], code=3)
-    assert "have to be paid for" in error["error"]["message"]
+    assert "found in protected rows cost budget" in error["error"]["message"]
     assert "explain.paid_clusters" in error["error"]["message"]
 
 
@@ -625,13 +625,13 @@ def test_promises_that_cannot_be_kept_are_refused(
     ("arguments", "reason"),
     [
         (asked("applicants.csv"), "background rows"),
-        (asked("customers.csv", *ROW), "no column 'id'"),
+        (asked("customers.csv", *ROW), "no identifier column 'id'"),
         (asked("applicants.csv", *FREE, origin="nowhere.json"), "expected 'public'"),
         (asked("applicants.csv", *FREE, origin="trained-on:"), "trained-on:LABEL"),
         (asked("applicants.csv", *FREE, origin="loans.toml"), "expected JSON"),
         (asked("applicants.csv", *FREE, "--output", "e.txt"), "ends in .voile"),
         (asked("applicants.csv", *FREE, "--level", "deep"), "expected one of"),
-        (asked("applicants.csv", *FREE, "--clusters", "x"), "for the level aggregate"),
+        (asked("applicants.csv", *FREE, "--clusters", "x"), "with the level aggregate only"),
         (asked("applicants.csv", *FREE, "--database", "x.db"), "no such database"),
         (asked("loans.toml", *FREE), ""),
     ],

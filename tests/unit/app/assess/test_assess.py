@@ -104,7 +104,7 @@ def test_what_was_found_is_on_record_and_in_the_report(artefact: Artefact) -> No
     page = report_html(artefact)
     assert "What an attacker found" in page
     assert record.findings.hex() in page
-    assert f">{done.events[0].verdict.value}<" in page
+    assert f">{done.events[0].verdict.word}<" in page
     assert "safe" not in (artefact.folder / ASSESSMENT).read_text()
 
 
@@ -178,7 +178,7 @@ def test_moments_of_a_recommender_are_audited(tmp_path: Path) -> None:
 def test_nothing_charged_is_nothing_to_refute(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="expected the folder of an artefact"):
         find_subject(tmp_path)
-    with pytest.raises(InvalidInput, match="no claim to refute: nothing is charged"):
+    with pytest.raises(InvalidInput, match="nothing to assess: nothing is charged"):
         assess_subject(Subject("nobody", (), (), tmp_path, None), seconds=1)
 
 
@@ -399,7 +399,7 @@ def test_one_persons_page_says_what_an_attacker_found(own: Path, tmp_path: Path)
     done = assess_subject(find_subject(own / "artefact"), seconds=SECONDS)
     page = explained_page(tmp_path, *words)
     assert "What an attacker found" in page
-    assert f">{done.verdict.value.capitalize()}</b>" in page
+    assert f">{done.verdict.word.capitalize()}</b>" in page
     assert f"(Record {done.record} of the" in page
     assert " safe" not in page
     from typer.testing import CliRunner
