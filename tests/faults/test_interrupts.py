@@ -143,7 +143,7 @@ def test_a_process_that_nobody_prepared_ends_as_cleanly(study: Path, tmp_path: P
             process.send_signal(signal.SIGINT)
             rest = said.read()
         assert process.wait(60) == INTERRUPTED
-    assert rest.endswith(f"to go on, type:\n  voile {shlex.join(words[3:])}\n")
+    assert rest.endswith(f"to continue, run:\n  voile {shlex.join(words[3:])}\n")
     assert "Traceback" not in rest
     for database in BOOKS[1:]:
         verified(folder, database)
@@ -218,7 +218,7 @@ def test_who_interrupts_before_anything_is_charged_is_told_so(loans: Path, tmp_p
     ):
         ended = command(typed, folder, point)
         assert ended.code == INTERRUPTED
-        assert "interrupted: nothing was charged or released; to go on" in ended.errors
+        assert "interrupted: nothing was charged or released; to continue" in ended.errors
         assert ended.hint == ["voile", *typed]  # nothing was paid for: new noise is what is wanted
     assert state(folder) == before
 

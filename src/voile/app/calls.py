@@ -66,10 +66,7 @@ if TYPE_CHECKING:
     from voile.records.vault import Place, Vault
 
 PASSPHRASE: Final = "VOILE_KEYSTORE_PASSPHRASE"
-PAID: Final = (
-    "what was paid for is kept and given again at no further cost, anything else was neither "
-    "charged nor released"
-)
+PAID: Final = "paid answers are stored and free to repeat; nothing else was charged or released"
 """What is kept of a call that is interrupted while it charges."""
 Files: TypeAlias = Callable[[], Sequence[Path]]
 HANDLERS: Final[dict[type[Command], str]] = {

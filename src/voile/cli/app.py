@@ -114,11 +114,15 @@ def _root(
         ),
     ] = False,
     verbose: Annotated[
-        bool, typer.Option(VERBOSE, help="Tell every step, with times; may stand anywhere.")
+        bool, typer.Option(VERBOSE, help="Print every step with times. Can be given anywhere.")
     ] = False,
     log_file: Annotated[
         Path | None,
-        typer.Option(LOG_FILE, metavar="FILE", help="Add every step to this file; likewise."),
+        typer.Option(
+            LOG_FILE,
+            metavar="FILE",
+            help=("Append every step to this file. Can be given anywhere."),
+        ),
     ] = None,
 ) -> None:
     """Options of `voile` itself; the last two are taken out of the command line beforehand."""

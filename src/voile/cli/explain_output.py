@@ -81,7 +81,7 @@ def print_explained(result: ExplainResult, *, as_json: bool, table: Table | None
     for receipt, answer in written.proofs:
         about = ["--answer", answer, "--policy", str(result.policy)]
         typed = shlex.join(["voile", "audit", "verify", receipt, *about])
-        out.print(f"check it with: {typed}", soft_wrap=True)
+        out.print(f"verify it with: {typed}", soft_wrap=True)
 
 
 def exit_with_status(result: ExplainResult, *, as_json: bool) -> None:

@@ -40,7 +40,7 @@ class _Course:
             return
         self.told = True
         kept = "nothing was charged or released" if self.kept is None else self.kept
-        say(f"\ninterrupted: {kept}; to go on, type:\n  {shlex.join(self._words())}")
+        say(f"\ninterrupted: {kept}; to continue, run:\n  {shlex.join(self._words())}")
 
     def _words(self) -> list[str]:
         words = ["voile", *sys.argv[1:]]

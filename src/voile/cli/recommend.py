@@ -47,7 +47,7 @@ Examples:
 """
 
 app = typer.Typer(
-    help="Recommenders: the item side is paid for once, what a user sees about herself is free.",
+    help="Train a recommender once; what users see about themselves is then free.",
     no_args_is_help=True,
 )
 

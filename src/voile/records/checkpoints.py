@@ -77,8 +77,8 @@ class Kept:
             return self.said
         answers = "; ".join(map(str, self.published.answers)) or "it names no witness to ask"
         return (
-            f"{self.said}; {self.missing} cosignature(s) that the policy asks for are missing "
-            f"({answers}): `voile audit complete` collects them for receipts"
+            f"{self.said}; {self.missing} cosignature(s) required by the policy are missing "
+            f"({answers}): collect them with `voile audit complete`"
         )
 
 

@@ -90,7 +90,7 @@ def test_a_preview_charges_nothing(home: Path, workspace: Workspace) -> None:
 def test_a_preview_of_new_noise_tells_its_price(workspace: Workspace) -> None:
     workspace.explain("approval", ROWS)
     assert "answered before" in workspace.preview("approval", ROWS).remarks[-1]
-    assert "fits: takes" in workspace.preview("approval", ROWS, redraw=True).remarks[-1]
+    assert "fits: uses" in workspace.preview("approval", ROWS, redraw=True).remarks[-1]
 
 
 def test_what_no_renewal_can_pay_for_is_refused_with_what_fits(

@@ -401,11 +401,11 @@ def test_the_command_that_checks_a_receipt_is_printed_and_works(run: Any) -> Non
     commands = []
     for more in (FREE, ROW, (*FREE, "--row-receipts", "proofs")):
         said = run(*asked("applicants.csv", *more), "--output", "e.voile", "--yes", as_json=False)
-        lines = [line for line in said.splitlines() if line.startswith("check it with: ")]
+        lines = [line for line in said.splitlines() if line.startswith("verify it with: ")]
         assert lines
-        commands += [line.removeprefix("check it with: voile ").split() for line in lines]
+        commands += [line.removeprefix("verify it with: voile ").split() for line in lines]
         for line in lines:
-            assert run(*line.removeprefix("check it with: voile ").split())["verified"]
+            assert run(*line.removeprefix("verify it with: voile ").split())["verified"]
     assert ["audit", "verify", "e.receipts/1.tlog-proof", "--answer", "e.receipts/1.voile"] in [
         command[:5] for command in commands
     ]

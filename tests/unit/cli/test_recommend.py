@@ -83,7 +83,7 @@ def test_training_says_what_it_takes_and_what_was_paid_before(run: Any) -> None:
         assert said.startswith("800 users; nothing was charged")
         return str(said.splitlines()[-1])
 
-    assert re.match(r"fits: takes \d+\.\d% of the account 'users', of which 0\.0% is used", fits())
+    assert re.match(r"fits: uses \d+\.\d% of account 'users'; 0\.0% is used so far", fits())
     too_dear = run(*TRAIN, "--epsilon", "9", *PRICE[2:], "--preview", as_json=False)
     assert "would be refused: " in too_dear
     assert not run(*TRAIN, *PRICE)["replayed"]

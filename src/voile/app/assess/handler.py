@@ -75,9 +75,7 @@ def _place(artefact: Artefact) -> Path:
 # --------------------------------------------------------------------------------------------------
 
 
-_KEPT: Final = (
-    "findings are kept once they are on record, and nothing of an unfinished assessment is"
-)
+_KEPT: Final = "findings that are on record are kept; an unfinished assessment is not"
 
 
 @dataclass(frozen=True, eq=False)

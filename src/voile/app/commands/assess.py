@@ -24,23 +24,23 @@ class Assess(Command):
         metavar="ARTEFACT|WORKSPACE|CONFIG",
     )
     minutes: float = custodian_field(
-        "How long to try, over all that is charged.", default=2.0, ge=0.01, allow_inf_nan=False
+        "Time limit in minutes, for all claims together.", default=2.0, ge=0.01, allow_inf_nan=False
     )
     members: Path | None = custodian_field(
-        "Also attack these rows, which the model of ARTEFACT was trained on. What is found is "
-        "written to evaluation-not-for-release/ and shown nowhere.",
+        "Also attack these rows, which the model of ARTEFACT was trained on. The findings are "
+        "written to evaluation-not-for-release/ and not shown.",
         default=None,
         metavar="FILE",
     )
     others: Path | None = custodian_field(
-        "Rows to compare members with: not trained on, and for --count-members nobody's protected "
-        "rows. voile cannot recognise an edited copy of those.",
+        "Rows to compare members with: not trained on, and for --count-members not protected. "
+        "voile cannot recognise an edited copy of protected rows.",
         default=None,
         metavar="FILE",
     )
     count_members: Path | None = custodian_field(
-        "Also release how many rows of the party in this folder an attacker would take for "
-        "members, with noise: charged to the party's account, where the agreement reserves it "
+        "Also release, with noise, how many rows of the party in this folder an attacker would "
+        "take for members. Charged to the party's account, where the agreement reserves it "
         "(members_count).",
         default=None,
         metavar="NODE",

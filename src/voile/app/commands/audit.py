@@ -9,7 +9,7 @@ from voile.app.commands.fields import Command, LedgerDatabase, SigningFiles, cus
 
 class _Witnesses(Command):
     witnesses: tuple[str, ...] = custodian_field(
-        "A witness to ask instead of the policy's; repeatable.",
+        "Ask this witness instead of those in the policy; repeatable.",
         default=(),
         option="--witness",
         metavar="URL",
@@ -74,7 +74,7 @@ class SignCheckpoint(_Witnesses, SigningFiles, LedgerDatabase):
         "Where to write it.", default=Path("checkpoint.txt"), metavar="FILE"
     )
     rotate_to: Path | None = custodian_field(
-        "Go over to this key (made if missing), sign with both.", default=None, metavar="FILE"
+        "Switch to this key (created if missing) and sign with both.", default=None, metavar="FILE"
     )
     reason: str = custodian_field("Why the key is rotated.", default="rotation")
     patience: float = custodian_field("Seconds for all witnesses.", default=10.0, ge=0.1)
@@ -88,9 +88,7 @@ class AcceptCheckpoint(SigningFiles, LedgerDatabase):
     when the last one is, and asks. A pinned checkpoint that is here is never replaced.
     """
 
-    reason: str = custodian_field(
-        "Why you accept it; written into the log.", example="disk replaced"
-    )
+    reason: str = custodian_field("Reason; recorded in the log.", example="disk replaced")
     sure: bool = custodian_field("Accept without asking.", default=False, option="--yes")
 
 
@@ -119,7 +117,9 @@ class IssueReceipt(_Receipt, SigningFiles, LedgerDatabase):
         metavar="CHARGE",
     )
     replay_key: Path | None = custodian_field(
-        "Key of questions; replay.key beside DATABASE if not given.", default=None, metavar="FILE"
+        "Key that recognises repeated questions. Default: replay.key next to DATABASE.",
+        default=None,
+        metavar="FILE",
     )
 
 
@@ -158,7 +158,7 @@ class VerifyProof(Command):
         "The explanation, as it was saved.", default=None, metavar="FILE"
     )
     checkpoint: Path | None = custodian_field(
-        "A checkpoint you have from elsewhere.", default=None, metavar="FILE"
+        "A checkpoint from another source.", default=None, metavar="FILE"
     )
     consistency: Path | None = custodian_field(
         "Proof between both, from `voile audit prove --from`.", default=None, metavar="FILE"
@@ -200,9 +200,7 @@ class AnchorLog(SigningFiles, LedgerDatabase):
     max_fee: float | None = custodian_field(
         "Most to pay per unit of gas.", default=None, metavar="GWEI", ge=0
     )
-    replace: bool = custodian_field(
-        "Take the place of this account's stuck transaction.", default=False
-    )
+    replace: bool = custodian_field("Replace a stuck transaction of this account.", default=False)
 
 
 class ServeWitness(LedgerDatabase):
@@ -216,7 +214,7 @@ class ServeWitness(LedgerDatabase):
         "Policy of a log to watch (its keys); repeatable.", option="--policy", metavar="FILE"
     )
     key: Path = custodian_field("The signing key.", default=Path("witness.key"), metavar="FILE")
-    name: str | None = custodian_field("Make a key with this name.", default=None)
+    name: str | None = custodian_field("Create a key with this name.", default=None)
     host: str = custodian_field("Address to listen on.", default="127.0.0.1")
     port: int = custodian_field("0 takes a free one.", default=8765, ge=0, le=65535)
 

@@ -15,7 +15,7 @@ class _Account(LedgerDatabase):
 
 class _AnyAccount(LedgerDatabase):
     account: str | None = custodian_field(
-        "Only this one and those below.", default=None, option="", metavar="ACCOUNT"
+        "Show only this account and those below it.", default=None, option="", metavar="ACCOUNT"
     )
 
 
@@ -45,19 +45,19 @@ class OpenBudget(_Act, _Account):
     relation: str = custodian_field(
         "'zero-out', 'replace one' or 'add or remove one'.", default="zero-out"
     )
-    parent: str | None = custodian_field("The account above; none for a root.", default=None)
-    parallel: bool = custodian_field("Accounts below it concern disjoint records.", default=False)
+    parent: str | None = custodian_field("The account above. Default: none, a root.", default=None)
+    parallel: bool = custodian_field("Accounts below it are about disjoint records.", default=False)
     orders: tuple[float, ...] = custodian_field(
         "Rényi order, for DP-SGD; repeatable.", default=(), option="--order"
     )
     plan: Path | None = custodian_field(
-        "JSON list of events: a plan, no filter.", default=None, metavar="FILE"
+        "JSON list of events: a fixed plan instead of an open budget.", default=None, metavar="FILE"
     )
     shares_rows_with: tuple[str, ...] = custodian_field(
-        "Another version with common rows; repeatable.", default=()
+        "Another version of the data that shares rows; repeatable.", default=()
     )
     again: bool = custodian_field(
-        "It is open and was never charged: give it other terms.", default=False
+        "Give new terms to an open account that was never charged.", default=False
     )
 
 
@@ -68,21 +68,21 @@ class ShowBudgets(_AnyAccount):
 class RenewBudget(_Act, _Account):
     """Start a new period for an account and all below it. What was released stays released."""
 
-    reason: str = custodian_field("Why; written into the audit log.", example="new cohort")
+    reason: str = custodian_field("Reason; recorded in the audit log.", example="new cohort")
 
 
 class ReportBudget(_Account):
     """Say what is used, what is left, how risky that is, and what would lower the risk."""
 
     html: Path | None = custodian_field(
-        "Write a page with the curve as well.", default=None, metavar="FILE"
+        "Also write a page with the curve.", default=None, metavar="FILE"
     )
     custodian: bool = custodian_field(
         "Add the reconstruction watch; not for analysts.", default=False
     )
     records_per_person: int | None = custodian_field(
-        "You declare that at most K records belong to one person; as voile.toml beside DATABASE "
-        "declares, if not given.",
+        "Declare that at most K records belong to one person. Default: as declared in voile.toml "
+        "next to DATABASE.",
         default=None,
         metavar="K",
     )
@@ -94,10 +94,8 @@ class ReportBudget(_Account):
 class ForecastBudget(_Account):
     """Say how many more answers fit, and when the account is used up at the recent rate."""
 
-    noise: float | None = caller_field(
-        "Noise multiplier of the Gaussian answers to come.", default=None
-    )
-    hours: float = caller_field("How far to look back.", default=24.0)
+    noise: float | None = caller_field("Noise multiplier of future Gaussian answers.", default=None)
+    hours: float = caller_field("Hours to look back.", default=24.0)
 
 
 class BudgetHistory(_AnyAccount):

@@ -48,28 +48,28 @@ class ModelTerms(Command):
     """A model, what it was made from, and whose rows are protected."""
 
     schema_file: Path | None = custodian_field(
-        "Schema of the rows (TOML); an artefact has its own.",
+        "Schema of the rows (TOML). Not needed for an artefact.",
         default=None,
         option="--schema",
         metavar="FILE",
         alias="schema",
     )
     model_origin: str | None = custodian_field(
-        "What the model was made from: public, trained-on:LABEL, or a JSON file with the "
-        "guarantees of its training; not for an artefact, which says so itself.",
+        "What the model was trained on: public, trained-on:LABEL, or a JSON file with the "
+        "guarantees of its training. Leave it out for an artefact.",
         default=None,
         example="public",
         metavar="ORIGIN",
     )
     protect: ProtectedRows = custodian_field(
-        "Whose rows: training, background, population or explained-row.", default=RowPart.TRAINING
+        "Whose rows are protected: training, background, population or explained-row.",
+        default=RowPart.TRAINING,
     )
     background: str | None = custodian_field(
-        "Rows that absent features take their values from.", default=None, metavar="FILE"
+        "Rows that replace the values of absent features.", default=None, metavar="FILE"
     )
     background_origin: str | None = custodian_field(
-        "What --background was made from, as --model-origin; needed unless it is what is "
-        "protected.",
+        "Where --background comes from, as for --model-origin. Required unless it is protected.",
         default=None,
         example="public",
         metavar="ORIGIN",
@@ -85,7 +85,7 @@ class ModelTerms(Command):
         formerly=("--between",),
     )
     id_column: str | None = custodian_field(
-        "Column with identifiers: each named record pays by itself.", default=None
+        "Column with identifiers: each record pays from its own budget.", default=None
     )
 
 
@@ -98,7 +98,7 @@ class ExplanationSpec(ModelTerms):
     """
 
     model: str = custodian_field(
-        "A release of the workspace; or an artefact of voile, an ONNX file, or "
+        "Name of a release in the workspace, an artefact of voile, an ONNX file, or "
         "package.module:object.",
         example="model.onnx",
         option="",
@@ -121,19 +121,20 @@ class ExplanationSpec(ModelTerms):
         "Who asks: reader, user, analyst or auditor.", default=Role.ANALYST
     )
     clusters: Path | None = custodian_field(
-        "JSON of groups of features for the level aggregate, declared without looking at "
-        "protected data; without it, they are found in the background, unless that is protected.",
+        "JSON file with groups of features for the level aggregate, declared without looking at "
+        "protected data. Default: groups found in the background, unless it is protected.",
         default=None,
         metavar="FILE",
     )
     top: int | None = caller_field(
-        "Name this many features of each row: of a population or a protected row only these are "
-        "released, else only these are shown.",
+        "Number of features to name in each row. For a population or a protected row, only these "
+        "are released.",
         default=None,
         ge=1,
     )
     epsilon: float | None = caller_field(
-        "Of one release, and for protected records of each row; follows from --noise if not given.",
+        "Privacy cost of one release, or of each row if records are protected. Default: follows "
+        "from --noise.",
         default=None,
         example=0.5,
         gt=0,
@@ -150,7 +151,7 @@ class ExplanationSpec(ModelTerms):
         allow_inf_nan=False,
     )
     bound: float | None = caller_field(
-        "Clip an explained row's vector to this length; half of the output's width if not given.",
+        "Clip the vector of an explained row to this length. Default: half of the output's width.",
         default=None,
     )
 
@@ -232,7 +233,7 @@ class Explain(SavedFiles, RecordFiles, ExplanationSpec):
         stated = {name: getattr(self, name) for name in self.model_fields_set if name in fields}
         return ExplanationSpec.read(stated)
 
-    purpose: str = caller_field("What for; written down.", default="explanation")
+    purpose: str = caller_field("Why you ask; recorded in the log.", default="explanation")
     caller: str = custodian_field(
         "Who asks; recorded in the log.", default="analyst", formerly=("--by",)
     )
@@ -241,21 +242,21 @@ class Explain(SavedFiles, RecordFiles, ExplanationSpec):
         default=False,
         formerly=("--fresh", "fresh"),
     )
-    preview: bool = caller_field(
-        "Say what it would cost and be like; charge nothing.", default=False
+    preview: bool = caller_field("Show cost and accuracy without charging anything.", default=False)
+    plot: Path | None = custodian_field(
+        "Save a plot (.png, .svg, .pdf).", default=None, metavar="FILE"
     )
-    plot: Path | None = custodian_field("Draw it (.png, .svg, .pdf).", default=None, metavar="FILE")
     page: str | None = custodian_field(
-        "A page for the person whom the one row is about (.html), or a folder with one for each "
-        "row of an explanation that is free; what checks it is saved beside it.",
+        "Save a page for the person the row is about (.html), or a folder with a page for each "
+        "row of a free explanation. The files to verify it are saved next to it.",
         default=None,
         metavar="FILE|DIR/",
     )
     row_receipts: Path | None = custodian_field(
-        "A proof for each row of an explanation that is free.", default=None, metavar="DIR"
+        "Save a proof for each row of a free explanation.", default=None, metavar="DIR"
     )
     workspace: Path | None = custodian_field(
-        "Whose releases NAME is looked up in; voile.toml of this folder if not given.",
+        "Workspace to look up NAME in. Default: voile.toml in this folder.",
         default=None,
         metavar="FILE|DIR",
     )

@@ -12,7 +12,7 @@ from voile.app.commands.fields import Command, custodian_field
 
 class _TestbedFolder(Command):
     folder: Path = custodian_field(
-        "Of the testbed, and of nothing else.", default=Path("testbed"), metavar="FOLDER"
+        "Folder of the testbed; used for nothing else.", default=Path("testbed"), metavar="FOLDER"
     )
 
 
@@ -90,8 +90,8 @@ class LocalTransport(StrEnum):
 
 class _Federation(Command):
     config: Path = custodian_field(
-        "What all parties have agreed on: federation.toml. Beside it are server.toml and a "
-        "node.toml of each party in nodes/.",
+        "The agreement of all parties: federation.toml. server.toml and the node.toml of each "
+        "party (in nodes/) are next to it.",
         example="federation.toml",
         option="",
         metavar="CONFIG",
@@ -111,23 +111,19 @@ class Federate(_Federation):
     """
 
     superlink: str | None = custodian_field(
-        "Parties are on other machines (`voile node`), and reached over this SuperLink; "
-        "server.toml says how, under [superlink].",
+        "Address of the SuperLink, if parties run on other machines (`voile node`). server.toml "
+        "configures it under [superlink].",
         default=None,
         example="127.0.0.1:9091",
         metavar="HOST:PORT",
     )
     transport: LocalTransport = custodian_field(
-        "What carries messages to parties on this machine.",
+        "Transport of messages to parties on this machine.",
         default=LocalTransport.THREADS,
         metavar="[threads|simulation]",
     )
-    preview: bool = custodian_field(
-        "Say what it will be like; train and charge nothing.", default=False
-    )
-    insist: bool = custodian_field(
-        "Go on although what is promised or measured means little.", default=False, option="--yes"
-    )
+    preview: bool = custodian_field("Show what to expect; train and charge nothing.", default=False)
+    insist: bool = custodian_field("Continue despite the warnings.", default=False, option="--yes")
 
 
 class MakeServerKey(_Federation):
@@ -165,7 +161,7 @@ class WriteReport(Command):
         "Folder of a federation.", example="output/artefact", option="", metavar="ARTEFACT"
     )
     output: Path | None = custodian_field(
-        "Where to; inside ARTEFACT if not given.", default=None, metavar="FILE"
+        "File to write. Default: inside ARTEFACT.", default=None, metavar="FILE"
     )
     overwrite: bool = custodian_field(
         "Overwrite files of this name without asking.", default=False, option="--yes"

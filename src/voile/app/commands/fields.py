@@ -239,18 +239,20 @@ class RecordFiles(Command):
     """Where ledger, log and keys lie, unless a workspace says it."""
 
     database: str | None = custodian_field(
-        "Database with ledger and log: a file or a URL. Default: log.db of the run beside an "
-        "artefact, else of this folder. The next three lie beside it (replay.key, audit.key, "
+        "Database with ledger and log: a file or a URL. Default: log.db next to the artefact, "
+        "else in this folder. The three files below are found next to it (replay.key, audit.key, "
         "audit-policy.toml), or for a URL in this folder.",
         default=None,
         example="log.db",
         metavar="DATABASE",
     )
     replay_key: Path | None = custodian_field(
-        "Key of questions; made for a new ledger.", default=None, metavar="FILE"
+        "Key that recognises repeated questions; created for a new ledger.",
+        default=None,
+        metavar="FILE",
     )
     signing_key: Path | None = custodian_field(
-        "The log's signing key; the copy of the checkpoint lies beside it.",
+        "The log's signing key; the pinned checkpoint is stored next to it.",
         default=None,
         option="--key",
         metavar="FILE",
@@ -264,13 +266,13 @@ class SavedFiles(Command):
     """Files that an answer is written to."""
 
     save_as: Path | None = custodian_field(
-        "Save as .voile, .parquet or .json; the receipt goes beside it.",
+        "Save as .voile, .parquet or .json; the receipt is saved next to it.",
         default=None,
         option="--output",
         metavar="FILE",
     )
     receipt: Path | None = custodian_field(
-        "Where the receipt goes instead.", default=None, metavar="FILE"
+        "Save the receipt here instead.", default=None, metavar="FILE"
     )
     overwrite: bool = custodian_field(
         "Overwrite files of these names without asking.", default=False, option="--yes"
@@ -289,13 +291,14 @@ class SigningFiles(Command):
     """Key and policy of a log, unless they lie beside its database."""
 
     signing_key: Path | None = custodian_field(
-        "The log's signing key, the copy lies beside it; audit.key beside DATABASE if not given.",
+        "The log's signing key; the pinned checkpoint is stored next to it. Default: audit.key "
+        "next to DATABASE.",
         default=None,
         option="--key",
         metavar="FILE",
     )
     policy: Path | None = custodian_field(
-        "Origin, keys and witnesses to trust; audit-policy.toml beside DATABASE if not given.",
+        "Origin, keys and witnesses to trust. Default: audit-policy.toml next to DATABASE.",
         default=None,
         metavar="FILE",
     )

@@ -56,16 +56,16 @@ class TrainRecommender(RecordFiles, _Interactions, _Catalogue):
     twice.
     """
 
-    account: str = custodian_field("Which account pays: one over users.", example="users")
+    account: str = custodian_field("Account that pays; it must be over users.", example="users")
     epsilon: float = caller_field(
         "Of both releases together.", example=2.0, gt=0, allow_inf_nan=False
     )
     delta: float = caller_field("Of both releases together.", example=1e-6, gt=0, lt=1)
     folder: Path = custodian_field(
-        "Where the recommender goes.", example="recommender", option="--output", metavar="DIR"
+        "Folder for the recommender.", example="recommender", option="--output", metavar="DIR"
     )
     redraw: bool = caller_field(
-        "Pay for new moments, even if there are some.",
+        "Pay for new statistics, even if some exist.",
         default=False,
         formerly=("--fresh", "fresh"),
     )
@@ -96,7 +96,7 @@ class _AskRecommender(SavedFiles, RecordFiles, _Interactions, _Recommender):
 class Recommend(_AskRecommender):
     """Recommend items to a user from her own history: free, on record, for her alone."""
 
-    user: str = custodian_field("Whom: an identifier of INTERACTIONS.", example="42")
+    user: str = custodian_field("The user: an identifier in INTERACTIONS.", example="42")
 
 
 class ExplainRecommendation(_AskRecommender):
@@ -106,7 +106,7 @@ class ExplainRecommendation(_AskRecommender):
     """
 
     user: str | None = custodian_field(
-        "Whom; all users together if not given.", default=None, example="42"
+        "The user. Default: all users together.", default=None, example="42"
     )
     audience: Audience = custodian_field(
         "self (the user; free) or others (charged).",
@@ -119,16 +119,20 @@ class ExplainRecommendation(_AskRecommender):
         example="genre",
         formerly=("--by-what", "by_what"),
     )
-    top: int | None = caller_field("Toward others: name this many labels only.", default=None, ge=1)
-    account: str | None = custodian_field("Toward others: which account pays.", default=None)
+    top: int | None = caller_field("For others: number of labels to name.", default=None, ge=1)
+    account: str | None = custodian_field("For others: account that pays.", default=None)
     epsilon: float | None = caller_field(
-        "Toward others: of this release.", default=None, example=0.5, gt=0, allow_inf_nan=False
+        "For others: privacy cost of this release.",
+        default=None,
+        example=0.5,
+        gt=0,
+        allow_inf_nan=False,
     )
     delta: float = caller_field(
-        "Toward others: of this release; none with --top.", default=0.0, ge=0, lt=1
+        "For others: delta of this release; none with --top.", default=0.0, ge=0, lt=1
     )
     level: str = caller_field(
-        "Toward others: aggregate (groups of labels) or detailed.", default="detailed"
+        "For others: aggregate (groups of labels) or detailed.", default="detailed"
     )
     redraw: bool = caller_field(
         "Pay again for new noise.", default=False, formerly=("--fresh", "fresh")
@@ -137,5 +141,5 @@ class ExplainRecommendation(_AskRecommender):
         "Say what it would cost and be like; charge nothing.", default=False
     )
     page: Path | None = custodian_field(
-        "A page for the user herself (.html).", default=None, metavar="FILE"
+        "Save a page for the user (.html).", default=None, metavar="FILE"
     )

@@ -41,13 +41,11 @@ class ProposeSchema(Command):
 
     data: str = custodian_field("The rows.", example="example.csv", option="", metavar="DATA")
     public: bool = custodian_field(
-        "I say that DATA are public: nobody in it is protected.", default=False
+        "Confirm that DATA is public: nobody in it is protected.", default=False
     )
-    label: str | None = custodian_field(
-        "The column to predict; the last one if not given.", default=None
-    )
+    label: str | None = custodian_field("Column to predict. Default: the last one.", default=None)
     output: Path | None = custodian_field(
-        "Write it there instead of printing it.", default=None, metavar="FILE"
+        "Write to this file instead of printing.", default=None, metavar="FILE"
     )
     overwrite: bool = custodian_field(
         "Overwrite files of these names without asking.", default=False, option="--yes"
@@ -77,10 +75,10 @@ class Start(ModelTerms):
         min_length=1,
     )
     label: str | None = custodian_field(
-        "Of a federation, the column to predict; the last one if not given.", default=None
+        "Column to predict in a federation. Default: the last one.", default=None
     )
     dataset: str | None = custodian_field(
-        "Label of the protected data set's version; an account is opened.", default=None
+        "Label of the version of the protected data; opens an account.", default=None
     )
     epsilon: float | None = custodian_field(
         "The largest epsilon that all releases from that account may reach.",
@@ -103,16 +101,14 @@ class Start(ModelTerms):
         "'zero-out', 'replace one' or 'add or remove one'.", default=None
     )
     records_per_person: int | None = custodian_field(
-        "You declare that at most K of its records belong to one person.",
+        "Declare that at most K records belong to one person.",
         default=None,
         metavar="K",
     )
-    account: str | None = custodian_field(
-        "Name of that account; the label if not given.", default=None
-    )
+    account: str | None = custodian_field("Name of that account. Default: the label.", default=None)
     name: str | None = custodian_field(
-        "Of the federation, and of this version of its data: asked for on a terminal, else the "
-        "folder's. Or of the release; the model's if not given.",
+        "Name of the federation and of this version of its data, or of the release. Default: the "
+        "folder's or the model's name; asked for on a terminal.",
         default=None,
     )
     origin: str | None = custodian_field(
@@ -160,9 +156,9 @@ class RunDemo(Command):
     """
 
     folder: Path = custodian_field(
-        "Where to write the results.",
+        "Folder for the results.",
         default=Path("demo-output"),
         option="--output",
         metavar="DIR",
     )
-    rows: int = custodian_field("Patients of a hospital, on average.", default=5_000, ge=50)
+    rows: int = custodian_field("Average number of patients of a hospital.", default=5_000, ge=50)

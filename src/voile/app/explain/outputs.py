@@ -179,7 +179,7 @@ class Outputs:
         if self.proof is None and self.row_receipts is None and self.pages is None:
             return ""
         later = "ask again once one is" if explained.charges else "sign first, then ask again"
-        return f"none written, because no checkpoint was signed here; {later}"
+        return f"none written, because no checkpoint was signed; {later}"
 
     def _writers(
         self, service: ReleaseService, explained: ReleasedExplanation, signed: bool

@@ -48,8 +48,8 @@ def collected_logs(
         if reply.outcome is not None:
             why = f" ({reply.error})" if isinstance(reply.error, VoileError) else ""
             raise Refused(
-                f"{reply.node!r} has not handed over its log: {reply.outcome!s}{why}. Nothing is "
-                "lost: run the same command again"
+                f"{reply.node!r} has not sent its log: {reply.outcome!s}{why}. Nothing is lost: "
+                "run the same command again"
             )
         counted = [row for row in rows if row.client == reply.node and row.outcome.counts]
         found[reply.node] = checked_log(reply.node, reply.content, agreement, counted)

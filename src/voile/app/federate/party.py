@@ -188,8 +188,8 @@ def signed_log(vault: Vault, party: str, say: Say) -> dict[str, bytes]:
     missing = vault.publish().missing
     if missing:
         say(
-            f"the log of {party} lacks {missing} cosignature(s) that its policy asks for; the "
-            "same command asks its witnesses again"
+            f"the log of {party} lacks {missing} cosignature(s) that its policy requires; run the "
+            "same command again to ask its witnesses"
         )
     log = exported_log(vault.storage, vault.log)
     return {**log, POLICY: str(vault.policy).encode()}

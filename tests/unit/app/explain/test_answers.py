@@ -457,7 +457,7 @@ def test_another_relation_is_refused(house: House) -> None:
 
 
 def test_other_refusals(house: House) -> None:
-    with pytest.raises(Refused, match="which account pays"):
+    with pytest.raises(Refused, match="name the account that pays"):
         asking(house, clipped())(ROWS[:1])
     check_refused(asking(house, clipped(), "nowhere"), InvalidInput, "no account")
     people(house)

@@ -617,7 +617,7 @@ def test_the_server_opens_nobodys_books(job: Job, tmp_path: Path) -> None:
     with ExitStack() as stack:
         nodes = [stack.enter_context(open_node(each, job.agreement)) for each in job.parties]
         silent = [replace(node, signed_log=refusing) for node in nodes]
-        with pytest.raises(Refused, match=r"has not handed over its log: refused .*not today"):
+        with pytest.raises(Refused, match=r"has not sent its log: refused .*not today"):
             run_server(job.agreement, server, Threads(silent), say=said.append)
         done = run_server(job.agreement, server, Threads(nodes), say=said.append)
     assert check_log(done.artefact, "city").failed is None

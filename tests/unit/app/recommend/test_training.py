@@ -103,7 +103,7 @@ def test_broken_off_between_the_releases_it_goes_on_without_paying_twice(
             train(service, SHOP, TERMS)
     assert len(records(service, ReleaseRecord)) == 1
     said = preview_training(service, SHOP, TERMS).remarks[-1]
-    assert said.startswith("popularity was paid for before; what is left fits: takes ")
+    assert said.startswith("popularity was paid for before; what is left fits: uses ")
     before = records_so_far(service)
     made = train(service, SHOP, TERMS)
     assert charged_since(service, ("users#1", "users#2"), before) == ("users#2",)
@@ -176,7 +176,7 @@ def test_a_plan_is_composed_exactly_and_needs_less_noise(service: ReleaseService
     spent = budget(SHOP, 3.0)
     events = (spent.popularity_noise.event(), spent.gram_noise.event())
     opened(service.vault, 3.0, spending=PlannedSpending(events), children=Children.SEQUENTIAL)
-    assert "fits: takes 100.0% of" in preview_training(service, SHOP, TERMS).remarks[-1]
+    assert "fits: uses 100.0% of" in preview_training(service, SHOP, TERMS).remarks[-1]
     made = train(service, SHOP, TERMS)
     assert made.budget == spent
     assert 2.9999 < made.guarantee.epsilon <= 3.0
