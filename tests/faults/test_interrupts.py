@@ -283,7 +283,7 @@ def test_a_recommender_is_paid_for_once(shop: Path, tmp_path: Path, point: Point
     done(typed, whole)
     assert state(folder) == state(whole)
     verified(folder)
-    done(["recommend", "recommend", "made", "lines.csv", "--user", "7"], folder)
+    done(["recommend", "list", "made", "lines.csv", "--user", "7"], folder)
 
 
 def test_a_recommender_whose_users_are_being_read_was_not_charged(

@@ -62,17 +62,17 @@ class OpenBudget(_Act, _Account):
 
 
 class ShowBudgets(_AnyAccount):
-    """List accounts as a tree: what they promise, what is used, how risky that is."""
+    """List accounts as a tree: promise, use and risk."""
 
 
 class RenewBudget(_Act, _Account):
-    """Start a new period for an account and all below it. What was released stays released."""
+    """Renew an account and all below it. What was released before stays released."""
 
     reason: str = custodian_field("Reason; recorded in the audit log.", example="new cohort")
 
 
 class ReportBudget(_Account):
-    """Say what is used, what is left, how risky that is, and what would lower the risk."""
+    """Report what is used and left, the risk, and what would lower it."""
 
     html: Path | None = custodian_field(
         "Also write a page with the curve.", default=None, metavar="FILE"
@@ -92,7 +92,7 @@ class ReportBudget(_Account):
 
 
 class ForecastBudget(_Account):
-    """Say how many more answers fit, and when the account is used up at the recent rate."""
+    """Estimate how many more answers fit, and when the account is used up."""
 
     noise: float | None = caller_field("Noise multiplier of future Gaussian answers.", default=None)
     hours: float = caller_field("Hours to look back.", default=24.0)
@@ -108,11 +108,11 @@ class BudgetHistory(_AnyAccount):
 
 
 class VerifyBudgets(SigningFiles, LedgerDatabase):
-    """Recompute every account from the audit log and compare; exit code 4 if a step fails.
+    """Verify every account against the audit log; exit code 4 if a step fails.
 
-    A database restored from an old backup is refused against the copy of the last checkpoint beside
-    the signing key, other copies (--checkpoint) and witnesses. What is newer than the newest of
-    them cannot be noticed; the last step says how much that is.
+    A database restored from an old backup is detected by the checkpoint next to the signing key,
+    other copies (--checkpoint) and witnesses. Records newer than all of these cannot be checked;
+    the last step says how many there are.
     """
 
     checkpoints: tuple[Path, ...] = custodian_field(

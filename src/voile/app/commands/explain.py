@@ -210,12 +210,13 @@ class ExplanationSpec(ModelTerms):
 
 
 class Explain(SavedFiles, RecordFiles, ExplanationSpec):
-    """Explain MODEL for the rows of DATA: charged to an account, on record, with a receipt.
+    """Explain what MODEL predicts for the rows of DATA, with a privacy guarantee and a receipt.
 
-    Says whose rows are protected first. Explanations of a model that was trained with differential
-    privacy protect its training rows at no cost (--protect training). Anything else is charged.
+    A model trained with differential privacy can be explained for free (--protect training).
+    Everything else is charged to an account. Every answer is recorded in the log.
 
-    With the NAME of a release in a workspace (voile.toml, `voile init`) the rest stands there.
+    With the NAME of a release, the other settings come from the workspace (voile.toml, `voile
+    init`).
 
     >>> Explain(model="readmission", data="patients.csv", preview=True).purpose
     'explanation'

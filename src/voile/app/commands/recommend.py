@@ -49,11 +49,10 @@ class _Catalogue(Command):
 
 
 class TrainRecommender(RecordFiles, _Interactions, _Catalogue):
-    """Learn from INTERACTIONS how items of CATALOGUE go together, with user-level privacy.
+    """Train a recommender on INTERACTIONS with user-level privacy.
 
-    Two releases are charged: popularity, and the Gram matrix of the popular items. A run that was
-    broken off between them is continued by the same command, without --redraw, and pays for nothing
-    twice.
+    Charges two releases: popularity, and the Gram matrix of the popular items. If a run is
+    interrupted, run the same command again without --redraw: nothing is paid for twice.
     """
 
     account: str = custodian_field("Account that pays; it must be over users.", example="users")
@@ -94,15 +93,15 @@ class _AskRecommender(SavedFiles, RecordFiles, _Interactions, _Recommender):
 
 
 class Recommend(_AskRecommender):
-    """Recommend items to a user from her own history: free, on record, for her alone."""
+    """List recommendations for a user, from the user's own history: free, and recorded."""
 
     user: str = custodian_field("The user: an identifier in INTERACTIONS.", example="42")
 
 
 class ExplainRecommendation(_AskRecommender):
-    """Say why: to the user herself at no cost, to others charged to her account.
+    """Explain recommendations: free for the user, charged to the user's account for others.
 
-    Toward others, items of a history are refused, because they are the history.
+    Others never see items of the history, because they reveal it.
     """
 
     user: str | None = custodian_field(

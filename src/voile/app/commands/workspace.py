@@ -21,22 +21,22 @@ class ShowSchema(Command):
 
 
 class CheckSchema(ShowSchema):
-    """Say what in DATA falls outside the schema FILE; exit code 4 if something does.
+    """Check DATA against the schema FILE; exit code 4 if something does not fit.
 
-    FILE is TOML; DATA is CSV with a header, Parquet, or - for CSV from standard input. Empty cells
-    are counted, and fit: the schema's defaults stand for them.
+    FILE is TOML. DATA is CSV with a header, Parquet, or - for CSV from standard input. Empty cells
+    are counted but allowed: the schema's defaults replace them.
 
-    The output shows raw values and exact counts: for the custodian only, never for release.
+    The output shows raw values and exact counts. It is for the custodian only: never release it.
     """
 
     data: str = custodian_field("The rows.", example="patients.csv", option="", metavar="DATA")
 
 
 class ProposeSchema(Command):
-    """Propose a schema from the rows of DATA, which have to be public.
+    """Propose a schema from the rows of DATA, which must be public.
 
-    Bounds and categories that are read off rows tell about these rows: never do this with protected
-    ones. `voile init` proposes nothing and reads the header alone.
+    Bounds and categories read from rows reveal facts about them: never do this with protected rows.
+    `voile init` reads the header only.
     """
 
     data: str = custodian_field("The rows.", example="example.csv", option="", metavar="DATA")
@@ -58,8 +58,9 @@ class ProposeSchema(Command):
 class Start(ModelTerms):
     """Start a federation from tables, or a workspace (voile.toml) from a model.
 
-    Of tables nothing but the header is read: what is possible in a column is for you to say. With a
-    model, everything is tried first; then the log, its keys, the account and voile.toml are made.
+    Only the header of a table is read: you declare the possible values of each column. With a
+    model, everything is checked first; then the log, its keys, the account and voile.toml are
+    created.
 
     >>> start = Start(source=("risk.onnx",), protect="population", dataset="clinic 2026", epsilon=3)
     >>> start.spec.model, start.promise
@@ -147,9 +148,9 @@ class Start(ModelTerms):
 class RunDemo(Command):
     """Train across eight invented hospitals, explain a patient, write a report; about a minute.
 
-    Needs no file, no network and no account. Everything that the report shows is covered by a
-    privacy guarantee; what the data are really like is known, so it is compared with the truth.
-    Once more into the same folder, it replaces what it wrote there and keeps anything else.
+    Needs no file, no network and no account. A privacy guarantee covers everything in the report.
+    The data are invented, so the results are compared with the truth. Running it again replaces
+    its own files in the folder and keeps all others.
 
     >>> RunDemo(rows=200).folder.name
     'demo-output'
