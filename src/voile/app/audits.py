@@ -291,7 +291,7 @@ def prove(command: ProveRecord, context: Context) -> AuditResult:
     check_outputs([out], [*files_of(usual_place(database=command.database)), *read])
     context.check_overwriting([out], allowed=command.overwrite)
     if (index is None) == (None in sizes):
-        raise InvalidInput("expected the number of a record, or both --from and --to")
+        raise InvalidInput("expected a record number, or both --from and --to")
     with _log_database(command.database) as storage:
         log = storage.submit(AuditLog.open)
         if index is not None:

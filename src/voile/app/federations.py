@@ -210,7 +210,7 @@ def _runner(
 
         return job.agreement, job.server, partial(federate_simulated, command.config, job)
     if command.transport is not LocalTransport.THREADS:
-        raise InvalidInput("--superlink is a transport of its own: leave --transport out")
+        raise InvalidInput("--superlink is a transport of its own: leave out --transport")
     from voile.app.federate.join import DeployedServer
 
     found = DeployedServer.read(command.config)

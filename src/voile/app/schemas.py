@@ -69,7 +69,7 @@ def propose(name: str, table: Mapping[str, RawColumn], label: str | None) -> Pro
     """
     chosen = label if label is not None else list(table)[-1]
     if chosen not in table:
-        raise InvalidInput(f"there is no column {chosen!r}; there are {', '.join(table)}")
+        raise InvalidInput(f"there is no column {chosen!r}; found {', '.join(table)}")
     found = {column: _domain(values) for column, values in table.items()}
     wanted = _label_domain(table[chosen], found[chosen])
     features = [

@@ -202,7 +202,7 @@ class Guarantee:
         mechanism: how the noise was made.
         composition: how several releases were added up to this figure.
         public_facts: what is treated as public (sizes, schedule, schema).
-        assumptions: what must be true besides (silos disjoint, running time not observed).
+        assumptions: what must hold for it (silos disjoint, running time not observed).
         parts: labels of the data sets that `dataset` is put together from, where it is.
         records_per_person: how many records of it belong to one person at most, where somebody has
             declared that; nobody can check it, so it is among the assumptions as well.

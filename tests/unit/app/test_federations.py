@@ -147,7 +147,7 @@ def test_the_status_is_the_same_both_ways(
 
 
 def test_a_run_that_is_not_there_is_not_stopped_either_way(configs: tuple[Path, Path]) -> None:
-    with pytest.raises(InvalidInput, match="no run of a federation"):
+    with pytest.raises(InvalidInput, match="no federation is running here"):
         handle(StopFederation(config=configs[0]))
     ran = CliRunner().invoke(app, ["federate", str(configs[0]), "--stop"])
     assert isinstance(ran.exception, InvalidInput)

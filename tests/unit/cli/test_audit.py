@@ -196,7 +196,7 @@ def test_after_a_rotation_the_pinned_checkpoint_is_found_beside_the_new_key(fold
     [
         (["show", "none.db"], 2, "no such database"),
         (["verify", "none.tlog-proof"], 2, "cannot be read"),
-        (["prove", "log.db"], 2, "expected the number of a record"),
+        (["prove", "log.db"], 2, "expected a record number"),
         (["prove", "log.db", "0"], 2, "published"),
         (["prove", "log.db", "--from", "1"], 2, "--from and --to"),
         (["init", "log.db", "--origin", ORIGIN], 2, "not overwritten"),

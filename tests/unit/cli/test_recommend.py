@@ -172,7 +172,7 @@ def test_a_recommendation_is_not_written_over_another(run: Any) -> None:
 def test_a_recommender_is_not_trained_into_a_folder_of_something_else(run: Any) -> None:
     Path("catalogue.json").write_text("mine")
     said = run(*TRAIN, *PRICE[:-1], ".", code=2)["error"]["message"]
-    assert "holds other things than a recommender" in said
+    assert "holds other files than a recommender" in said
     assert Path("catalogue.json").read_text() == "mine"
     assert run("budget", "report", "log.db", "users")["consumed"] == 0
 
@@ -186,7 +186,7 @@ def test_what_a_killed_training_left_is_not_taken_for_something_else(run: Any) -
     assert not left.exists()
     other = Path("made/.notes.txt.0123456789abcdef")
     other.write_text("mine")
-    assert "other things" in run(*TRAIN, *PRICE, code=2)["error"]["message"]
+    assert "other files" in run(*TRAIN, *PRICE, code=2)["error"]["message"]
 
 
 def test_files_in_the_wrong_order_tell_nothing_about_users(run: Any) -> None:

@@ -147,7 +147,7 @@ class MembersCounting:
         rows = self.artefact.history
         names = {row.account for row in rows if row.client == self.party.name and row.account}
         if len(names) != 1:
-            raise Refused(f"{self.artefact.folder}: {self.party.name!r} took no part in it")
+            raise Refused(f"{self.artefact.folder}: {self.party.name!r} did not take part")
         return names.pop()
 
     @property
@@ -205,8 +205,8 @@ class MembersCounting:
         declared, found = self.artefact.settings["clients"][self.party.name], self.party.records
         if declared != len(found):
             raise Refused(
-                f"{self.party.name!r} has trained on {declared} rows and has {len(found)}: these "
-                "are not the members"
+                f"{self.party.name!r} trained on {declared} rows and now has {len(found)}: pass "
+                "the rows it was trained on"
             )
         return PrivateMembersCount(
             protected=vault.account(self.account).protected,
@@ -234,8 +234,8 @@ class MembersCounting:
         paid = Counter((each.purpose, each.event) for each in charges if each.caller == caller)
         if not said or not said <= paid:
             raise Refused(
-                f"{self.party.folder}: the account {self.account!r} was not charged with what "
-                f"{self.artefact.folder} says it was: the model may tell what nobody paid for"
+                f"{self.party.folder}: account {self.account!r} was not charged as "
+                f"{self.artefact.folder} states: the model may reveal what was never paid for"
             )
         relation = vault.ledger.account(t, self.account).protected.relation
         wanted = count_event(self.artefact.settings["members_count"], relation)

@@ -79,7 +79,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if not self.guarantees:
-            raise InvalidInput("a release without a guarantee is not charged, and not released")
+            raise InvalidInput("a release needs a guarantee to be charged and released")
 
     def charge(self, asked: Asked) -> Charge:
         """What the ledger charges for it, under the digest by which it recognises the question."""

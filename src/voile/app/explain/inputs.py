@@ -163,7 +163,7 @@ class ExplanationInputs:
         rows = RowsToExplain.from_rows(given)
         if column is not None and rows.identifiers is None:
             raise InvalidInput(
-                f"this release takes identifiers from the column {column!r}: hand in a table, or "
+                f"this release reads identifiers from the column {column!r}: pass a table, or "
                 "RowsToExplain with identifiers"
             )
         return rows

@@ -76,7 +76,10 @@ class SinglePrivacy(_ConfigSection):
     @model_validator(mode="after")
     def _sizes_are_public(self) -> Self:
         if self.relation is Relation.ADD_OR_REMOVE_ONE:
-            raise ValueError("sizes are public here, so the relation cannot be 'add or remove one'")
+            raise ValueError(
+                "sizes are public here, so the relation cannot be 'add or remove one'; use "
+                "'zero-out' or 'replace one'"
+            )
         return self
 
 
@@ -154,9 +157,7 @@ class SecureSumSection(_ConfigSection):
     @model_validator(mode="after")
     def _sparse_against_the_curious(self) -> Self:
         if self.dropouts is not None and self.server is AssumedServer.ACTIVE:
-            raise ValueError(
-                "dropouts are for neighbours in a sparse graph, which an active server could choose"
-            )
+            raise ValueError("dropouts work with neighbours in a sparse graph only")
         return self
 
     def model(self, asked: int) -> ThreatModel:
@@ -212,7 +213,9 @@ class FederationFile(_ConfigSection):
     @model_validator(mode="after")
     def _secure_or_not(self) -> Self:
         if "secure_sum" in self.model_fields_set and not self.secure:
-            raise ValueError("[secure_sum] says how; add `secure = true` above the tables")
+            raise ValueError(
+                "[secure_sum] has no effect alone: add `secure = true` above the tables"
+            )
         if self.secure and self.server_key is None:
             raise ValueError("a secure sum needs server_key, the key in the server's policy")
         return self

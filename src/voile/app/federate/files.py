@@ -326,7 +326,7 @@ def _node(folder: Path, name: str) -> tuple[Path, NodeFile]:
     own = folder / NODES / file_stem(name)
     found = read_beside(own / NODE_FILE, NodeFile)
     if found.name != name:
-        raise InvalidInput(f"{own / NODE_FILE}: is of {found.name!r}, expected {name!r}")
+        raise InvalidInput(f"{own / NODE_FILE}: belongs to {found.name!r}, expected {name!r}")
     return own, found
 
 

@@ -257,8 +257,8 @@ def server_key(agreement: FederationAgreement) -> VerifierKey:
     """Across machines messages are signed, whatever is agreed on about sums."""
     if agreement.server_key is None:
         raise Refused(
-            "across machines the server signs what it says: server_key is missing in "
-            "federation.toml (the key in the policy of the server's folder)"
+            "across machines, the server signs its messages: add server_key to federation.toml "
+            "(the key in the policy of the server's folder)"
         )
     return agreement.server_key
 

@@ -150,11 +150,11 @@ def _check_size(party: Party, agreement: FederationAgreement) -> None:
     """The number of rows is public, so that it may be told."""
     declared, found = agreement.sizes.get(party.name), len(party.records)
     if declared is None:
-        raise Refused(f"{party.name!r} is no party of {agreement.name!r}")
+        raise Refused(f"{party.name!r} is not a party of {agreement.name!r}")
     if declared != found:
         raise Refused(
-            f"{party.name!r} has declared {declared} rows and has {found}: it takes no part. The "
-            "number is public, so correct the agreement"
+            f"{party.name!r} declared {declared} rows but has {found}, so it does not take part. "
+            "The number is public: correct it in the agreement"
         )
 
 

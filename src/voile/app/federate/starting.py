@@ -292,7 +292,9 @@ def _check_new(folder: Path, founders: Sequence[NewParty], texts: Mapping[Path, 
     """Refuse to overwrite anything but what the same start has written."""
     names = [founder.name for founder in founders]
     if len(set(names)) < len(names):
-        raise InvalidInput(f"parties are called after their files, which need other names: {names}")
+        raise InvalidInput(
+            f"parties are named after their files, so the files need different names: {names}"
+        )
     nodes, own = folder / NODES, {_home(folder, founder) for founder in founders}
     begun = nodes.is_dir() and not nodes.is_symlink() and own.issuperset(nodes.iterdir())
     ours = {path for path, text in texts.items() if _holds(path, text)}

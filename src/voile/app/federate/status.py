@@ -179,7 +179,7 @@ def stop_run(config: Path, patience: float = 10.0) -> bool:
     """
     folder = _folder(config)
     if not is_held(folder):
-        raise InvalidInput(f"{folder}: no run of a federation is going on here")
+        raise InvalidInput(f"{folder}: no federation is running here")
     replace_file(folder / STOP, b"")
     until = time.monotonic() + patience
     while is_held(folder):

@@ -24,7 +24,7 @@ def check_ledger(file: WorkspaceFile, vault: Vault) -> None:
         account = vault.find_account(name)
         if account is None:
             raise file.toml.wrong(
-                f"this account is not open; to open it: {_opening(file, name, stated)}",
+                f"this account is not open; open it with: {_opening(file, name, stated)}",
                 *("accounts", name),
             )
         difference = difference_from(account, stated)

@@ -239,8 +239,8 @@ def _measure_below(opening: Opening, above: list[AccountNode]) -> Measure:
         )
     if parent.is_plan:
         raise Refused(
-            f"{parent.name!r} is a plan, a complete list: nothing can be opened below it; open a "
-            "filter as the root and the plan below it"
+            f"{parent.name!r} is a fixed plan, so no account can be opened below it; open the "
+            "root without a plan, and the plan below it"
         )
     assert parent.measure is not None
     asked = opening.spending.orders if isinstance(opening.spending, AdaptiveSpending) else ()

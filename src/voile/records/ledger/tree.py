@@ -141,7 +141,7 @@ def _account(balance: Balance, row: AccountRow | None) -> Account:
 def check_depth(path: list[AccountNode]) -> None:
     """A charge rewrites every account on its way: trees are kept shallow."""
     if len(path) >= _DEEPEST:
-        raise InvalidInput(f"accounts can be nested {_DEEPEST} deep, not deeper")
+        raise InvalidInput(f"accounts can be nested at most {_DEEPEST} deep")
 
 
 def share_of(t: Reader, node: AccountNode) -> float:

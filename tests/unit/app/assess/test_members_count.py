@@ -168,7 +168,7 @@ def test_the_model_is_that_of_the_same_account(study: Path) -> None:
     manifest = json.loads(path.read_text())
     manifest["settings"]["agreement"] = "0" * 64
     path.write_text(json.dumps(manifest))
-    with pytest.raises(Refused, match="was not charged with what"):
+    with pytest.raises(Refused, match="was not charged as"):
         counting(study)
     manifest["settings"]["agreement"] = read_agreement(study / "federation.toml").digest
     manifest["settings"]["members_count"] = 0.25
@@ -180,7 +180,7 @@ def test_the_model_is_that_of_the_same_account(study: Path) -> None:
 def test_rows_that_are_not_those_of_the_training_are_refused(study: Path) -> None:
     lines = (study / "city.csv").read_text().splitlines(keepends=True)
     (study / "city.csv").write_text("".join(lines[:-1]))
-    with pytest.raises(Refused, match="trained on 102 rows and has 101"):
+    with pytest.raises(Refused, match="trained on 102 rows and now has 101"):
         counting(study)
 
 
@@ -322,7 +322,7 @@ def test_a_history_in_which_a_party_did_nothing_proves_nothing(study: Path) -> N
     rows = [replace(row, outcome=Outcome.VANISHED) for row in read_history(folder / HISTORY)]
     write_history(rows, folder / HISTORY)
     rewrite_manifest(folder, HISTORY)
-    with pytest.raises(Refused, match="was not charged with what"):
+    with pytest.raises(Refused, match="was not charged as"):
         counting(study)
 
 

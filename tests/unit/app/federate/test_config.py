@@ -115,7 +115,12 @@ def test_two_parties_cannot_have_one_name(files: Path) -> None:
             "[[held]]",
             "there is no such key; did you mean 'held_out'",
         ),
-        ("nodes/north/node.toml", 'name = "north"', 'name = "south"', "is of 'south', expected"),
+        (
+            "nodes/north/node.toml",
+            'name = "north"',
+            'name = "south"',
+            "belongs to 'south', expected",
+        ),
         ("nodes/north/node.toml", "epsilon = 2.0", "epsilon = 0", r"accepts\.epsilon"),
         ("nodes/north/node.toml", "# agreement = ", "agreement = ", r"accepts\.agreement"),
         ("nodes/north/node.toml", "[accepts]", "rows = 3\n[accepts]", "rows: there is no such key"),

@@ -274,12 +274,12 @@ def test_a_recommender_replaces_an_earlier_one_and_nothing_else(
     check_place(folder)
     (folder / "recommender.json").write_text('{"format": "voile recommender", "version": 1}')
     check_place(folder)  # broken off
-    with pytest.raises(UnreadableFile, match="broken off"):
+    with pytest.raises(UnreadableFile, match="training was interrupted"):
         load_recommender(folder)
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(InvalidInput, match=r"other things than a recommender \(notes.txt\)"):
+    with pytest.raises(InvalidInput, match=r"other files than a recommender \(notes.txt\)"):
         check_place(folder)
     (folder / "notes.txt").unlink()
     (folder / "recommender.json").unlink()
-    with pytest.raises(InvalidInput, match="other things than a recommender"):
+    with pytest.raises(InvalidInput, match="other files than a recommender"):
         check_place(folder)

@@ -268,7 +268,7 @@ def test_the_command_that_is_told_opens_the_account(tmp_path: Path) -> None:
     )
     with pytest.raises(InvalidInput, match="this account is not open") as refused:
         open_workspace(tmp_path)
-    words = shlex.split(str(refused.value).partition("to open it: ")[2])
+    words = shlex.split(str(refused.value).partition("open it with: ")[2])
     with pytest.raises(SystemExit) as left:
         cli.main(words[1:])
     assert left.value.code == 0
