@@ -459,7 +459,7 @@ class TestPlans:
 
     def test_nothing_is_opened_below_a_plan(self, books: Books) -> None:
         books.open("clinic", spending=PlannedSpending(self.EVENTS))
-        with pytest.raises(Refused, match="complete list"):
+        with pytest.raises(Refused, match="is a fixed plan"):
             books.open("ada", parent="clinic")
 
     def test_plans_side_by_side_cost_the_larger_one(self, books: Books) -> None:
