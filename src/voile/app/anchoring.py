@@ -111,7 +111,7 @@ def _publishable(storage: Storage, log: AuditLog, policy: Policy) -> Checkpoint:
         )
     if missing := missing_cosignatures(Note.parse(note), policy):
         raise VerificationFailed(
-            f"{missing} cosignature(s) that the policy asks for are missing; `voile audit "
+            f"{missing} cosignature(s) required by the policy are missing; `voile audit "
             "checkpoint` collects them. Nothing was sent"
         )
     return checkpoint
