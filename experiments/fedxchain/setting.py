@@ -285,7 +285,7 @@ def outcome(
     change: Change,
 ) -> Outcome:
     said = model.predict(case.measured.rows).argmax(axis=1)
-    shares = shares_of(ImportanceDesign.over(case.schema, case.compared.rows).strengths(model))
+    shares = shares_of(ImportanceDesign.from_rows(case.schema, case.compared.rows).strengths(model))
     found = Outcome(
         tuple(accuracy),
         macro_f1(said, case.measured.labels),

@@ -26,7 +26,7 @@ from voile.federation import (
     Threads,
     Unprotected,
 )
-from voile.federation.pipeline import named
+from voile.federation.pipeline import name_arrays
 from voile.pipelines.objectives import Imitate
 from voile.pipelines.private_explainer import (
     BLACK_BOX,
@@ -110,7 +110,7 @@ class Split:
         longer = replace(task, training=replace(task.training, rate=0.005, cooling=0.85))
         stage = replace(stage, task=longer, rounds=12, clients_per_round=8, participations=12)
         rounds = self._rounds({SURROGATE: longer}, NoGuard())
-        given = named(BLACK_BOX, found.results[BLACK_BOX].arrays)
+        given = name_arrays(BLACK_BOX, found.results[BLACK_BOX].arrays)
         arrays = rounds.run(stage, longer.start(self.seed), given=given).arrays
         objective = found.plan.objectives[SURROGATE]
         assert isinstance(objective, Imitate)

@@ -398,7 +398,7 @@ class TestALostCopy:
     ) -> None:
         keeper, known = signed_once(storage, log, tmp_path)
         keeper = replace(keeper, signer=signer)
-        with pytest.raises(InvalidInput, match="is here"):
+        with pytest.raises(InvalidInput, match="is not lost"):
             keeper.accept(storage, "why not")
         before = storage.submit(log.head)
         keeper.copy.unlink()

@@ -176,11 +176,11 @@ CASES: Final[Mapping[str, Case]] = {
         refused="BudgetExceeded",
     ),
     "recommend": Case(
-        Recommend.read({**TRAINED, "user": "7", "count": 3}), "recommend recommend", "shop"
+        Recommend.read({**TRAINED, "user": "7", "count": 3}), "recommend list", "shop"
     ),
     "explain a recommendation": Case(
         ExplainRecommendation.read(
-            {**TRAINED, "user": "7", "to": "others", "by_what": "genre", "account": "users"}
+            {**TRAINED, "user": "7", "audience": "others", "group_by": "genre", "account": "users"}
             | {"epsilon": 0.5, "top": 1}
         ),
         "recommend explain",
@@ -188,7 +188,7 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "explain a recommendation, refused": Case(
         ExplainRecommendation.read(
-            {**TRAINED, "user": "7", "to": "others", "account": "users", "epsilon": 0.5}
+            {**TRAINED, "user": "7", "audience": "others", "account": "users", "epsilon": 0.5}
         ),
         "recommend explain",
         "shop",

@@ -120,6 +120,6 @@ def test_what_is_no_charge_or_no_free_call_is_refused(place: str, tmp_path: Path
     case = CASES["post-processed, public"]
     called = house.service.answer(case.build(), case.rows, caller="analyst")
     house.vault.place.replay_key.unlink()
-    with pytest.raises(InvalidInput, match="the replay key is not here"):
+    with pytest.raises(InvalidInput, match="replay key not found"):
         signing(house).receipt_of_call(called.records[0])
     house.storage.close()

@@ -64,8 +64,8 @@ def anchors_of(policy: Policy, rpc: str, confirmations: int) -> Anchors:
     """The contract that the policy names."""
     if policy.anchor is None:
         raise InvalidInput(
-            'the policy names no contract: `anchor = "eip155:CHAIN:0x..."`, which `voile audit '
-            "anchor --deploy` writes"
+            "the policy names no contract. Create one with `voile audit anchor --deploy`, which "
+            'adds `anchor = "eip155:CHAIN:0x..."`'
         )
     return open_anchors(rpc, policy.anchor, confirmations)
 
@@ -93,8 +93,8 @@ def anchor_log(
     found = anchors.latest(log.origin, confirmations=1)  # step 4
     if found is None or found.size < checkpoint.size:
         raise VerificationFailed(
-            "the transaction is confirmed, and the chain does not hold the checkpoint: is another "
-            "node asked than the one that was told?"
+            "the transaction is confirmed, but the chain does not hold the checkpoint: check "
+            "that --rpc names the node that received it"
         )
     return AnchorResult(found, anchors.address, mined)
 
@@ -103,7 +103,7 @@ def _publishable(storage: Storage, log: AuditLog, policy: Policy) -> Checkpoint:
     storage.submit(log.check)
     note = latest_checkpoint(storage)
     if note is None:
-        raise InvalidInput("nothing was published yet; `voile audit checkpoint` does it")
+        raise InvalidInput("no checkpoint was published yet; run `voile audit checkpoint` first")
     checkpoint = signed_checkpoint(note, policy)
     if not storage.submit(lambda t: log.extends(t, checkpoint)):
         raise VerificationFailed(
@@ -111,7 +111,7 @@ def _publishable(storage: Storage, log: AuditLog, policy: Policy) -> Checkpoint:
         )
     if missing := missing_cosignatures(Note.parse(note), policy):
         raise VerificationFailed(
-            f"{missing} cosignature(s) that the policy asks for are missing; `voile audit "
+            f"{missing} cosignature(s) required by the policy are missing; `voile audit "
             "checkpoint` collects them. Nothing was sent"
         )
     return checkpoint

@@ -183,7 +183,7 @@ class Artefact:
     def _black_box(self) -> tuple[Arrays, dict[str, Any]]:
         if not self.has_model:
             raise Refused(
-                "this artefact explains a model that somebody brought; it holds its surrogate only"
+                "this artefact explains an external model; it holds the surrogate, not the model"
             )
         return array_file.read(self._home / BLACK_BOX, _BLACK_BOX_FILE)
 
@@ -245,7 +245,7 @@ class Artefact:
 
     def _check_surrogate(self) -> None:
         if not self.has_surrogate:
-            raise Refused("this artefact holds its model alone, without surrogate or explainer")
+            raise Refused("this artefact holds a model only: it has no surrogate and no explainer")
 
     @cached_property
     def reference(self) -> Rows:
@@ -285,7 +285,7 @@ class Artefact:
     def log_folder(self, party: str) -> Path:
         """Where a party's exported log lies; the server's is called `server`."""
         if party not in self.settings["logs"]:
-            raise InvalidInput(f"{self.folder}: {party!r} is no party of it")
+            raise InvalidInput(f"{self.folder}: {party!r} is not a party of this federation")
         return self._home / log_place(party)
 
 

@@ -152,7 +152,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a folder, of a version that this voile reads."""
     path = folder / MANIFEST
     if not path.is_file():
-        raise UnreadableFile(f"{folder}: no artefact ({MANIFEST} is missing), or an unfinished one")
+        raise UnreadableFile(f"{folder}: not a finished artefact ({MANIFEST} is missing)")
     head = read_json(path)
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise UnreadableFile(f"{path}: not the manifest of an artefact")
@@ -188,9 +188,11 @@ def check_files(
     home = folder.resolve()
     for name, digest in files.items():
         if (folder / name).resolve() != home / name:
-            raise UnreadableFile(f"{folder / name}: a link, expected the file itself")
+            raise UnreadableFile(f"{folder / name}: expected a file, found a link")
         if not (folder / name).is_file() or file_digest(folder / name) != digest:
-            raise VerificationFailed(f"{folder / name}: changed or lost since it was written")
+            raise VerificationFailed(
+                f"{folder / name}: was changed or deleted after it was written"
+            )
 
 
 def file_digest(path: Path) -> str:

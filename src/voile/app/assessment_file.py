@@ -80,7 +80,7 @@ def check_place(folder: Path) -> None:
         find_assessment(folder)
     except UnreadableFile as error:
         raise InvalidInput(
-            f"{path}: holds something else than findings, and is not overwritten; move it away"
+            f"{path}: exists and does not hold findings; move it away first"
         ) from error
 
 

@@ -291,7 +291,7 @@ def prove(command: ProveRecord, context: Context) -> AuditResult:
     check_outputs([out], [*files_of(usual_place(database=command.database)), *read])
     context.check_overwriting([out], allowed=command.overwrite)
     if (index is None) == (None in sizes):
-        raise InvalidInput("expected the number of a record, or both --from and --to")
+        raise InvalidInput("expected a record number, or both --from and --to")
     with _log_database(command.database) as storage:
         log = storage.submit(AuditLog.open)
         if index is not None:
@@ -433,7 +433,8 @@ def _answer(path: Path) -> bytes:
     """Canonical bytes of a saved explanation; any other file is taken as canonical bytes."""
     if path.suffix.lower() in (".json", ".parquet"):
         raise InvalidInput(
-            f"{path}: a copy of the numbers; a receipt commits to the explanation saved as .voile"
+            f"{path}: a receipt belongs to the explanation saved as .voile, not to this copy; "
+            "pass the .voile file"
         )
     content = read_file(path)
     return explanation_bytes(Explanation.load(path)) if is_saved(content) else content
@@ -447,7 +448,7 @@ def _check_pair(proof: Path, answer: Path) -> None:
     rows, expected = len(Explanation.load(answer)), len(Explanation.load(own))
     if rows > expected == 1:
         raise InvalidInput(
-            f"{answer}: an explanation of {rows} rows, the receipt is for one: use --answer {own}"
+            f"{answer}: holds {rows} rows, but the receipt is for one row: use --answer {own}"
         )
 
 
@@ -478,7 +479,7 @@ def _elsewhere(command: VerifyProof) -> OtherCheckpoint | None:
     path = command.consistency
     if command.checkpoint is None:
         if path is not None and command.rpc is None:
-            raise InvalidInput("--consistency needs the --checkpoint (or --rpc) it leads to")
+            raise InvalidInput("--consistency also needs --checkpoint or --rpc")
         return None
     proof = b"" if path is None else read_file(path, LARGEST_TEXT)
     return OtherCheckpoint(read_file(command.checkpoint, LARGEST_NOTE), proof)

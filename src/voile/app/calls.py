@@ -66,10 +66,7 @@ if TYPE_CHECKING:
     from voile.records.vault import Place, Vault
 
 PASSPHRASE: Final = "VOILE_KEYSTORE_PASSPHRASE"
-PAID: Final = (
-    "what was paid for is kept and given again at no further cost, anything else was neither "
-    "charged nor released"
-)
+PAID: Final = "paid answers are stored and free to repeat; nothing else was charged or released"
 """What is kept of a call that is interrupted while it charges."""
 Files: TypeAlias = Callable[[], Sequence[Path]]
 HANDLERS: Final[dict[type[Command], str]] = {
@@ -129,21 +126,19 @@ def handle(command: Command, context: Context | None = None) -> Any:
 def refuse_to_overwrite(existing: Sequence[Path]) -> None:
     """Where nobody can be asked."""
     names = ", ".join(map(str, existing))
-    raise InvalidInput(
-        f"{names}: exists already; choose another name, or add --yes to overwrite it"
-    )
+    raise InvalidInput(f"{names}: exists already. Existing files are kept unless you pass --yes")
 
 
 def refuse_without_yes(question: str) -> None:
     """Where nobody can be asked."""
-    raise InvalidInput(f"{question} If so, add --yes")
+    raise InvalidInput(f"{question} Pass --yes to confirm")
 
 
 def passphrase_from_environment(_new: bool) -> str:
     """Where nobody can be asked."""
     found = os.environ.get(PASSPHRASE)
     if found is None:
-        raise InvalidInput(f"no passphrase of the keystore: set {PASSPHRASE}")
+        raise InvalidInput(f"no passphrase for the keystore: set {PASSPHRASE}")
     return found
 
 
@@ -224,7 +219,10 @@ class Context:
             return
         with open_vault_at(place, signing=None) as vault:
             if vault.keeper is None:
-                self.say(f"no {place.policy}: nothing is signed, and there will be no receipt")
+                self.say(
+                    f"No signing policy found ({place.policy}): nothing is signed, and you get no "
+                    "receipt. Create one with `voile audit init`"
+                )
             yield ReleaseService(vault)
 
     @contextmanager

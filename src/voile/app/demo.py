@@ -62,7 +62,7 @@ from voile.federation import (
     Threads,
     Unprotected,
 )
-from voile.federation.pipeline import named
+from voile.federation.pipeline import name_arrays
 from voile.federation.stored_text import file_stem
 from voile.models import Box, Model, wrap
 from voile.pipelines.network_task import CLIPPED_UNIT
@@ -204,7 +204,10 @@ def _clear(output: Path) -> None:
     """Only what an earlier demo wrote is removed, by its names; anything else is kept."""
     if output.exists() and any(output.iterdir()):
         if not (output / MARKER).exists():
-            raise InvalidInput(f"{output}: not empty, and not made by `voile demo`; choose another")
+            raise InvalidInput(
+                f"{output}: the folder is not empty and was not made by `voile demo`; choose "
+                "another folder"
+            )
         for path in written_into(output):
             _remove(path)
     output.mkdir(parents=True, exist_ok=True)
@@ -286,7 +289,7 @@ def _twin_surrogate(
     job: Job, plan: PipelinePlan, trained: PrivateExplainer, rows: Rows, seed: int
 ) -> NDArray[np.float64]:
     """Values of a surrogate without privacy, of the same private black box."""
-    given = named(BLACK_BOX, trained.results[BLACK_BOX].arrays)
+    given = name_arrays(BLACK_BOX, trained.results[BLACK_BOX].arrays)
     arrays = _stage(job, plan, SURROGATE, seed, given)
     lesson = plan.objectives[SURROGATE]
     assert isinstance(lesson, Imitate)

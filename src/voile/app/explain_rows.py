@@ -198,7 +198,7 @@ class ExplanationJob:
         count = rows if isinstance(rows, int) else rows.count
         release, payer = self.release(service, count), self.spec.account
         found = service.preview(release, rows, payer=payer, caller=caller, fresh=fresh)
-        return self.affordability(service, count).told(found)
+        return self.affordability(service, count).add_advice(found)
 
     def affordability(self, service: ReleaseService, rows: int) -> Affordability:
         """Whether the account could ever pay for this many rows."""
@@ -245,21 +245,21 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
         outputs.check_signing(vault.keeper)
         release = job.release(service, rows.count)
         if command.preview:
-            found = job.preview(service, rows, caller=command.caller, fresh=command.fresh)
+            found = job.preview(service, rows, caller=command.caller, fresh=command.redraw)
             return PreviewResult(found, rows.count)
         assessed = job.assessed(vault, release)
         with context.charging(vault, lambda: outputs.files):
-            with job.affordability(service, rows.count).named():
+            with job.affordability(service, rows.count).refuse_with_advice():
                 explained = service.answer(
                     release,
                     rows,
                     payer=payer,
                     caller=command.caller,
                     purpose=command.purpose,
-                    fresh=command.fresh,
+                    fresh=command.redraw,
                 )
             _log.info("answered, with %d charge(s)", len(explained.charges))
-            explained = replace(inputs.told(explained), assessed=assessed)
+            explained = replace(inputs.add_context(explained), assessed=assessed)
             kept = context.sign(vault)
             written = outputs.write(service, explained)
     return ExplainResult(explained, written, kept, job.place.policy, job.spec.top)
@@ -289,8 +289,8 @@ def check_stated(command: Explain, workspace: WorkspaceFile) -> None:
     for stated, typed in command.stated_options().items():
         if stated not in BESIDE_A_NAME:
             raise InvalidInput(
-                f"{typed}: for {command.model!r} this is decided by {workspace.path}; change it "
-                "there, or write a release of another name"
+                f"{typed}: {command.model!r} takes this from {workspace.path}; change it there, "
+                "or add a release with another name"
             )
 
 

@@ -210,7 +210,7 @@ def _runner(
 
         return job.agreement, job.server, partial(federate_simulated, command.config, job)
     if command.transport is not LocalTransport.THREADS:
-        raise InvalidInput("--superlink is a transport of its own: leave --transport out")
+        raise InvalidInput("--superlink is a transport of its own: leave out --transport")
     from voile.app.federate.join import DeployedServer
 
     found = DeployedServer.read(command.config)
@@ -233,8 +233,8 @@ def _accepted(
     context.say(str(found))
     if found.blocking and not command.insist:
         raise Refused(
-            "nothing was charged, because of what is marked with ! above: "
+            "nothing was charged, because of the warnings marked with ! above: "
             + "; ".join(each.text for each in found.blocking)
-            + ". To go on all the same, add --yes"
+            + ". Pass --yes to continue anyway"
         )
     return replace(server, remarks=())

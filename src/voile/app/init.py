@@ -53,7 +53,7 @@ def _workspace(command: Start, context: Context) -> StartedWorkspace:
     if len(command.source) > 1:
         raise InvalidInput("a workspace starts from one model")
     if command.label is not None:
-        raise InvalidInput("--label is for tables, and this is a model")
+        raise InvalidInput("--label is for tables; this is a model")
     spec = command.spec
     for weakness in weaknesses(command.epsilon or 0.0, command.delta or 0.0):
         context.say(f"voile: warning: {weakness}")

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from voile.app.calls import Context
 from voile.app.commands.explain import Explain
+from voile.app.commands.fields import warn_renamed
 from voile.app.explain import ReleasedExplanation, ReleaseService
 from voile.app.explain_rows import ExplainResult, ExplanationJob, explain
 from voile.app.workspace.file import WorkspaceFile
@@ -71,38 +72,47 @@ class Workspace:
         name: str,
         rows: Any,
         *,
-        by: str = "analyst",
+        caller: str = "analyst",
         purpose: str = "explanation",
-        fresh: bool = False,
+        redraw: bool = False,
+        **former: Any,
     ) -> ReleasedExplanation:
         """Explain rows with the release of this name: charged, on record.
 
         Args:
             rows: the name of a file, a table (a DataFrame, a dict of columns), an array in the
                 schema's numbers, or `RowsToExplain`.
-            by: who asks.
+            caller: who asks.
             purpose: what for.
-            fresh: pay again for new noise, even if the question was answered before.
+            redraw: pay again for new noise, even if the question was answered before.
+            former: `by` and `fresh`, which are called `caller` and `redraw` now.
         """
-        result = explain(
-            self._asked(name, rows, caller=by, purpose=purpose, fresh=fresh), self._context
-        )
+        caller, redraw = _former_names(caller, redraw, **former)
+        asked = self._command(name, rows, caller=caller, purpose=purpose, redraw=redraw)
+        result = explain(asked, self._context)
         assert isinstance(result, ExplainResult)
         return result.explained
 
     def preview(
-        self, name: str, rows: Any = 1, *, by: str = "analyst", fresh: bool = False
+        self,
+        name: str,
+        rows: Any = 1,
+        *,
+        caller: str = "analyst",
+        redraw: bool = False,
+        **former: Any,
     ) -> Preview:
         """What an answer for these rows, or this many, would cost and be like; charges nothing.
 
         Of rows it also says, among its remarks, if the account could not pay for them.
 
         Args:
-            rows, by, fresh: see `explain`.
+            rows, caller, redraw, former: see `explain`.
         """
-        job = ExplanationJob.from_command(self._asked(name), self._context)
+        caller, redraw = _former_names(caller, redraw, **former)
+        job = ExplanationJob.from_command(self._command(name), self._context)
         given = rows if isinstance(rows, int) else job.inputs(None).read_rows(rows)
-        return job.preview(self.service, given, caller=by, fresh=fresh)
+        return job.preview(self.service, given, caller=caller, fresh=redraw)
 
     def receipt(self, charge: str) -> Receipt:
         """A proof for one charge (`ReleasedExplanation.charges`), at any later time."""
@@ -128,13 +138,23 @@ class Workspace:
 
     def release(self, name: str, rows: int) -> Release[Explanation]:
         """What answers for this many rows; built once."""
-        return ExplanationJob.from_command(self._asked(name), self._context).release(
+        return ExplanationJob.from_command(self._command(name), self._context).release(
             self.service, rows
         )
 
-    def _asked(self, name: str, rows: Any = None, **stated: Any) -> Explain:
+    def _command(self, name: str, rows: Any = None, **stated: Any) -> Explain:
         return Explain(model=name, data=rows, workspace=self.file.path, **stated)
 
     @property
     def _context(self) -> Context:
         return Context(service=self.service, known=self._known)
+
+
+def _former_names(
+    caller: str, redraw: bool, *, by: str | None = None, fresh: bool | None = None
+) -> tuple[str, bool]:
+    if by is not None:
+        warn_renamed("by", "caller")
+    if fresh is not None:
+        warn_renamed("fresh", "redraw")
+    return caller if by is None else by, redraw if fresh is None else fresh

@@ -69,7 +69,7 @@ def propose(name: str, table: Mapping[str, RawColumn], label: str | None) -> Pro
     """
     chosen = label if label is not None else list(table)[-1]
     if chosen not in table:
-        raise InvalidInput(f"there is no column {chosen!r}; there are {', '.join(table)}")
+        raise InvalidInput(f"there is no column {chosen!r}; found {', '.join(table)}")
     found = {column: _domain(values) for column, values in table.items()}
     wanted = _label_domain(table[chosen], found[chosen])
     features = [
@@ -234,9 +234,9 @@ def propose_schema(command: ProposeSchema, context: Context) -> SchemaProposalRe
     data, output = command.data, command.output
     if not command.public:
         raise InvalidInput(
-            f"{data}: what is read off rows tells about them. Only if nobody in it is protected, "
-            "say so: --public. For anything else, voile init reads the header and leaves the rest "
-            "to you"
+            f"{data}: a schema proposed from rows reveals facts about them. Pass --public if "
+            "nobody in the file is protected; otherwise use `voile init`, which reads the header "
+            "only"
         )
     if output is not None:
         check_output(output)

@@ -44,6 +44,11 @@ class Verdict(StrEnum):
     NOT_REFUTED = "not refuted"
     BLIND = "blind"
 
+    @property
+    def word(self) -> str:
+        """For people; the value is the tag that is stored."""
+        return "inconclusive" if self is Verdict.BLIND else self.value
+
 
 @dataclass(frozen=True)
 class AssessedClaim:

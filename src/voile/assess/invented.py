@@ -3,7 +3,7 @@
 A release over background rows plays a game v(T) between the explained row x and each background row
 b. The canary's game and the one that stands against it differ as much as any two can, up where
 player one is present and down where not: v(T) = high if one ∈ T, else low, against the centre
-everywhere ("blank one") or against the reverse ("replace one"). Both agree on the full coalition,
+everywhere ("zero-out") or against the reverse ("replace one"). Both agree on the full coalition,
 as they must. For two players that attains the bound.
 """
 
@@ -26,7 +26,7 @@ class InventedGame:
     """Who is explained, who is the canary and who stands against it, and what a model makes of it.
 
     The row of defaults stands against the canary: whoever forgets what a null record is puts the
-    defaults in its place, and turns "blank one" into "replace one".
+    defaults in its place, and turns "zero-out" into "replace one".
 
     Args:
         schema: the real one; public.

@@ -34,9 +34,9 @@ Examples:
 
   voile assess output/artefact --count-members nodes/north --others held-out.csv   (charged)
 
-Verdicts: "refuted" is a proof that more is released than charged for (exit code 6); "not refuted"
-says that an attack which finds out half of the noise found nothing; "blind" that the time was too
-short to say even that (exit code 7). None of them says "safe".
+Verdicts: "refuted" proves that more is released than charged for (exit code 6). "not refuted" means
+that an attack which detects half of the noise found nothing. "inconclusive" means that the time was
+too short to tell (exit code 7). None of them means "safe".
 """
 
 
@@ -54,7 +54,7 @@ def progress_line() -> AssessmentProgress:
     def show(tried: TrialOutcome) -> None:
         minutes, seconds = divmod(round(tried.seconds_left), 60)
         text = (
-            f"{tried.name}: {tried.runs:,} runs; half of the noise was found out for "
+            f"{tried.name}: {tried.runs:,} runs; half of the noise was detected for "
             f"{tried.found_out} of {tried.claims} claims; {minutes}:{seconds:02} left"
         )
         if is_due("log", 100 * _OFTEN):
@@ -93,8 +93,8 @@ def _print_assessed(result: AssessResult) -> None:
     lines = [_line(each) for each in done.events]
     lines += [f"not audited  {reason}" for reason in done.subject.left_out]
     lines += [] if counted is None else ["", str(counted), f"guarantee: {counted.guarantees[0]}"]
-    logged = "no log here to record it in" if done.record is None else f"record {done.record}"
-    lines += ["", f"verdict   {done.verdict.value}", f"findings  {done.path}"]
+    logged = "not recorded: no log found here" if done.record is None else f"record {done.record}"
+    lines += ["", f"verdict   {done.verdict.word}", f"findings  {done.path}"]
     text = "\n".join([*lines, f"log       {logged}"])
     console().print(text, soft_wrap=True, highlight=False)
 
@@ -103,16 +103,16 @@ def _line(each: AssessedClaim) -> str:
     from voile.assess.assessment import Verdict
     from voile.views.text import rounded_up
 
-    blind = each.verdict is Verdict.BLIND
+    inconclusive = each.verdict is Verdict.BLIND
     claim = f"claim ε = {rounded_up(each.epsilon)}, δ = {rounded_up(each.delta)}"
-    said = f"{each.verdict.value:<12} {each.name}: {claim}; {each.runs:,} runs"
+    said = f"{each.verdict.word:<12} {each.name}: {claim}; {each.runs:,} runs"
     said += f", e-value {each.e_value:.3g} of {each.threshold:g}"
     if each.verdict is Verdict.NOT_REFUTED:
         said += (
-            f"; half of the noise was found out after {each.control_runs:,} runs; a claim of "
+            f"; half of the noise was detected after {each.control_runs:,} runs; a claim of "
             f"ε = {each.epsilon_found:.3g} with more noise would have been refuted (95 %)"
         )
-    return said + ("; nothing follows: give it more --minutes" if blind else "")
+    return said + ("; nothing follows: allow more --minutes" if inconclusive else "")
 
 
 assess = command_line(

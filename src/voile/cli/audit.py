@@ -25,7 +25,7 @@ _WATCHED: Final = "w.db --name w1.example/voile --policy log.toml"
 _NOT_FOR_PEOPLE: Final = frozenset({"time", "kind", "version", "event", "cost"})
 app = typer.Typer(
     name="audit",
-    help="Keep a tamper-evident log, prove what is in it, check proofs, be a witness.",
+    help="Keep a tamper-evident log, prove what is in it, verify proofs, run a witness.",
     no_args_is_help=True,
 )
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _OPENED: Final = "log.db clinic --dataset clinic-v1 --epsilon 3 --delta 1e-6"
 app = typer.Typer(
     name="budget",
-    help="Open privacy budgets, look at them, renew them, check them against the audit log.",
+    help="Open, show and renew privacy budgets, and verify them against the audit log.",
     no_args_is_help=True,
 )
 
@@ -91,13 +91,13 @@ def _show_forecast(result: ForecastResult, *, as_json: bool) -> None:
         print_json(asdict(found))
         return
     if found.exhausted_at is None:
-        ends = f"never at this rate: nothing was charged in the last {result.hours:g} hours"
+        ends = f"never at this rate: no charge in the last {result.hours:g} hours"
     else:
         ends = as_date(found.exhausted_at)
     known = found.more > 0 or found.exhausted_at is not None
     facts = {
         "account": found.account,
-        "answers left": f"{found.more:,}" if known else "unknown: say with --noise what will come",
+        "answers left": f"{found.more:,}" if known else "unknown: pass --noise to estimate it",
         "answers a day": f"{24 * found.hourly_rate:,.1f}",
         "used a day": f"{24 * found.hourly_share:.2%} of the budget",
         "used up": ends,

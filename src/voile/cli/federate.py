@@ -81,8 +81,11 @@ Examples:
 
   voile federate federation.toml --status   (or --stop, from another terminal)
 
+  voile federate keygen federation.toml   (makes the server's key)
+
   voile federate federation.toml --transport simulation
 """
+KEYGEN_EPILOG = "Example: voile federate keygen federation.toml"
 REPORT_EPILOG = "Example: voile report output/artefact --output report.html"
 
 
@@ -118,7 +121,9 @@ def _show_preview(found: FederationPreview, *, as_json: bool) -> None:
         print_json(asdict(found) | {"asks_for_yes": bool(found.blocking)})
         return
     asked = (
-        "\n\nIt would ask for --yes, because of what is marked with !." if found.blocking else ""
+        "\n\nThe run will ask for --yes because of the warnings marked with !."
+        if found.blocking
+        else ""
     )
     console().print(f"nothing was charged\n{found}{asked}", soft_wrap=True)
 
@@ -131,11 +136,11 @@ def _show_stopped(result: StopResult, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(result))
     elif result.stopped:
-        typer.echo("stopped; the same command without --stop goes on")
+        typer.echo("stopped; run the same command without --stop to continue")
     else:
         typer.echo(
-            "asked to stop: the run ends at the next answer. One that writes its result already "
-            "is completed. --status shows it"
+            "stopping: the run ends at the next answer. If it already writes its result, it is "
+            "completed. Check with --status"
         )
 
 
@@ -147,8 +152,9 @@ def _show_report(written: ReportResult, *, as_json: bool) -> None:
 federate = command_line(
     commands.Federate,
     _show_federated,
-    CommandOverride("--key", commands.MakeServerKey, _show_key),
+    CommandOverride("--key", commands.MakeServerKey, _show_key, now="federate keygen"),
     CommandOverride("--status", commands.ShowFederationStatus, print_status),
     CommandOverride("--stop", commands.StopFederation, _show_stopped),
 )
+keygen = command_line(commands.MakeServerKey, _show_key)
 report = command_line(commands.WriteReport, _show_report)

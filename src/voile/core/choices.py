@@ -34,4 +34,4 @@ def member(kind: type[_Enumeration], value: str, field: str = "") -> _Enumeratio
     """The same of an enumeration; a figure must not hang on `is` and a string."""
     with suppress(ValueError):
         return kind(value)
-    return chosen({str(item): item for item in kind}, value, field)
+    return chosen({getattr(item, "word", str(item)): item for item in kind}, value, field)

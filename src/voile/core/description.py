@@ -269,17 +269,18 @@ def _alarms(explanation: ReadableExplanation) -> tuple[str, ...]:
     if not count or count - hidden >= _SETTLED * count:
         return ()
     said = f"{hidden:,} of {count:,} cannot be told from zero"
-    return (f"These numbers are mostly noise: {said}. Ask for {_remedies(explanation)}.",)
+    return (f"These numbers are mostly noise: {said}. Try {_remedies(explanation)}.",)
 
 
 def _remedies(explanation: ReadableExplanation) -> str:
     """What would help: names of features cost less, and a mean over more rows needs less noise."""
     units = {each.protected.unit for each in explanation.guarantees}
     one_person = not units.isdisjoint({ProtectedUnit.EXPLAINED_ROW, ProtectedUnit.USER})
-    named = ProtectedUnit.EXPLAINED_ROW in units or explanation.carries(KnownNote.ABSOLUTE)
+    population = explanation.carries(KnownNote.ABSOLUTE)
+    named = ProtectedUnit.EXPLAINED_ROW in units or population
     found = ["the strongest features by name (--top)"] if named else []
-    found += [] if one_person else ["more rows"]
-    return ", or ".join([*found, "a larger epsilon"])
+    found += [] if one_person else ["more rows" if population else "more background rows"]
+    return ", ".join([*found, "fewer features", "a coarser level", "or a larger epsilon"])
 
 
 # --- numbers --------------------------------------------------------------------------------------

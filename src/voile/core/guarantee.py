@@ -23,6 +23,7 @@ from voile.core.choices import member
 from voile.core.errors import InvalidInput, Refused
 
 _FLAT: Final = ("unit", "relation", "dataset")
+_ZERO_OUT: Final = "zero-out"
 _IF_STATED: Final = frozenset({"parts", "records_per_person"})
 """Fields that are stored only where they say something: older guarantees are without them."""
 SMALLEST_DELTA: Final = 1e-300
@@ -94,6 +95,15 @@ class Relation(StrEnum):
     ADD_OR_REMOVE_ONE = "add or remove one"
     """One record is added or taken away. Sizes are private too."""
 
+    @property
+    def word(self) -> str:
+        """How people read and write it; the value is the tag that is stored."""
+        return _ZERO_OUT if self is Relation.BLANK_ONE else self.value
+
+    @classmethod
+    def _missing_(cls, value: object) -> Relation | None:
+        return cls.BLANK_ONE if value == _ZERO_OUT else None
+
 
 class Adversary(StrEnum):
     """Whom a guarantee holds against.
@@ -125,7 +135,7 @@ class Protected:
         columns: which ones, for declared columns of a row; none for any other unit.
 
     >>> print(Protected("row", "blank one", "patients 2026"))
-    each row of 'patients 2026', blank one
+    each row of 'patients 2026', zero-out
     """
 
     unit: ProtectedUnit
@@ -152,7 +162,7 @@ class Protected:
     def __str__(self) -> str:
         named = ", ".join(map(repr, self.columns))
         one = f"the columns {named} of each row" if named else f"each {self.unit}"
-        return f"{one} of {self.dataset!r}, {self.relation}"
+        return f"{one} of {self.dataset!r}, {self.relation.word}"
 
     @property
     def texts(self) -> dict[str, str]:
@@ -174,8 +184,9 @@ class Protected:
             columns = listed
         kind = member(ProtectedUnit, name, "unit")
         protected = cls(kind, member(Relation, relation, "relation"), dataset, columns)
-        if protected.texts["unit"] != unit:
-            raise InvalidInput(f"unit must be as it is stored, found {unit!r}")
+        for name, found in (("unit", unit), ("relation", relation)):
+            if protected.texts[name] != found:
+                raise InvalidInput(f"{name} must be as it is stored, found {found!r}")
         return protected
 
     def in_dataset(self, dataset: str) -> Self:
@@ -184,7 +195,7 @@ class Protected:
 
     def difference(self, other: Protected) -> str:
         """The parts in which another one differs, in words: "the unit 'row', not 'user'"."""
-        mine, theirs = self.texts, other.texts
+        mine, theirs = (each.texts | {"relation": each.relation.word} for each in (self, other))
         return " and ".join(
             f"the {part} {mine[part]!r}, not {theirs[part]!r}"
             for part in _FLAT
@@ -207,7 +218,7 @@ class Guarantee:
         mechanism: how the noise was made.
         composition: how several releases were added up to this figure.
         public_facts: what is treated as public (sizes, schedule, schema).
-        assumptions: what must be true (silos disjoint, running time not observed).
+        assumptions: what must hold for it (silos disjoint, running time not observed).
         parts: labels of the data sets that `dataset` is put together from, where it is.
         records_per_person: how many records of it belong to one person at most, where somebody has
             declared that; nobody can check it, so it is among the assumptions as well.
@@ -217,7 +228,7 @@ class Guarantee:
     ...                     computational=False, mechanism="Gaussian noise",
     ...                     composition="one release")
     >>> print(promise)
-    (ε = 0.5, δ = 1e-6) for each row of 'patients 2026', blank one, against the public;
+    (ε = 0.5, δ = 1e-6) for each row of 'patients 2026', zero-out, against the public;
     Gaussian noise; one release
     >>> Guarantee.from_dict(promise.to_dict()) == promise
     True

@@ -246,7 +246,7 @@ class Rounds:
             self._tell(stage, number, len(result.heard), place.rows, done=True)
         return StageResult(place.arrays, place.rows, place.figures, tuple(errors), place.memory)
 
-    def kept(self, stage: Stage, start: Arrays, given: Arrays) -> StagePlace | None:
+    def find_progress(self, stage: Stage, start: Arrays, given: Arrays) -> StagePlace | None:
         """How far a stage was run before; None if it was not begun, or nothing is kept."""
         fixed = checked(given, "the given arrays")
         found = self._checkpoints(stage, checked(start, "the start arrays"), fixed)

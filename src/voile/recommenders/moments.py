@@ -81,7 +81,7 @@ class _MomentsRelease(ChargedRelease):
     Args: besides those of `ChargedRelease`:
         interactions: protected.
         budget: how much each of them tells; its users and items are those of the interactions.
-        protected: a user of their data set; blank one or replace one.
+        protected: a user of their data set; zero-out or replace one.
         delta: at which the epsilon of one release is stated; both are judged together
             (`ItemMoments.guarantee`).
         progress: is told how far drawing is.
@@ -144,7 +144,7 @@ class PrivatePopularity(_MomentsRelease):
     """The first release: Σ x_u over unit vectors of users, for every item of the catalogue.
 
     Guarantees
-        1. One user moves it by 1 at most (blank one), or √2 (replace one), in the l2 norm.
+        1. One user moves it by 1 at most (zero-out), or √2 (replace one), in the l2 norm.
         2. Items are those of the public catalogue: also those that nobody touched.
         3. No interaction makes `draw` raise.
     """
@@ -176,7 +176,7 @@ class PrivateGram(_MomentsRelease):
     first release, whatever a user did.
 
     Guarantees
-        1. One user moves what is released by 1/√2 at most (blank one), or 1 (replace one).
+        1. One user moves what is released by 1/√2 at most (zero-out), or 1 (replace one).
         2. No interaction makes `draw` raise.
 
     Args: besides those of both:

@@ -228,8 +228,8 @@ class PrivateNetwork(ChargedRelease):
         same = self.privacy.relation is self.protected.relation
         if self.protected.unit is not ProtectedUnit.USER or not same:
             raise Refused(
-                f"a record of these steps is a user, {self.privacy.relation!s}; they can promise "
-                f"nothing about {self.protected}"
+                f"a record of these steps is a user, {self.privacy.relation.word}; they can "
+                f"promise nothing about {self.protected}"
             )
         if self.privacy.rows != len(self.interactions):
             raise InvalidInput(

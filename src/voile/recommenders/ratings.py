@@ -40,7 +40,7 @@ class PrivateLiking(ChargedRelease):
     """Σ_u v_u with v_u the ratings of one user, centred to [−1, 1] and divided by √(their number).
 
     Guarantees
-        1. v_u is at most 1 long, and may point anywhere: one user moves the sum by 1 (blank one) or
+        1. v_u is at most 1 long, and may point anywhere: one user moves the sum by 1 (zero-out) or
            2 (replace one) in the l2 norm.
         2. Ratings beyond the bounds are clamped, those that are no numbers count as none.
 

@@ -188,7 +188,7 @@ class NoisyProfileOfUser(_OfUser):
     epsilon, and the preview says so.
 
     The recommender framework calls the clipping length C the sensitivity; two profiles are up to
-    2C apart (replace one), and C where a user stands against nothing (blank one).
+    2C apart (replace one), and C where a user stands against nothing (zero-out).
 
     Args: besides those of `_OfUser`:
         epsilon, delta: for each user.
@@ -252,7 +252,7 @@ class LabelImportance(ModelRelease):
 
     Guarantees
         1. (epsilon, delta) for each user, besides what the moments cost.
-        2. One user moves the mean over n users by 1/n at most (blank one), or √2/n (replace one).
+        2. One user moves the mean over n users by 1/n at most (zero-out), or √2/n (replace one).
 
     Args: besides those of `ModelRelease`:
         profile, model: see `TopLabelsOfUser`.

@@ -44,8 +44,8 @@ def read_policy(path: Path) -> Policy:
     """The policy in this file; `InvalidInput` if it is none."""
     if not path.exists():
         raise InvalidInput(
-            f"{path}: there is no policy here, which says whose signatures to trust: name it with "
-            "--policy"
+            f"{path}: no signing policy found. Create one with `voile audit init`, or name it "
+            "with --policy"
         )
     try:
         return Policy.parse(read_file(path, LARGEST_TOML).decode("utf-8", errors="replace"))
@@ -77,8 +77,8 @@ class Kept:
             return self.said
         answers = "; ".join(map(str, self.published.answers)) or "it names no witness to ask"
         return (
-            f"{self.said}; {self.missing} cosignature(s) that the policy asks for are missing "
-            f"({answers}): `voile audit complete` collects them for receipts"
+            f"{self.said}; {self.missing} cosignature(s) required by the policy are missing "
+            f"({answers}): collect them with `voile audit complete`"
         )
 
 
@@ -105,8 +105,8 @@ class Keeper:
             return cls(read_policy(policy), copy, SigningKey.load(key) if key.exists() else None)
         if copy.exists():
             raise InvalidInput(
-                f"{told(copy)}: a checkpoint is kept here, and {told(policy)}, which says whose "
-                "signature it must bear, is missing: name it with --policy"
+                f"{relative_path(copy)}: found a pinned checkpoint, but no signing policy "
+                f"({relative_path(policy)}). Name the policy with --policy"
             )
         return None
 
@@ -130,7 +130,7 @@ class Keeper:
             published = self.publish(storage, log)
         except VoileError as error:
             return Kept(f"not published: {error}", error=error)
-        return Kept(f"{told(self.copy)} ({published.checkpoint.size} records)", published)
+        return Kept(f"{relative_path(self.copy)} ({published.checkpoint.size} records)", published)
 
     def keep_up(self, storage: Storage, log: AuditLog) -> Kept:
         """The same, unless all of it was signed meanwhile: by another process, or on demand."""
@@ -141,7 +141,7 @@ class Keeper:
             self._advance(storage, log)
         except VoileError as error:
             return Kept(f"not kept: {error}", error=error)
-        return Kept(f"{told(self.copy)} ({size} records)")
+        return Kept(f"{relative_path(self.copy)} ({size} records)")
 
     def accept(self, storage: Storage, reason: str) -> Checkpoint:
         """Pin the log as this database holds it, where its pinned checkpoint is lost.
@@ -155,12 +155,14 @@ class Keeper:
         kept = PinnedCheckpoint(self.copy, self.policy)
         if kept.read() is not None:
             raise InvalidInput(
-                f"{told(self.copy)}: the pinned checkpoint is here, there is nothing to accept. To "
-                "go on with a database that does not extend it, move it away first"
+                f"{relative_path(self.copy)}: the pinned checkpoint is not lost, so there is "
+                "nothing to accept. To use a database that does not extend it, move it away first"
             )
         note = latest_checkpoint(storage)
         if note is None:
-            raise InvalidInput("this log has no signed checkpoint yet: there is nothing to accept")
+            raise InvalidInput(
+                "this log has no signed checkpoint yet, so there is nothing to accept"
+            )
         signed = signed_checkpoint(note, self.policy)
         log = storage.submit(lambda t: _record_acceptance(t, signed, reason))
         if self.signer is not None:
@@ -172,8 +174,8 @@ class Keeper:
         known, size = self._advance(storage, log), storage.submit(log.head).size
         newer = size - (0 if known is None else known.size)
         return Kept(
-            f"not signed here, where the key is not; {newer} of {size} records are newer than the "
-            "last checkpoint: `voile audit checkpoint` signs one"
+            f"not signed: the signing key is not here. {newer} of {size} records are newer than "
+            "the last checkpoint; sign them with `voile audit checkpoint`"
         )
 
     def _advance(self, storage: Storage, log: AuditLog) -> Checkpoint | None:
@@ -201,7 +203,7 @@ def _record_acceptance(t: Transaction, signed: Checkpoint, reason: str) -> Audit
     return log
 
 
-def told(path: Path) -> Path:
+def relative_path(path: Path) -> Path:
     """As people call it who are in this folder."""
     try:
         here = Path.cwd()

@@ -109,9 +109,9 @@ class PrivateBackgroundShapley(ModelRelease):
         model: with a declared output set; rows are handed to it as the schema gives them. Of a
             binary classifier, one output: `wrap(model).only(name)`.
         background: protected records, a table or an array; their number is public. A record in
-            which nothing can be read counts as the null record of "blank one".
+            which nothing can be read counts as the null record of "zero-out".
         schema: what is public about the records.
-        protected: a row of the data set that the background is; blank one or replace one.
+        protected: a row of the data set that the background is; zero-out or replace one.
         epsilon, delta: for each explained row.
         groups: features that act together as one player.
         pairs_a_player: above 16 players: how many coalitions, with their complements, are looked at

@@ -89,7 +89,7 @@ class PrivateClusters(ArtefactRelease):
     """`Clusters` found in private rows, from first and second moments with Gaussian noise.
 
     Args (in addition to those of `ArtefactRelease`):
-        protected: a row of their data set; blank one or replace one.
+        protected: a row of their data set; zero-out or replace one.
         epsilon, delta: of the publication, once.
         count: at most so many clusters.
 

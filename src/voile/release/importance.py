@@ -1,7 +1,7 @@
 """`PrivateGlobalImportance`: what matters to a model over a private population.
 
 The mean of absolute Shapley values over n records. One record moves it by √2·B·R/n at most under
-"replace one" and by B·R/n under "blank one", however many features there are: with 10,000 records
+"replace one" and by B·R/n under "zero-out", however many features there are: with 10,000 records
 the noise at (1, 1e-5) is below 0.001 of the output range. Proof: docs/guarantees/importance.md.
 """
 
@@ -55,7 +55,7 @@ class PrivateGlobalImportance(ModelRelease):
 
     Args (in addition to those of `ModelRelease`):
         importance: `ByExplainer` (a public, synthetic or DP background) or `OverItself`.
-        protected: a row of the population; blank one or replace one.
+        protected: a row of the population; zero-out or replace one.
         epsilon, delta: for each record.
         model: digest of what is explained, for the record.
         name: of the explainer, for the record.

@@ -208,7 +208,7 @@ class PrivateBackground:
 
     Args:
         rows: the records.
-        protected: a row of their data set; blank one or replace one.
+        protected: a row of their data set; zero-out or replace one.
         delta: for each explained row.
         epsilon: for each explained row; without it, what `noise_share` comes to.
         noise_share: standard deviation of the noise on one value over the width of the output.

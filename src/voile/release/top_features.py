@@ -52,7 +52,7 @@ class PrivateTopFeatures(ExplainerRelease):
         output_width: R, the width of the range that the model's output is clamped to; attributions
             of a row are clamped to ±R one by one.
         epsilon, delta: of the whole release; with delta = 0 it is pure.
-        protected: a row of the population; blank one or replace one.
+        protected: a row of the population; zero-out or replace one.
         signed: name the direction too; otherwise features are chosen by mean |attribution|.
 
     >>> from voile import Protected

@@ -64,6 +64,7 @@ def environment() -> Environment:
         "thousands": "{:,}".format,
         "uncertainty_in_words": text.uncertainty_in_words,
         "verdict_in_words": text.verdict_in_words,
+        "verdict_word": text.verdict_word,
     }
     return made
 

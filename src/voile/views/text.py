@@ -162,7 +162,7 @@ _VERDICTS: Final = {
     "refuted": "more is released than is promised. Do not rely on the promise above.",
     "not refuted": "an attack that finds out half of the noise found nothing. That is no proof "
     "that there is nothing to be found.",
-    "blind": "the attack was too short to find out even half of the noise, so nothing follows.",
+    "blind": "the attack was too short to detect even half of the noise. Nothing follows from it.",
 }
 _LIMITS: Final = (
     "It says how the model came to its result, not what causes what: changing a value need not "
@@ -189,6 +189,11 @@ _HIDDEN: Final = (
 def uncertainty_in_words(described: Description) -> str:
     """What ± means there, or why there is none."""
     return _UNCERTAINTY[described.uncertainty]
+
+
+def verdict_word(verdict: str) -> str:
+    """How people read a stored verdict."""
+    return "inconclusive" if verdict == "blind" else verdict
 
 
 def verdict_in_words(verdict: str) -> str:

@@ -25,6 +25,7 @@ from voile.app.commands.federate import (
     StopFederation,
     WriteReport,
 )
+from voile.app.commands.fields import RenamedWarning
 from voile.app.federate.party import run_lock
 from voile.app.federations import FederationResult
 from voile.cli.app import app
@@ -146,7 +147,7 @@ def test_the_status_is_the_same_both_ways(
 
 
 def test_a_run_that_is_not_there_is_not_stopped_either_way(configs: tuple[Path, Path]) -> None:
-    with pytest.raises(InvalidInput, match="no run of a federation"):
+    with pytest.raises(InvalidInput, match="no federation is running here"):
         handle(StopFederation(config=configs[0]))
     ran = CliRunner().invoke(app, ["federate", str(configs[0]), "--stop"])
     assert isinstance(ran.exception, InvalidInput)
@@ -166,7 +167,13 @@ def test_a_run_is_asked_to_stop_both_ways(
 def test_the_servers_key_is_the_same_both_ways(configs: tuple[Path, Path]) -> None:
     found = handle(MakeServerKey(config=configs[0]))
     assert found.line in configs[0].read_text()
-    assert typed("federate", str(configs[0]), "--key") == {"line": found.line}
+    assert typed("federate", "keygen", str(configs[0])) == {"line": found.line}
+
+
+def test_the_former_flag_for_a_key_still_works(configs: tuple[Path, Path]) -> None:
+    found = handle(MakeServerKey(config=configs[0]))
+    with pytest.warns(RenamedWarning, match=r"--key is now called `voile federate keygen`"):
+        assert typed("federate", str(configs[0]), "--key") == {"line": found.line}
 
 
 def test_flags_for_two_commands_are_refused(configs: tuple[Path, Path]) -> None:

@@ -28,7 +28,7 @@ def test_a_terminal_is_told_who_is_tried_and_how_long_it_takes(
     shown = sys.stderr.getvalue()  # type: ignore[union-attr]
     assert shown.startswith("\r\x1b[K")
     assert "12,000 runs" in shown
-    assert "found out for 3 of 10 claims; 1:20 left" in shown
+    assert "detected for 3 of 10 claims; 1:20 left" in shown
     assert "\x1b[2J" not in shown
     end_line()
     assert sys.stderr.getvalue().endswith("\r\x1b[K")  # type: ignore[union-attr]

@@ -32,7 +32,7 @@ def loans(tmp_path: Path) -> Path:
     return unpacked("loans", tmp_path)
 
 
-ASKED = ("applicants.csv", "--schema", "loans.toml", "--between", "0", "1")
+ASKED = ("applicants.csv", "--schema", "loans.toml", "--output-range", "0", "1")
 PUBLIC = ("--model-origin", "public", "--background", "public.csv", "--background-origin", "public")
 SCIKIT_LEARN = """
 import numpy as np

@@ -16,7 +16,7 @@ from tests.unit.training.private.stubs import Known, KnownSource
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.datasets import Dataset
 from voile.federation import Instruction, Unprotected
-from voile.federation.pipeline import named
+from voile.federation.pipeline import name_arrays
 from voile.models import Box, wrap
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.objectives import BLACK_BOX, EXPLAINER, SURROGATE
@@ -65,7 +65,7 @@ def change(task: NetworkTask, agreed: PipelinePlan, records: TableRecords) -> np
     """By how much one participation moves the arrays if every noise value is zero."""
     given: dict[str, Any] = {}
     for name in (n for n in STAGES if n in agreed.noise):
-        given |= named(name, wild(agreed.tasks[name].start(0)))
+        given |= name_arrays(name, wild(agreed.tasks[name].start(0)))
     stage = next(name for name, each in agreed.tasks.items() if each is task)
     message = Instruction(stage, 1, wild(task.start(0)), given)
     source = KnownSource(Known(normal=0.0))
@@ -155,7 +155,7 @@ def test_figures_and_twins_leave_null_records_out(stage: str) -> None:
     people = [(44, "m", 3, "yes"), (20, "f", 1, "no")]
     given: dict[str, Any] = {}
     for name in STAGES:
-        given |= named(name, wild(agreed.tasks[name].start(0)))
+        given |= name_arrays(name, wild(agreed.tasks[name].start(0)))
     task = agreed.tasks[stage]
     figures = [
         task.evaluate(wild(task.start(0)), given, Unprotected(read(*rows), "generated"))

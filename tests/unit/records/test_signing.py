@@ -352,7 +352,7 @@ def test_a_witness_that_is_down_stops_no_answer_and_is_told(
     assert kept_size(tmp_path) == 3
     said = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert said
-    assert "1 cosignature(s) that the policy asks for are missing" in said[-1]
+    assert "1 cosignature(s) required by the policy are missing" in said[-1]
 
 
 # --- receipts ------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class MembersAttack:
         """
         opened = load_artefact(artefact)
         if members.resolve() == others.resolve():
-            raise Refused(f"{members}: rows cannot be members and others at once")
+            raise Refused(f"{members}: the same file cannot be both --members and --others")
         inside, outside = (
             read_records(opened.schema, path).readable() for path in (members, others)
         )
@@ -75,9 +75,7 @@ def _place(artefact: Artefact) -> Path:
 # --------------------------------------------------------------------------------------------------
 
 
-_KEPT: Final = (
-    "findings are kept once they are on record, and nothing of an unfinished assessment is"
-)
+_KEPT: Final = "findings that are on record are kept; an unfinished assessment is not"
 
 
 @dataclass(frozen=True, eq=False)

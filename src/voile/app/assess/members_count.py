@@ -23,7 +23,7 @@ from voile.app.explain.files import RECEIPT
 from voile.app.federate.agreement import SERVER
 from voile.app.federate.books import caller_of, purpose_of
 from voile.app.federate.config import NodeFile
-from voile.app.federate.files import NODE_FILE, beside, open_records, read_party
+from voile.app.federate.files import NODE_FILE, open_records, read_beside, read_party
 from voile.app.federate.party import Party
 from voile.app.report import check_log
 from voile.assess.findings import MembersFinding
@@ -126,14 +126,14 @@ class MembersCounting:
         opened = load_artefact(artefact)
         if opened.settings.get("members_count") is None:
             raise Refused(
-                f"{artefact}: its agreement reserves nothing for a count of members; say "
-                "`members_count = 0.1` in [privacy] of federation.toml before a federation is run"
+                f"{artefact}: its agreement reserves no budget to count members. Set "
+                "`members_count = 0.1` under [privacy] in federation.toml before you train"
             )
         party = read_party(opened.schema, node, apart_from=others)
         threshold = OpenThreshold.on(opened.network, open_records(opened.schema, others))
         check_model(opened)
         copied = find_copied_rows(
-            opened.schema, opened.name, beside(node / NODE_FILE, NodeFile).data, others
+            opened.schema, opened.name, read_beside(node / NODE_FILE, NodeFile).data, others
         )
         found = cls(opened, party, threshold, copied)
         found._check_place()
@@ -147,7 +147,7 @@ class MembersCounting:
         rows = self.artefact.history
         names = {row.account for row in rows if row.client == self.party.name and row.account}
         if len(names) != 1:
-            raise Refused(f"{self.artefact.folder}: {self.party.name!r} took no part in it")
+            raise Refused(f"{self.artefact.folder}: {self.party.name!r} did not take part")
         return names.pop()
 
     @property
@@ -173,8 +173,8 @@ class MembersCounting:
                 )
             except BudgetExceeded as spent:
                 raise BudgetExceeded(
-                    f"{self.party.name!r} has counted its members before, over another threshold, "
-                    f"and may do so once: {spent}",
+                    f"{self.party.name!r} has already counted its members with another threshold, "
+                    f"and may count only once: {spent}",
                     remaining=spent.remaining,
                     requested=spent.requested,
                 ) from spent
@@ -191,8 +191,8 @@ class MembersCounting:
         named = json.dumps(self.artefact.name, ensure_ascii=False).encode()
         if self.path.exists() and named not in read_file(self.path):
             raise InvalidInput(
-                f"{self.path}: holds something else than a count of {self.artefact.name!r}, and is "
-                "not overwritten; move it away"
+                f"{self.path}: exists and is not a count of {self.artefact.name!r}; move it away "
+                "first"
             )
 
     @contextmanager
@@ -205,8 +205,8 @@ class MembersCounting:
         declared, found = self.artefact.settings["clients"][self.party.name], self.party.records
         if declared != len(found):
             raise Refused(
-                f"{self.party.name!r} has trained on {declared} rows and has {len(found)}: these "
-                "are not the members"
+                f"{self.party.name!r} trained on {declared} rows and now has {len(found)}: pass "
+                "the rows it was trained on"
             )
         return PrivateMembersCount(
             protected=vault.account(self.account).protected,
@@ -234,8 +234,8 @@ class MembersCounting:
         paid = Counter((each.purpose, each.event) for each in charges if each.caller == caller)
         if not said or not said <= paid:
             raise Refused(
-                f"{self.party.folder}: the account {self.account!r} was not charged with what "
-                f"{self.artefact.folder} says it was: the model may tell what nobody paid for"
+                f"{self.party.folder}: account {self.account!r} was not charged as "
+                f"{self.artefact.folder} states: the model may reveal what was never paid for"
             )
         relation = vault.ledger.account(t, self.account).protected.relation
         wanted = count_event(self.artefact.settings["members_count"], relation)

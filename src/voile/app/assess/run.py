@@ -54,7 +54,7 @@ def assess_subject(
     """
     if not subject.trials:
         reasons = "; ".join(subject.left_out) or "nothing is charged there"
-        raise InvalidInput(f"{subject.name}: there is no claim to refute: {reasons}")
+        raise InvalidInput(f"{subject.name}: nothing to assess: {reasons}")
     check_place(subject.folder)
     if subject.books is not None:
         with open_vault_at(subject.books, signing=None):

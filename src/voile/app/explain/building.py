@@ -299,7 +299,7 @@ class Affordability:
         return f"it would fit with {' or '.join(found)} of one release"
 
     @contextmanager
-    def named(self) -> Iterator[None]:
+    def refuse_with_advice(self) -> Iterator[None]:
         """Say it with the refusal."""
         try:
             yield
@@ -312,7 +312,7 @@ class Affordability:
                 requested=error.requested,
             ) from error
 
-    def told(self, preview: Preview) -> Preview:
+    def add_advice(self, preview: Preview) -> Preview:
         """Say it with a preview."""
         if not self.never:
             return preview

@@ -79,7 +79,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if not self.guarantees:
-            raise InvalidInput("a release without a guarantee is not charged, and not released")
+            raise InvalidInput("a release needs a guarantee to be charged and released")
 
     def charge(self, asked: Asked) -> Charge:
         """What the ledger charges for it, under the digest by which it recognises the question."""
@@ -166,7 +166,7 @@ class AccountQuestions:
 def _recognised(vault: Vault, parent: Account, request: Request) -> Asked:
     name = request.question.account
     account = parent if name == parent.name else child_of(parent, name)
-    return vault.key.asked(request.question, account, request.caller)
+    return vault.key.digest_question(request.question, account, request.caller)
 
 
 # --- the steps ------------------------------------------------------------------------------------

@@ -79,8 +79,8 @@ class ExplanationInputs:
             self.declared.check_paid()
         if self._public_background is not None and self.background_origin is None:
             raise InvalidInput(
-                "background rows that are not protected leave their mark on what is released: say "
-                "what they were made from (background_origin, --background-origin public)"
+                "say where the background rows come from: background_origin, --background-origin "
+                "public"
             )
 
     @cached_property
@@ -90,10 +90,9 @@ class ExplanationInputs:
             return self.declared
         if self._public_background is None:
             raise Refused(
-                "clusters that are found in protected rows have to be paid for, which this command "
-                "does not do: in Python, voile.app.explain.paid_clusters "
-                "charges them and hands them to the release with their guarantee; --clusters is "
-                "only for groups that were declared without looking at protected data"
+                "clusters found in protected rows cost budget, which this command does not "
+                "charge. Declare groups without looking at protected data (--clusters), or use "
+                "voile.app.explain.paid_clusters in Python"
             )
         assert self.background_origin is not None
         count = min(CLUSTERS, len(self.schema.features))
@@ -126,7 +125,7 @@ class ExplanationInputs:
         made = f"made from {', '.join(labels)}" if labels else "public"
         return (f"it is assumed, as stated, that the background rows are {made}", *self.remarks)
 
-    def told(self, explained: ReleasedExplanation) -> ReleasedExplanation:
+    def add_context(self, explained: ReleasedExplanation) -> ReleasedExplanation:
         """With what is known here, for whoever reads it out."""
         return replace(
             explained,
@@ -164,7 +163,7 @@ class ExplanationInputs:
         rows = RowsToExplain.from_rows(given)
         if column is not None and rows.identifiers is None:
             raise InvalidInput(
-                f"this release takes identifiers from the column {column!r}: hand in a table, or "
+                f"this release reads identifiers from the column {column!r}: pass a table, or "
                 "RowsToExplain with identifiers"
             )
         return rows
@@ -230,14 +229,14 @@ def find_artefact(model: str) -> Artefact | None:
     if not Path(model).is_dir():
         if not Path(model).exists() and ":" not in model:
             raise InvalidInput(
-                f"{model}: there is no such model or artefact here (a folder of `voile federate`, "
-                "an ONNX file, or package.module:object)"
+                f"{model}: no such model or artefact. Expected a folder of `voile federate`, an "
+                "ONNX file, or package.module:object"
             )
         return None
     from voile.app.artefact import is_artefact, load_artefact
 
     if not is_artefact(Path(model)):
-        raise InvalidInput(f"{model}: a folder, but not a finished artefact of `voile federate`")
+        raise InvalidInput(f"{model}: this folder is not a finished artefact of `voile federate`")
     return load_artefact(Path(model))
 
 
@@ -248,17 +247,14 @@ def model_origin(spec: ExplanationSpec, artefact: Artefact | None) -> Origin:
     """As stated; of an artefact, as it was recorded when it was made."""
     if artefact is None and spec.model_origin is None:
         raise InvalidInput(
-            "every promise rests on what the model was made from: --model-origin public, "
-            "trained-on:LABEL, or a JSON file with the guarantees of its training"
+            "say what the model was trained on: --model-origin public, trained-on:LABEL, or a "
+            "JSON file with the guarantees of its training"
         )
     if artefact is None:
         assert spec.model_origin is not None
         return origin_from(spec.model_origin)
     if spec.model_origin is not None:
-        raise InvalidInput(
-            "an artefact records what it was made from, and nothing overrides that: leave out "
-            "--model-origin"
-        )
+        raise InvalidInput("leave out --model-origin: an artefact records what it was made from")
     return artefact.origin
 
 
@@ -276,7 +272,7 @@ def _schema(spec: ExplanationSpec, artefact: Artefact | None) -> Schema:
     if spec.schema_file is not None:
         return Schema.load(spec.schema_file)
     if artefact is None:
-        raise InvalidInput("say what the rows look like: --schema FILE")
+        raise InvalidInput("no schema given: describe the rows with --schema FILE")
     return artefact.schema
 
 
@@ -296,7 +292,7 @@ def _model(
         numbered = or_numbered(None, "output", count)
         labels = _output_labels(wrapped, numbered, schema)
         wrapped = wrap(wrapped, output_names=numbered)
-    names, output = wrapped.output_names or (), spec.output
+    names, output = wrapped.output_names or (), spec.output_name
     if output is None and isinstance(wrapped.outputs, Simplex) and len(names) == 2:
         output = names[-1]
     return (wrapped if output is None else wrapped.only(output)), labels

@@ -171,24 +171,25 @@ class Outputs:
         if self.page is None and self.pages is None:
             return
         if protect is RowPart.POPULATION:
-            raise InvalidInput("a page is about one person, and importance is about many: --plot")
+            raise InvalidInput(
+                "a page is about one person; use --plot for importance over many rows"
+            )
         if self.page is not None and rows != 1:
             raise InvalidInput(
-                f"a page is about one person, found {rows} rows: hand in one row for each page, or "
-                "name a folder for a page of each row: --page DIR/"
+                f"a page is about one person, found {rows} rows: pass one row, or a folder for a "
+                "page each: --page DIR/"
             )
         if self.pages is not None and protect is not RowPart.TRAINING:
             raise InvalidInput(
-                "a folder of pages needs a proof for each row, which rows have where explaining "
-                "them costs nothing (--protect training); these are charged for: ask row by row, "
-                "each with a page (--page FILE.html). Each is a question of its own, with noise of "
-                "its own, and is charged for, also where the same row was explained among others "
-                "before: who wants pages asks row by row from the start"
+                "a folder of pages needs a proof for each row, which exists only where "
+                "explanations are free (--protect training). For charged rows, ask for each row "
+                "separately with --page FILE.html. Each call is charged, also if the row was "
+                "explained together with others before"
             )
         if self.pages is not None and rows > MOST_PAGES:
             raise InvalidInput(
-                f"a folder holds at most {MOST_PAGES:,} pages, found {rows:,} rows: hand in fewer "
-                "of them at once, each time with a folder of their own"
+                f"a folder holds at most {MOST_PAGES:,} pages, found {rows:,} rows: split the "
+                "rows, and use one folder for each part"
             )
 
     def check_signing(self, keeper: Keeper | None) -> None:
@@ -196,9 +197,9 @@ class Outputs:
         asked_for = (self.receipt, self.row_receipts, self.pages)
         if keeper is None and any(place is not None for place in asked_for):
             raise InvalidInput(
-                "a receipt rests on a signed checkpoint, and nothing says who signs this log: name "
-                "its policy with --policy, or leave out --receipt, --row-receipts and folders of "
-                "pages"
+                "No signing policy found, so no receipt can be written. Create one with `voile "
+                "audit init`, name it with --policy, or leave out --receipt, --row-receipts and "
+                "folders of pages"
             )
 
     def write(self, service: ReleaseService, explained: ReleasedExplanation) -> WrittenFiles:
@@ -224,7 +225,7 @@ class Outputs:
         if self.proof is None and self.row_receipts is None and self.pages is None:
             return ""
         later = "ask again once one is" if explained.charges else "sign first, then ask again"
-        return f"none written, because no checkpoint was signed here; {later}"
+        return f"none written, because no checkpoint was signed; {later}"
 
     def _writers(
         self, service: ReleaseService, explained: ReleasedExplanation, signed: bool

@@ -124,7 +124,7 @@ def tree_of_call(key: ReplayKey, record: PostProcessingRecord, explanation: Expl
     tree = RowTree.from_rows(explanation_rows(explanation), _seed(key, record.call))
     if tree.root != record.rows_root:
         raise VerificationFailed(
-            "the explanation is not the one that this record commits to, or the key is another one"
+            "this explanation is not the one in the record, or the replay key is wrong"
         )
     return tree
 
@@ -300,7 +300,7 @@ class ReleaseService:
         try:
             return self.vault.storage.read_snapshot(find)
         except InvalidInput as error:
-            raise Refused(f"{error}: nobody was charged for it") from error
+            raise Refused(f"{error}: no charge exists for it") from error
 
     # --- proofs ---------------------------------------------------------------------------------
 
@@ -323,7 +323,7 @@ class ReleaseService:
             raise InvalidInput(f"record {record} is not that of a call that cost nothing")
         key = self.vault.place.replay_key
         if not key.exists():
-            raise InvalidInput(f"{key}: the replay key is not here: name it with --replay-key")
+            raise InvalidInput(f"{key}: replay key not found; name it with --replay-key")
         return self._proof(record, nonces_of_call(self.vault.key, call.call))
 
     def receipts(self, explained: ReleasedExplanation) -> tuple[Receipt, ...]:

@@ -103,8 +103,8 @@ def _asked(
 ) -> AccountQuestions | Exception:
     if request.payer is None:
         return Refused(
-            "this release costs privacy budget: say which account pays "
-            "(`voile budget open` opens one)"
+            "this release costs privacy budget: name the account that pays (`voile budget open` "
+            "opens one)"
         )
     try:
         request.rows.check()
@@ -342,9 +342,9 @@ def affordable(
     """What is to be said to somebody who asks beforehand."""
     looked = look_now(vault, questions)
     if isinstance(looked, Exception):
-        return (f"as things stand, refused: {looked}",)
+        return (f"would be refused: {looked}",)
     if all(stored is not None for stored in looked[1]):
-        return ("answered before: the same is given again at no cost, unless asked with --fresh",)
+        return ("answered before: the same answer is free, unless you pass --redraw",)
     below = any(each.question.account != payer for each in looked[0].requests)
     return (vault.storage.read_snapshot(lambda t: _share(vault, t, payer, event, below)),)
 
@@ -354,12 +354,12 @@ def _share(vault: Vault, t: Reader, payer: str, event: PrivacyEvent, below: bool
     account = vault.ledger.account(t, payer)
     if below and account.measure is not None:
         own = consumed(account.measure.cost(event), account.budgets)
-        return f"fits: takes {own:.1%} of what each record has at {payer!r} for itself"
+        return f"fits: uses {own:.1%} of the budget of each record in account {payer!r}"
     found = would_cost(vault.ledger, t, payer, event)
     _, before, after = found.consumed[0]
     tight = max(found.consumed, key=lambda each: each[2])
     above = "" if tight[0] == payer else f"; {tight[0]!r} above it is then at {tight[2]:.1%}"
     return (
-        f"fits: takes {after - before:.1%} of the account {payer!r}, of which {before:.1%} is used "
-        f"and {1 - after:.1%} would be left{above}"
+        f"fits: uses {after - before:.1%} of account {payer!r}; {before:.1%} is used so far, and "
+        f"{1 - after:.1%} would be left{above}"
     )

@@ -77,12 +77,14 @@ class FederationAgreement:
         if self.records_per_person is not None:
             declared_maximum(self.protected, self.records_per_person)
         if SERVER in self.sizes:
-            raise InvalidInput(f"no party may be called {SERVER!r}: that is the server")
+            raise InvalidInput(
+                f"no party may be called {SERVER!r}: this name is reserved for the server"
+            )
         if set(self.keys) != set(self.sizes):
             raise InvalidInput("every party has a declared size and a key")
         chosen(KINDS, self.pipeline, "pipeline")
         if self.secure is not None and self.server_key is None:
-            raise InvalidInput("a secure sum needs the server's key: it signs what it says")
+            raise InvalidInput("a secure sum needs the server's key, which signs its messages")
         self._check_members_count()
         self._check_aggregator()
 

@@ -187,8 +187,8 @@ class ClientBooks:
         """
         if participation.event is None:
             raise Refused(
-                f"{participation.stage!r} promises no privacy, and {self.client!r} has promised "
-                f"its rows (ε = {self.promise.epsilon:g}, δ = {self.promise.delta:g})"
+                f"{participation.stage!r} has no privacy guarantee, but {self.client!r} has "
+                f"promised its rows (ε = {self.promise.epsilon:g}, δ = {self.promise.delta:g})"
             )
         event = participation.event
         booking = Booking(secrets.token_hex(32), self.account)

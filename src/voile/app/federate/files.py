@@ -179,7 +179,7 @@ def read_job(path: Path) -> Job:
     party compares them with its own.
     """
     agreement = read_agreement(path)
-    server = beside(path.parent / SERVER_FILE, ServerFile)
+    server = read_beside(path.parent / SERVER_FILE, ServerFile)
     nodes = [_node(path.parent, name) for name in agreement.sizes]
     _check_files(nodes, server)
     return Job(
@@ -192,22 +192,22 @@ def read_job(path: Path) -> Job:
 def read_server(path: Path) -> tuple[FederationAgreement, ServerSide, ServerLinkSection]:
     """The server's side of this `federation.toml`, whose parties are on other machines."""
     agreement = read_agreement(path)
-    server = beside(path.parent / SERVER_FILE, ServerFile)
+    server = read_beside(path.parent / SERVER_FILE, ServerFile)
     if server.superlink is None:
         raise InvalidInput(
-            f"{path.parent / SERVER_FILE}: says nothing about a SuperLink; it needs [superlink] "
-            "with root_certificates and secret"
+            f"{path.parent / SERVER_FILE}: there is no [superlink] table; add one with "
+            "root_certificates and secret"
         )
     return agreement, _server_side(agreement.schema, server), server.superlink
 
 
 def read_node(path: Path) -> tuple[FederationAgreement, Party, NodeLinkSection]:
     """One party on a machine of its own, by its `node.toml`; its books lie beside that."""
-    found = beside(path, NodeFile)
+    found = read_beside(path, NodeFile)
     if found.federation is None or found.superlink is None:
         raise InvalidInput(
-            f"{path}: says nothing about a SuperLink; it needs federation = its own copy of "
-            "federation.toml, and [superlink] with address and root_certificates"
+            f"{path}: needs `federation` (this party's copy of federation.toml) and [superlink] "
+            "with address and root_certificates"
         )
     agreement = read_agreement(found.federation)
     return agreement, _agreed_party(agreement, path.parent, found), found.superlink
@@ -220,8 +220,10 @@ def read_party(schema: Schema, folder: Path, *, apart_from: Path) -> Party:
         apart_from: a file of rows that nobody protects, which must not be that of the party, nor of
             one whose folder lies beside it.
     """
-    node = beside(folder / NODE_FILE, NodeFile)
-    siblings = [beside(file, NodeFile) for file in folder.absolute().parent.glob(f"*/{NODE_FILE}")]
+    node = read_beside(folder / NODE_FILE, NodeFile)
+    siblings = [
+        read_beside(file, NodeFile) for file in folder.absolute().parent.glob(f"*/{NODE_FILE}")
+    ]
     own = [(f"party {each.name!r}", each.data) for each in (node, *siblings)]
     _check_apart([*dict(own).items(), ("unprotected rows", apart_from)])
     return _party(schema, folder, node)
@@ -237,13 +239,15 @@ def read_agreement(path: Path) -> FederationAgreement:
     file = TomlFile.read(path)
     if "clients" in file.content:
         raise InvalidInput(
-            f"{path}: a federation is several files now, by whom they belong to; this splits it: "
-            f"voile init {shlex.quote(str(path))} --output FOLDER"
+            f"{path}: a federation now has one file for each owner. Convert this one with: voile "
+            f"init {shlex.quote(str(path))} --output FOLDER"
         )
     agreed = file.checked(FederationFile)
     schema = Schema.load(path.parent / agreed.schema_file)
     if schema.label is None:
-        raise InvalidInput(f"{agreed.schema_file}: a federation learns a label; declare one")
+        raise InvalidInput(
+            f"{agreed.schema_file}: the schema declares no label; declare the column to predict"
+        )
     return FederationAgreement(
         protected=_protected(agreed),
         schema=schema,
@@ -299,7 +303,7 @@ def _key(file: TomlFile, text: str, *place: str) -> VerifierKey:
     return key
 
 
-def beside(path: Path, form: type[Form]) -> Form:
+def read_beside(path: Path, form: type[Form]) -> Form:
     """A file of this form; its paths are relative to it, not to where the command is run."""
     return _moved(TomlFile.read(path).checked(form), path.parent)
 
@@ -321,9 +325,9 @@ def _moved(section: Form, folder: Path) -> Form:
 def _node(folder: Path, name: str) -> tuple[Path, NodeFile]:
     """The file of a party, and the folder that it lies in."""
     own = folder / NODES / file_stem(name)
-    found = beside(own / NODE_FILE, NodeFile)
+    found = read_beside(own / NODE_FILE, NodeFile)
     if found.name != name:
-        raise InvalidInput(f"{own / NODE_FILE}: is of {found.name!r}, expected {name!r}")
+        raise InvalidInput(f"{own / NODE_FILE}: belongs to {found.name!r}, expected {name!r}")
     return own, found
 
 
@@ -378,8 +382,8 @@ def _check_apart(listed: Sequence[tuple[str, Path]]) -> None:
         both_open = not other.startswith("party") and not who.startswith("party")
         if other != who and not both_open:
             raise Refused(
-                f"{other} and {who} name the same file ({path}): protected rows can be neither "
-                "published nor at two parties"
+                f"{other} and {who} name the same file ({path}): protected rows cannot be public, "
+                "nor belong to two parties"
             )
 
 

@@ -22,7 +22,7 @@ from voile.app.federate.config import (
     ServerFile,
     ServerLinkSection,
 )
-from voile.app.federate.files import SERVER_FILE, beside, read_node, read_server
+from voile.app.federate.files import SERVER_FILE, read_beside, read_node, read_server
 from voile.app.federate.job import ServerSide
 from voile.app.federate.party import (
     Party,
@@ -257,8 +257,8 @@ def server_key(agreement: FederationAgreement) -> VerifierKey:
     """Across machines messages are signed, whatever is agreed on about sums."""
     if agreement.server_key is None:
         raise Refused(
-            "across machines the server signs what it says: server_key is missing in "
-            "federation.toml (the key in the policy of the server's folder)"
+            "across machines, the server signs its messages: add server_key to federation.toml "
+            "(the key in the policy of the server's folder)"
         )
     return agreement.server_key
 
@@ -297,7 +297,7 @@ class Enrolment:
 
 def enrol(path: Path) -> Enrolment:
     """From a `node.toml`; the key of its log is made beside it, if there is none."""
-    node = beside(path, NodeFile)
+    node = read_beside(path, NodeFile)
     if node.superlink is None:
         raise InvalidInput(f"{path}: needs [superlink] with address and root_certificates")
     if node.accepts.columns:
@@ -310,7 +310,7 @@ def enrol(path: Path) -> Enrolment:
 def server_key_line(path: Path) -> str:
     """The server's line for this `federation.toml`; its key is made in its folder."""
     agreed = TomlFile.read(path).checked(FederationFile)
-    server = beside(path.parent / SERVER_FILE, ServerFile)
+    server = read_beside(path.parent / SERVER_FILE, ServerFile)
     check_name(agreed.name, server.output)
     key = party_key(server.output, origin_of(agreed.name, SERVER))
     return f"server_key = {quoted(str(key))}"

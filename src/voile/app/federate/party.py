@@ -150,11 +150,11 @@ def _check_size(party: Party, agreement: FederationAgreement) -> None:
     """The number of rows is public, so that it may be told."""
     declared, found = agreement.sizes.get(party.name), len(party.records)
     if declared is None:
-        raise Refused(f"{party.name!r} is no party of {agreement.name!r}")
+        raise Refused(f"{party.name!r} is not a party of {agreement.name!r}")
     if declared != found:
         raise Refused(
-            f"{party.name!r} has declared {declared} rows and has {found}: it takes no part. The "
-            "number is public, so correct the agreement"
+            f"{party.name!r} declared {declared} rows but has {found}, so it does not take part. "
+            "The number is public: correct it in the agreement"
         )
 
 
@@ -172,8 +172,8 @@ def check_name(name: str, folder: Path) -> None:
             f"the federation is called {name!r} in federation.toml, and {folder} belongs to "
             f"{federation_of(found)!r}. Set `name` back, or start {name!r} in a new folder: "
             f"voile init DATA... --name {shlex.quote(name)} --output FOLDER. Where parties are on "
-            "other machines, name a new `output` in server.toml and run `voile federate "
-            "federation.toml --key`"
+            "other machines, name a new `output` in server.toml and run `voile federate keygen "
+            "federation.toml`"
         )
 
 
@@ -188,8 +188,8 @@ def signed_log(vault: Vault, party: str, say: Say) -> dict[str, bytes]:
     missing = vault.publish().missing
     if missing:
         say(
-            f"the log of {party} lacks {missing} cosignature(s) that its policy asks for; the "
-            "same command asks its witnesses again"
+            f"the log of {party} lacks {missing} cosignature(s) that its policy requires; run the "
+            "same command again to ask its witnesses"
         )
     log = exported_log(vault.storage, vault.log)
     return {**log, POLICY: str(vault.policy).encode()}

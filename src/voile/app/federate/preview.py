@@ -31,7 +31,7 @@ from voile.core.randomness import StreamCipher
 from voile.core.schema import Categories, Numbers, Schema
 from voile.core.schema.schema import draw_rows
 from voile.federation.messages import Instruction
-from voile.federation.pipeline import named
+from voile.federation.pipeline import name_arrays
 from voile.federation.stage import Stage
 from voile.pipelines.calibration import FEWEST_ROWS, split_open_rows
 from voile.pipelines.network_task import NetworkTask
@@ -106,7 +106,7 @@ class FederationPreview:
         for each in self.expected:
             yield f"expected {each} (95 % of what was seen in generated federations)"
         if not self.expected:
-            yield "no figure can be expected: this pipeline or label was not studied"
+            yield "no expected figures: this pipeline or label was not studied"
 
 
 def preview(agreement: FederationAgreement, server: ServerSide) -> FederationPreview:
@@ -147,8 +147,8 @@ def _of_promise(agreement: FederationAgreement) -> Iterator[PreviewWarning]:
     rows = agreement.sizes[most]
     if agreement.delta * rows >= 1:
         yield PreviewWarning(
-            f"delta = {agreement.delta:g} is no less than one over the {rows} rows of {most!r}: "
-            "publishing one of them outright would keep this promise",
+            f"delta = {agreement.delta:g} is not below one over the {rows} rows of {most!r}: "
+            "publishing a whole row would keep this promise. Choose a smaller delta",
             blocking=True,
         )
 
@@ -157,8 +157,8 @@ def _of_sizes(sizes: Mapping[str, int]) -> Iterator[PreviewWarning]:
     small = [name for name, rows in sizes.items() if rows < _SMALL]
     if small:
         yield PreviewWarning(
-            f"fewer than {_SMALL} rows at {', '.join(map(repr, small))}: what a party this small "
-            "sends is mostly noise, and its weight in the average is as small"
+            f"fewer than {_SMALL} rows at {', '.join(map(repr, small))}: updates of such a small "
+            "party are mostly noise and have little weight"
         )
 
 
@@ -167,18 +167,17 @@ def _of_held_out(held_out: TableRecords) -> Iterator[PreviewWarning]:
     measured = len(_known_labels(split_open_rows(held_out)[1]))
     if len(known) < _FEW_HELD_OUT:
         yield PreviewWarning(
-            f"{len(known)} held-out rows with a label, of which {measured} are measured on: "
-            f"figures are off by {1 / np.sqrt(max(measured, 1)):.0%} and more"
+            f"{len(known)} held-out rows with a label, {measured} of them for measuring: figures "
+            f"are uncertain by at least {1 / np.sqrt(max(measured, 1)):.0%}"
         )
     if measured == len(known) and isinstance(_label(held_out.schema), Categories):
         yield PreviewWarning(
             f"fewer than {2 * FEWEST_ROWS} held-out rows with a label: the model will not be "
-            "calibrated, so its probabilities may be far too sure"
+            "calibrated, so its probabilities may be too extreme"
         )
     if len(known) and isinstance(_label(held_out.schema), Categories) and np.ptp(known) == 0:
         yield PreviewWarning(
-            "all held-out rows have the same label: every figure of the report would be that of a "
-            "constant answer",
+            "all held-out rows have the same label, so the figures of the report will mean little",
             blocking=True,
         )
 
@@ -195,24 +194,24 @@ def _of_quality(
         return
     if found.accuracy < found.majority + _WORTH_LEARNING:
         yield PreviewWarning(
-            "on held-out rows even a linear model without noise is hardly better than a constant "
-            "answer: accuracy will say little about what was learned"
+            "on held-out rows, even a linear model without noise is hardly better than guessing "
+            "the most common answer: accuracy will say little"
         )
     smaller = "" if pipeline == _SMALLEST else f', or pipeline = "{_SMALLEST}"'
     for each in expected:
         if each.kept is not None and each.kept < _HARDLY:
             yield PreviewWarning(
                 f"too much noise for this many rows: it leaves {max(each.kept, 0):.0%} of what "
-                "can be learned, and explanations would be those of noise. More rows or parties "
-                f"help, a larger epsilon, fewer features{smaller}",
+                "can be learned, and explanations would be mostly noise. Use more rows or "
+                f"parties, fewer features, or a larger epsilon{smaller}",
                 blocking=True,
             )
         elif each.kept is not None and each.low <= found.majority:
             yield PreviewWarning(
-                f"the expected {each.figure}, {each.low:.2f} to {each.high:.2f}, is not above the "
-                f"{found.majority:.2f} of always saying the commonest answer: it may be no better. "
-                "More rows or parties help, or a larger epsilon; where one answer is rare, look at "
-                "AUC instead",
+                f"the expected {each.figure}, {each.low:.2f} to {each.high:.2f}, is not above "
+                f"{found.majority:.2f}, the result of always giving the most common answer. Use "
+                "more rows or parties, or a larger epsilon; if one answer is rare, look at AUC "
+                "instead",
                 blocking=each.middle <= found.majority + _NO_BETTER,
             )
 
@@ -233,7 +232,7 @@ def _seconds(agreement: FederationAgreement, server: ServerSide) -> float:
             stage.rounds * stage.clients_per_round * (1 if number else 1 + server.stability_runs)
         )
         total += times * _participation(agreement, stage, given)
-        given |= named(stage.name, start)
+        given |= name_arrays(stage.name, start)
     if isinstance(plan, PipelinePlan):
         total += _distilling(plan, agreement.schema, server.distillation)
     return total

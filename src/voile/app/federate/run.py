@@ -95,7 +95,7 @@ def check_all_join(transport: Transport, agreement: FederationAgreement) -> None
     ]
     if refusals:
         raise Refused(
-            "not everybody takes part, so nothing was trained or charged: "
+            "not all parties take part, so nothing was trained or charged: "
             + "; ".join(sorted(refusals))
         )
 
@@ -169,7 +169,7 @@ def _check_folder(server: ServerSide) -> None:
     check_place(artefact)
     if example.exists() and not (has_begun(server) or is_artefact(artefact)):
         raise InvalidInput(
-            f"{example}: is not of this run, which writes a file of that name; move it away, or "
+            f"{example}: is not from this run, which writes a file of that name; move it away, or "
             "choose another output"
         )
 

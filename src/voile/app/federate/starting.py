@@ -49,7 +49,7 @@ server_key = {server_key}  # that the server signs its log with, and its message
 [privacy]  # promised to each row of each party, for everything that leaves
 epsilon = {epsilon}
 delta = {delta}  # well below one over the number of rows of a party
-relation = {relation}  # "blank one", or "replace one" at about twice the cost
+relation = {relation}  # "zero-out", or "replace one" at about twice the cost
 # members_count = 0.1  # of epsilon, for one count by each party: voile assess --count-members
 # records_per_person = 1  # at most so many rows of one person, at all parties together: declared,
 # and checked by nobody. Left out, the report says what is promised with 2 and with 5
@@ -238,10 +238,10 @@ def split(file: Path, folder: Path) -> Path:
         held_out=tuple((each.name, home / each.data) for each in old.held_out),
         reference=None if old.reference is None else home / old.reference,
     )
-    return found(folder, old.name, home / old.schema_file, founders, settings)
+    return write_federation(folder, old.name, home / old.schema_file, founders, settings)
 
 
-def found(
+def write_federation(
     folder: Path, name: str, schema: Path, founders: Sequence[NewParty], settings: Settings
 ) -> Path:
     """Write all files of a federation whose schema is there already; its `federation.toml`."""
@@ -266,7 +266,7 @@ class _Agreed:
             server_key=server_key,
             epsilon=settings.epsilon,
             delta=settings.delta,
-            relation=quoted(settings.relation.value),
+            relation=quoted(settings.relation.word),
             rounds=settings.training.get("rounds", 10),
             training=_training(settings.training),
             parties=parties,
@@ -295,7 +295,9 @@ def _check_new(folder: Path, founders: Sequence[NewParty], texts: Mapping[Path, 
     """Refuse to overwrite anything but what the same start has written."""
     names = [founder.name for founder in founders]
     if len(set(names)) < len(names):
-        raise InvalidInput(f"parties are called after their files, which need other names: {names}")
+        raise InvalidInput(
+            f"parties are named after their files, so the files need different names: {names}"
+        )
     nodes, own = folder / NODES, {_home(folder, founder) for founder in founders}
     begun = nodes.is_dir() and not nodes.is_symlink() and own.issuperset(nodes.iterdir())
     ours = {path for path, text in texts.items() if _holds(path, text)}

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from voile.app.artefact import is_artefact
 from voile.app.federate.config import ServerFile
-from voile.app.federate.files import SERVER_FILE, beside, read_agreement
+from voile.app.federate.files import SERVER_FILE, read_agreement, read_beside
 from voile.app.federate.party import is_held
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
@@ -179,7 +179,7 @@ def stop_run(config: Path, patience: float = 10.0) -> bool:
     """
     folder = _folder(config)
     if not is_held(folder):
-        raise InvalidInput(f"{folder}: no run of a federation is going on here")
+        raise InvalidInput(f"{folder}: no federation is running here")
     replace_file(folder / STOP, b"")
     until = time.monotonic() + patience
     while is_held(folder):
@@ -194,7 +194,7 @@ def utc(seconds: float) -> str:
 
 
 def _folder(config: Path) -> Path:
-    return beside(config.parent / SERVER_FILE, ServerFile).output
+    return read_beside(config.parent / SERVER_FILE, ServerFile).output
 
 
 def _last(path: Path) -> RunPosition | None:

@@ -7,6 +7,7 @@
   to the user herself for free and to others charged, on record; before it `preview`
 """
 
+from voile.app.commands.recommend import Audience
 from voile.app.recommend.artefact import (
     TrainedRecommender,
     check_not_inside,
@@ -18,7 +19,6 @@ from voile.app.recommend.handler import answer, preview
 from voile.app.recommend.specification import (
     ITEMS,
     SCORES,
-    Audience,
     ProfileLevel,
     RecommendationSpec,
 )

@@ -93,8 +93,8 @@ class TrainedRecommender:
         """The model, where it has reasons; refused where everybody gets the same."""
         if not isinstance(self.model, LinearRecommender):
             raise InvalidInput(
-                "this recommender knows popularity alone: its budget was too small for more, so "
-                "there is nothing to explain about a single user"
+                "this recommender learned popularity only, because its budget was too small: it "
+                "cannot explain anything about a single user"
             )
         return self.model
 
@@ -134,7 +134,7 @@ def check_place(folder: Path) -> None:
     if found and (others or not _is_recommender(folder / MANIFEST)):
         shown = ", ".join((others or found)[:3])
         raise InvalidInput(
-            f"{folder}: holds other things than a recommender ({shown}); choose a new folder, "
+            f"{folder}: holds other files than a recommender ({shown}); choose a new folder; "
             "nothing was charged"
         )
     for name in _OWN if found else ():
@@ -244,8 +244,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
     array_file.check_kind(path, head, FORMAT, VERSION)
     if head.keys() == {"format", "version"}:
         raise UnreadableFile(
-            f"{folder}: was broken off; the `voile recommend train` that wrote it finishes it, and "
-            "pays for nothing twice"
+            f"{folder}: training was interrupted; run the same `voile recommend train` again, "
+            "nothing is paid for twice"
         )
     return dict(head)
 

@@ -9,7 +9,12 @@ from typing import Any, ClassVar, Final
 
 from voile.app.calls import Context
 from voile.app.commands.fields import RecordFiles
-from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
+from voile.app.commands.recommend import (
+    Audience,
+    ExplainRecommendation,
+    Recommend,
+    TrainRecommender,
+)
 from voile.app.explain import ReleasedExplanation, ReleaseService, RowsToExplain
 from voile.app.explain.assessed import assessed_claims
 from voile.app.explain.outputs import Outputs
@@ -25,7 +30,6 @@ from voile.app.recommend.artefact import (
 from voile.app.recommend.specification import (
     ITEMS,
     SCORES,
-    Audience,
     ProfileLevel,
     RecommendationSpec,
 )
@@ -77,6 +81,8 @@ NO_HISTORY: Final = (
     "there are no interactions of this user, so this is what is popular with everybody; is the "
     "identifier spelt as in the interactions?"
 )
+_PURPOSES: Final = {Audience.SELF: "told to herself", Audience.OTHERS: "told to others"}
+"""As records state it, in this version and those before."""
 _DIGITS: Final = 12
 """Of a digest, in what a record says about its subject."""
 
@@ -89,8 +95,8 @@ def answer(
 ) -> ReleasedExplanation:
     """Recommend or explain: on record, charged where it is told to others, or refused."""
     release = build(service, trained, interactions, spec)
-    rows, purpose = _rows(interactions, spec), f"told to {spec.toward}"
-    if spec.toward is Audience.HERSELF:
+    rows, purpose = _rows(interactions, spec), _PURPOSES[spec.toward]
+    if spec.toward is Audience.SELF:
         return service.answer(release, rows, caller=spec.caller, purpose=purpose)
     payer, _ = spec.price
     return service.answer(
@@ -115,7 +121,7 @@ def build(
     spec: RecommendationSpec,
 ) -> Release[Any]:
     """The release that keeps the promise."""
-    if spec.toward is Audience.HERSELF:
+    if spec.toward is Audience.SELF:
         paying_account(service, trained)
         return _free_release(trained, spec)
     payer, epsilon = spec.price
@@ -145,9 +151,8 @@ def check_paid_here(service: ReleaseService, trained: TrainedRecommender, accoun
     payer = paying_account(service, trained)
     if payer != account:
         raise Refused(
-            f"account {account!r} did not pay for the moments of this recommender: what is said "
-            f"about users to others is charged to {payer!r}, the account that paid for them; "
-            "nothing was charged"
+            f"account {account!r} did not pay for this recommender. Explanations for others are "
+            f"charged to {payer!r}, which did; nothing was charged"
         )
 
 
@@ -170,10 +175,9 @@ def paying_account(service: ReleaseService, trained: TrainedRecommender) -> str:
         found = None
     if found is None:
         raise Refused(
-            "these books did not pay for the moments of this recommender on the terms that it "
-            "states, so its guarantee is not repeated: name the database that `voile recommend "
-            "train` charged, or train again there (what was paid for is given again at no cost); "
-            "nothing was charged"
+            "this database did not pay for this recommender on the terms it states, so its "
+            "guarantee is not repeated. Name the database that `voile recommend train` charged, "
+            "or train again there (what was paid for is free); nothing was charged"
         )
     trained.paid_in[vault.storage] = found
     return found
@@ -233,7 +237,7 @@ def _rows(interactions: Interactions, spec: RecommendationSpec) -> RowsToExplain
     if spec.user is None:
         return RowsToExplain(interactions)
     history = interactions.history(spec.user)
-    if spec.toward is not Audience.HERSELF:  # others are not told whether there is anything of her
+    if spec.toward is not Audience.SELF:  # others are not told whether there is anything of her
         return RowsToExplain([history], identifiers=[spec.user])
     return RowsToExplain([history], notes=() if len(history) else (NO_HISTORY,))
 
@@ -290,7 +294,7 @@ def train_recommender(command: TrainRecommender, context: Context) -> TrainedRes
         epsilon=command.epsilon,
         delta=command.delta,
         caller=command.caller,
-        fresh=command.fresh,
+        fresh=command.redraw,
     )
     with context.records(_place(command)) as service:
         if command.preview:
@@ -330,19 +334,21 @@ def explain_recommendation(
     spec = RecommendationSpec(
         caller=command.caller,
         user=command.user,
-        toward=command.to,  # type: ignore[arg-type]
-        by=command.by_what,
+        toward=command.audience,
+        by=command.group_by,
         count=command.count,
         top=command.top,
         account=command.account,
         epsilon=command.epsilon,
         delta=command.delta,
         level=command.level,  # type: ignore[arg-type]
-        fresh=command.fresh,
+        fresh=command.redraw,
     )
     page = command.page
     if page is not None and (spec.toward is Audience.OTHERS or page.suffix != ".html"):
-        raise InvalidInput("--page writes an .html file for the user herself, and for nobody else")
+        raise InvalidInput(
+            "--page writes an .html file, and only for the user: leave out --audience others"
+        )
     return _answer(command, spec, context, preview_only=command.preview, page=page)
 
 
@@ -355,7 +361,7 @@ def _answer(
     page: Path | None = None,
 ) -> RecommendationResult | PreviewResult:
     """Check, compute, charge and record; then write."""
-    to_herself = spec.toward is Audience.HERSELF
+    to_herself = spec.toward is Audience.SELF
     outputs = Outputs(command.save_as, command.receipt, private=to_herself)
     pages = [] if page is None else [page]
     place = _place(command)

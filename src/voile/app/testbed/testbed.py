@@ -23,7 +23,7 @@ from voile.app.calls import Context
 from voile.app.commands.federate import StartTestbed, StopTestbed
 from voile.app.federate.files import FEDERATION_FILE, NODE_FILE, NODES
 from voile.app.federate.party import Say
-from voile.app.federate.starting import LinkFiles, NewParty, Settings, found
+from voile.app.federate.starting import LinkFiles, NewParty, Settings, write_federation
 from voile.app.starting import SCHEMA_FILE
 from voile.app.testbed.certificates import CertificateFiles, make_certificates
 from voile.core.atomic_file import create_key_file, replace_file
@@ -310,7 +310,7 @@ def invented(folder: Path, parties: int, rounds: int) -> LocalDeployment:
         held_out=((other, folder / f"{other}.csv"),),
         link=LinkFiles(link.place.address, link.certificates.authority, link.secret),
     )
-    found(folder, NAME, schema, founders, settings)
+    write_federation(folder, NAME, schema, founders, settings)
     made = LocalDeployment(folder, link.port, tuple(chosen), {})
     made.save()
     return made

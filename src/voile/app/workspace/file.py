@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from voile.app.commands.explain import ExplanationSpec
 from voile.app.explain.files import names_origin_file
-from voile.app.toml_file import TomlFile, did_you_mean
+from voile.app.toml_file import RelationKey, TomlFile, did_you_mean
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart, declared_maximum
 from voile.models import names_object
@@ -44,12 +44,12 @@ def check_address(storage: str) -> str:
         return storage
     if _holds_secret(storage):
         raise InvalidInput(
-            "a password does not belong into this file: write storage = "
-            f'"{ENVIRONMENT}VOILE_DATABASE" and put the address into that environment variable, or '
-            "leave the password to a passfile (PGPASSFILE, ~/.pgpass)"
+            "do not put a password into this file. Write storage = "
+            f'"{ENVIRONMENT}VOILE_DATABASE" and set that environment variable, or use a '
+            "passfile (PGPASSFILE, ~/.pgpass)"
         )
     if storage == "memory:":
-        raise InvalidInput("a database in memory is gone when the command ends; name a file")
+        raise InvalidInput("a database in memory is lost when the command ends; name a file")
     file_of(storage)
     return storage
 
@@ -147,7 +147,7 @@ class AccountTable(_Table):
     dataset: Text
     unit: ProtectedUnit = ProtectedUnit.ROW
     columns: tuple[Text, ...] = ()
-    relation: Relation = Relation.BLANK_ONE
+    relation: RelationKey = Relation.BLANK_ONE
     epsilon: Number
     delta: Number
     records_per_person: Annotated[int, Field(strict=True, ge=1)] | None = None
@@ -255,7 +255,7 @@ class WorkspaceFile:
         said = dict(self.tables.releases[name])
         for key, place in _STANDS_IN.items():
             if key in said:
-                raise self.toml.wrong(f"stands elsewhere: {place}", "releases", name, key)
+                raise self.toml.wrong(f"cannot be set here: use {place}", "releases", name, key)
         said |= {key: self._beside(said[key]) for key in _FILES_OF_RELEASE if key in said}
         said |= self._model(name) | self._schema(name) | self._background(name) | {"data": data}
         self._named(name, "account")
@@ -285,8 +285,8 @@ class WorkspaceFile:
         protected = self.tables.releases[name].get("protect") == RowPart.BACKGROUND
         if protected and rows.origin is not None:
             raise self.toml.wrong(
-                "these rows are what is protected, and their table states an origin, as if they "
-                "were not: leave it out there, or protect something else",
+                "these rows are protected, but their table states an origin: remove the origin, "
+                "or protect something else",
                 *("releases", name, "background"),
             )
         return {
@@ -305,8 +305,7 @@ class WorkspaceFile:
         public = spec.background is not None and spec.protect is not RowPart.BACKGROUND
         if public and spec.background_origin is None:
             raise self.toml.wrong(
-                "rows that are not protected leave their mark on what is released: say what they "
-                'were made from, such as origin = "public"',
+                'say where these rows come from, for example origin = "public"',
                 *("backgrounds", said["background"]),
             )
 

@@ -24,7 +24,7 @@ def check_ledger(file: WorkspaceFile, vault: Vault) -> None:
         account = vault.find_account(name)
         if account is None:
             raise file.toml.wrong(
-                f"this account is not open; to open it: {_opening(file, name, stated)}",
+                f"this account is not open; open it with: {_opening(file, name, stated)}",
                 *("accounts", name),
             )
         difference = difference_from(account, stated)
@@ -66,7 +66,7 @@ def _opening(file: WorkspaceFile, name: str, stated: AccountTable) -> str:
     database = shlex.quote(place.database) if variable is None else f'"${variable}"'
     facts = [
         *(name, "--dataset", stated.dataset, "--unit", str(stated.unit)),
-        *("--relation", str(stated.relation)),
+        *("--relation", stated.relation.word),
         *("--epsilon", repr(stated.epsilon), "--delta", repr(stated.delta)),
         *(word for column in stated.columns for word in ("--column", column)),
         *(["--parallel"] if stated.unit is ProtectedUnit.EXPLAINED_ROW else []),

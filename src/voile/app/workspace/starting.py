@@ -177,9 +177,9 @@ def _tried(
         one = Affordability(inputs, account, release, rows=1)
         if one.never:
             raise Refused(
-                f"one answer takes more than the whole budget of {account.name!r} (ε = "
+                f"one answer needs more than the whole budget of {account.name!r} (ε = "
                 f"{account.epsilon:g}, δ = {account.delta:g}), so nothing was written: "
-                f"{one.advice} (`voile init --noise`), or with a larger epsilon of the account"
+                f"{one.advice} (`voile init --noise`), or open the account with a larger epsilon"
             )
     return inputs.schema
 

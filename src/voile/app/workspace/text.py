@@ -10,6 +10,7 @@ from voile.app.commands.explain import ExplanationSpec
 from voile.app.explain.files import names_origin_file
 from voile.app.starting import relative_name
 from voile.app.workspace.file import AccountTable
+from voile.core.guarantee import Relation
 from voile.core.schema.locate import dotted, quoted
 from voile.models import names_object
 
@@ -130,6 +131,8 @@ def _lines(table: dict[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, Relation):
+        return quoted(value.word)
     if isinstance(value, str | StrEnum):
         return quoted(str(value))
     if isinstance(value, tuple):

@@ -150,7 +150,7 @@ class SuperLinkPlace:
 
 
 @contextmanager
-def told(what: str) -> Iterator[None]:
+def with_reading_context(what: str) -> Iterator[None]:
     """What a SuperLink has against a request, in its own words, or that it is not there."""
     try:
         yield
@@ -166,7 +166,10 @@ def told(what: str) -> Iterator[None]:
 
 def register_node(place: SuperLinkPlace, key: bytes, name: str) -> None:
     """Tell a SuperLink the public key of a node, unless it knows it already."""
-    with place.client(ControlHttpClient, []) as client, told(f"registering {name!r}"):
+    with (
+        place.client(ControlHttpClient, []) as client,
+        with_reading_context(f"registering {name!r}"),
+    ):
         try:
             client.RegisterNode(RegisterNodeRequest(public_key=key, name=name))
         except httpx.HTTPStatusError as error:
@@ -206,13 +209,13 @@ class SuperLinkRun:
     def renew(self) -> None:
         self._stack.close()
         self._stack, self._grid = ExitStack(), None
-        with told("beginning a Flower run"):
+        with with_reading_context("beginning a Flower run"):
             run = self._started()
             token = self._acquired(run)
             self._grid = self._joined(token)
 
     def reachable(self) -> Mapping[str, int]:
-        with told("looking for nodes"):
+        with with_reading_context("looking for nodes"):
             nodes = list(self.grid.get_nodes())
         found: dict[str, int] = {}
         for node in nodes:
@@ -224,11 +227,11 @@ class SuperLinkRun:
         return found
 
     def push(self, messages: Mapping[int, bytes], seconds: float | None) -> dict[int, str]:
-        with told("sending"):
+        with with_reading_context("sending"):
             return push(self.grid, messages, seconds)
 
     def pull(self, message_ids: Iterable[str]) -> list[CourierReply]:
-        with told("looking for replies"):
+        with with_reading_context("looking for replies"):
             return pull(self.grid, message_ids)
 
     @property

@@ -56,7 +56,7 @@ class ImportanceDesign:
     orders: int = _ORDERS
 
     @classmethod
-    def over(cls, schema: Schema, rows: Rows) -> ImportanceDesign:
+    def from_rows(cls, schema: Schema, rows: Rows) -> ImportanceDesign:
         """Public rows, each against the others."""
         if len(rows) < 2:
             raise InvalidInput(f"expected at least two rows to compare with, found {len(rows)}")

@@ -27,7 +27,7 @@ from voile.federation.aggregators import (
 )
 from voile.federation.arrays import Array, Arrays, Shapes, digest_of_arrays
 from voile.federation.chain import digest_of_shown, link_before
-from voile.federation.pipeline import named
+from voile.federation.pipeline import name_arrays
 from voile.federation.round_log import Outcome
 from voile.federation.round_protocol import (
     ClientReply,
@@ -146,7 +146,7 @@ class _Running:
         self.shown = {stage: _digests(call.memory, stage) for stage in (IMPORTANCE, UPDATE)}
 
     def result(self) -> RoundResult:
-        model = named(MODEL, self.call.instruction.arrays)
+        model = name_arrays(MODEL, self.call.instruction.arrays)
         said = self._reports("", {"accuracy": (1,)}, model | self.public.given, 1.0)
         accuracies = {
             n: [*self.history.accuracies(n), float(a["accuracy"][0])] for n, a in said.items()
@@ -184,7 +184,7 @@ class _Running:
     def _common(self) -> Array | None:
         """The trust-weighted mean of importance shares; smoothed, it adds up to 1."""
         trusts = self.history.trusts(self.left)
-        given = named(TRUST, {name: one_number(trust) for name, trust in trusts.items()})
+        given = name_arrays(TRUST, {name: one_number(trust) for name, trust in trusts.items()})
         shapes = {"importance": (self.terms.features,)}
         total = self._sum(IMPORTANCE, shapes, given, LARGEST_SHARE)
         if total is None or not total["importance"].sum() > 0:
@@ -280,4 +280,4 @@ def _record(past: Mapping[str, Sequence[float]], found: Mapping[str, float]) -> 
     """What nodes compute weights from."""
     accuracies = {name: np.array(each, dtype=np.float32) for name, each in past.items()}
     divergences = {name: one_number(each) for name, each in found.items()}
-    return named(ACCURACIES, accuracies) | named(DIVERGENCES, divergences)
+    return name_arrays(ACCURACIES, accuracies) | name_arrays(DIVERGENCES, divergences)

@@ -118,7 +118,7 @@ class LocalTraining:
         """The same rows come with every instruction: the design is made once."""
         known: ImportanceDesign | None = getattr(self, "_known", None)
         if known is None or not np.array_equal(known.rows, rows[: len(known.rows)]):
-            known = ImportanceDesign.over(self.schema, rows)
+            known = ImportanceDesign.from_rows(self.schema, rows)
             object.__setattr__(self, "_known", known)
         return known
 

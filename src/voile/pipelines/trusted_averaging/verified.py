@@ -85,7 +85,7 @@ class VerifiedRound:
         rows = self.schema.clamp(np.asarray(self.public.rows, dtype=np.float64))
         labels = np.asarray(self.public.labels, dtype=np.float64)
         null = np.zeros(len(rows), dtype=bool)
-        return TableRecords(self.schema, rows, labels, null), ImportanceDesign.over(
+        return TableRecords(self.schema, rows, labels, null), ImportanceDesign.from_rows(
             self.schema, rows
         )
 

@@ -155,7 +155,7 @@ class Plan:
     True
     >>> Plan((Gaussian(0.5),), epsilon=1.0, delta=1e-5)
     Traceback (most recent call last):
-    voile.core.errors.BudgetExceeded: the plan needs epsilon ...
+    voile.core.errors.BudgetExceeded: Budget exceeded: this plan needs epsilon ...
     """
 
     events: tuple[PrivacyEvent, ...]
@@ -170,8 +170,8 @@ class Plan:
         needed = self.needed()
         if needed > self.epsilon:
             raise BudgetExceeded(
-                f"the plan needs epsilon {needed:.6g} at delta {self.delta:g}, it was given "
-                f"{self.epsilon:g}; nothing was charged",
+                f"Budget exceeded: this plan needs epsilon = {needed:.6g}, and {self.epsilon:g} is "
+                f"available (delta = {self.delta:g}); nothing was charged",
                 remaining=self.epsilon,
                 requested=needed,
             )

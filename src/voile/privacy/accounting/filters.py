@@ -22,7 +22,9 @@ from voile.privacy.accounting.measures import (
     Measure,
     Sums,
     consumed,
+    describe_shortfall,
     fits,
+    growth,
     largest_count,
     plus,
     shortfall,
@@ -37,7 +39,6 @@ class MeasuredFilter(ABC):
 
     epsilon: float
     delta: float
-    cost_name: ClassVar[str]
 
     @property
     @abstractmethod
@@ -74,9 +75,10 @@ class MeasuredFilter(ABC):
 
     def _exceeded(self, after: Sums) -> BudgetExceeded:
         needed, left, _ = shortfall(self.total, after, self.budgets)
+        cost = growth(self.total, after)
+        said = describe_shortfall(self.measure, cost, self.total, self.budgets, self.delta)
         return BudgetExceeded(
-            f"the budget (ε = {self.epsilon:g}, δ = {self.delta:g}) has {self.cost_name} "
-            f"{left:.6g} left, this needs {needed:.6g}; nothing was charged",
+            f"{said} of epsilon = {self.epsilon:g} (delta = {self.delta:g}); nothing was charged",
             remaining=left,
             requested=needed,
         )
@@ -100,7 +102,6 @@ class ZeroConcentratedFilter(MeasuredFilter):
     epsilon: float
     delta: float
     spent: float = 0.0
-    cost_name: ClassVar[str] = "rho"
     measure: ClassVar[Measure] = Measure()
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -150,6 +151,24 @@ def shortfall(before: Sums, after: Sums, budgets: Sums) -> tuple[float, float, f
     """What is needed, left and promised in the dimension that is closest to fitting."""
     best = max(range(len(after)), key=lambda n: budgets[n] - after[n])
     return after[best] - before[best], budgets[best] - before[best], budgets[best]
+
+
+def describe_shortfall(
+    measure: Measure, cost: Sums, before: Sums, budgets: Sums, delta: float
+) -> str:
+    """What a release needs and what is left, each read as an epsilon at `delta`.
+
+    The need is rounded up and the rest down, so the first figure is always the larger one.
+    """
+    pairs = zip(before, budgets, strict=True)
+    left = tuple(max(0.0, math.nextafter(all_ - used, -math.inf)) for used, all_ in pairs)
+    need = _three_digits(measure.epsilon(cost, delta), ROUND_CEILING)
+    rest = _three_digits(measure.epsilon(left, delta), ROUND_FLOOR)
+    return f"Budget exceeded: this release needs epsilon = {need}, and {rest} is left"
+
+
+def _three_digits(figure: float, rounding: str) -> str:
+    return f"{float(Context(prec=3, rounding=rounding).create_decimal(repr(figure))):g}"
 
 
 def largest_count(fits: Callable[[PrivacyEvent], bool], event: PrivacyEvent, most: int) -> int:

@@ -102,7 +102,7 @@ def check_bounds(bounded: Bounded, protected: Protected) -> None:
     if (bounded.unit, bounded.relation) != (protected.unit, protected.relation):
         raise Refused(
             f"the bound behind this release is for the unit {str(bounded.unit)!r}, "
-            f"{bounded.relation!s}; it can promise nothing about {protected}"
+            f"{bounded.relation.word}; it can promise nothing about {protected}"
         )
 
 
@@ -128,7 +128,7 @@ def by_relation(relation: Relation, *, replace_one: float, blank_one: float) -> 
     if relation is Relation.ADD_OR_REMOVE_ONE:
         raise Refused(
             "under 'add or remove one' the number of rows is private, so nothing may be divided "
-            "by it; use 'blank one' with public sizes, or a sum over a declared public size"
+            "by it; use 'zero-out' with public sizes, or a sum over a declared public size"
         )
     # "Zero out" is a separate figure. It is half of "replace" only where the null record sits in
     # the middle of what a record can be.

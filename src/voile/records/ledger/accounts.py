@@ -100,7 +100,7 @@ class Opening:
         object.__setattr__(self, "delta", float(delta))
         if isinstance(self.spending, PlannedSpending):
             if self.children is Children.PARALLEL:
-                raise InvalidInput("a plan has no accounts below it, so none in parallel")
+                raise InvalidInput("a plan has no accounts below it, so --parallel does not apply")
             for event in self.spending.events:
                 check_relation(event, self.protected.relation)
             Plan(self.spending.events, self.epsilon, self.delta)  # BudgetExceeded if it is too much
@@ -141,8 +141,8 @@ class Account:
         """Refuse a release that speaks about anything but what this account protects."""
         if protected != self.protected:
             raise Refused(
-                f"account {self.name!r} is for {self.protected.difference(protected)}: the "
-                "release speaks about something else; nothing was charged"
+                f"account {self.name!r} is for {self.protected.difference(protected)}; nothing "
+                "was charged"
             )
 
     @property
@@ -174,8 +174,8 @@ def check_relation(event: PrivacyEvent, relation: Relation) -> None:
             blank = relation is Relation.BLANK_ONE and event.relation is Relation.ADD_OR_REMOVE_ONE
             if not (same or blank):
                 raise InvalidInput(
-                    f"the account is for {relation!s}, the event was accounted for "
-                    f"{event.relation!s}; calibrate it for the account's relation"
+                    f"the account is for {relation.word}, the event was accounted for "
+                    f"{event.relation.word}; calibrate it for the account's relation"
                 )
         case Repeated(inner, _):
             check_relation(inner, relation)

@@ -21,7 +21,14 @@ from typing import Final, NamedTuple
 
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.guarantee import Protected, RowPart
-from voile.privacy.accounting.measures import Sums, consumed, fits, shortfall
+from voile.privacy.accounting.measures import (
+    Sums,
+    consumed,
+    describe_shortfall,
+    fits,
+    growth,
+    shortfall,
+)
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms.parameters import weaknesses
 from voile.records.ledger.accounts import Account, check_relation
@@ -190,10 +197,10 @@ def plan_parts_after(
     left = {row.event: row.planned - row.used for row in rows}
     for text, count in wanted.items():
         if count > left.get(text, 0):
-            planned = "is not in it" if text not in left else f"fits {left[text]} more times"
+            planned = "is not on it" if text not in left else f"fits {left[text]} more times"
             raise BudgetExceeded(
-                f"the plan of {account.name!r} does not cover this: it was opened for a fixed list "
-                f"of releases, and one like this {planned}, {count} asked for; nothing was charged",
+                f"Budget exceeded: account {account.name!r} was opened for a fixed list of "
+                f"releases; this one {planned}, {count} requested; nothing was charged",
                 remaining=float(left.get(text, 0)),
                 requested=float(count),
             )
@@ -329,22 +336,18 @@ def _record_alert(t: Transaction, node: AccountNode, threshold: int, entry: Entr
 
 def _exceeded(node: AccountNode, after: Sums) -> BudgetExceeded:
     account = node.account
-    needed, left, budget = shortfall(node.standing.spent, after, account.budgets)
-    left = max(0.0, left)
+    spent, measure = node.standing.spent, account.measure
+    assert measure is not None
+    needed, left, budget = shortfall(spent, after, account.budgets)
+    said = describe_shortfall(measure, growth(spent, after), spent, account.budgets, account.delta)
     advice = (
-        "It does not renew by itself: its custodian may (`voile budget renew`)"
+        "The custodian can renew it with `voile budget renew`"
         if needed <= budget
-        else "Renewing does not help, as it takes more than the whole budget"
+        else "Renewing does not help: it needs more than the whole budget"
     )
     return BudgetExceeded(
-        f"the budget of {account.name!r} (ε = {account.epsilon:g}, δ = {account.delta:g}) does not "
-        f"cover this: it takes {_share(needed, budget)}, and "
-        f"{_share(left, budget)} is left; nothing was charged. {advice}",
-        remaining=left,
+        f"{said} in account {account.name!r} (epsilon = {account.epsilon:g}, "
+        f"delta = {account.delta:g}); nothing was charged. {advice}",
+        remaining=max(0.0, left),
         requested=needed,
     )
-
-
-def _share(part: float, budget: float) -> str:
-    """Of a whole budget; two parts that differ do not look alike."""
-    return f"{part / budget:.4%} of it" if budget > 0 else "more than nothing"

@@ -86,8 +86,8 @@ def reopen_account(
     old = tree.node(t, opening.name)
     if opening.parent is not None or not is_unused(t, old):
         raise Refused(
-            f"account {opening.name!r} was charged or renewed, or is part of a tree: what it "
-            "promised stands, and it gets no other terms"
+            f"account {opening.name!r} cannot get new terms: it was charged or renewed, or "
+            "belongs to a tree"
         )
     before, after = old.account.protected.texts, opening.protected.texts
     if any(before[part] != after[part] for part in ("unit", "dataset")):
@@ -239,8 +239,8 @@ def _measure_below(opening: Opening, above: list[AccountNode]) -> Measure:
         )
     if parent.is_plan:
         raise Refused(
-            f"{parent.name!r} is a plan, a complete list: nothing can be opened below it; open a "
-            "filter as the root and the plan below it"
+            f"{parent.name!r} is a fixed plan, so no account can be opened below it; open the "
+            "root without a plan, and the plan below it"
         )
     assert parent.measure is not None
     asked = opening.spending.orders if isinstance(opening.spending, AdaptiveSpending) else ()

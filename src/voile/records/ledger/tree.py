@@ -110,7 +110,7 @@ class Tree:
         if len(found) < sum(map(len, nodes.values())):
             lost = {each.account.name for each in itertools.chain(*nodes.values())}
             lost -= {each.account.name for each in found}
-            raise InvalidInput(f"accounts that hang in the air: {', '.join(sorted(lost))}")
+            raise InvalidInput(f"accounts without a parent: {', '.join(sorted(lost))}")
         return found
 
     def _promised(self, t: Reader, balance: Balance) -> Account:
@@ -141,7 +141,7 @@ def _account(balance: Balance, row: AccountRow | None) -> Account:
 def check_depth(path: list[AccountNode]) -> None:
     """A charge rewrites every account on its way: trees are kept shallow."""
     if len(path) >= _DEEPEST:
-        raise InvalidInput(f"accounts can be nested {_DEEPEST} deep, not deeper")
+        raise InvalidInput(f"accounts can be nested at most {_DEEPEST} deep")
 
 
 def share_of(t: Reader, node: AccountNode) -> float:

@@ -81,7 +81,7 @@ def open_existing(place: str, parts: Sequence[Part]) -> Storage:
     """Open a database that is there: a mistyped path must not become an empty one."""
     path = file_of(place)
     if path is not None and not path.exists():
-        raise InvalidInput(f"{path}: there is no such database; `voile audit init` makes one")
+        raise InvalidInput(f"{path}: there is no such database; create one with `voile audit init`")
     return open_storage(place, parts)
 
 

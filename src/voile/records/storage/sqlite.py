@@ -58,7 +58,9 @@ def private_file(path: Path) -> Path:
     except OSError as error:
         raise disk_fault(path, error) from error
     if not stat.S_ISREG(found.st_mode):
-        raise StorageFault(f"{path}: not a regular file, so no database")
+        raise StorageFault(
+            f"{path}: expected a database, found something that is not a regular file"
+        )
     if found.st_nlink > 1:
         raise StorageFault(
             f"{path}: this file has a second name (a hard link), and with it a second write-ahead "

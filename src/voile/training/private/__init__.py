@@ -16,7 +16,7 @@ Choose the clipping norm: a number, or `AdaptedNorm`, which follows the records'
 price that is part of the event; `classifier_norm` and `surrogate_norm` choose, from the declared
 rows of a client.
 
-A record with a NaN is the null record of "blank one" and adds nothing: `blank_records`.
+A record with a NaN is the null record of "zero-out" and adds nothing: `blank_records`.
 
 Sums of clipped gradients, `PerceptronSum`, `LayerSum` and `ModuleSum`, are a `ClippedSum`; what
 they promise is written there.

@@ -104,7 +104,7 @@ class AttributeSteps:
         if self.difference.relation is Relation.ADD_OR_REMOVE_ONE:
             raise Refused(
                 "columns of a row are blanked or replaced; a row that is added or removed has "
-                "public columns, which are exact here. Use 'blank one' or 'replace one'"
+                "public columns, which are exact here. Use 'zero-out' or 'replace one'"
             )
         if (self.public_norm is None) != (self.public_noise is None):
             raise InvalidInput("public_norm and public_noise are given together, or neither is")

@@ -56,7 +56,7 @@ def centred_count(norms: NDArray[Any], norm: float) -> float:
 
 
 def blank_records(records: Sequence[Any]) -> NDArray[np.bool_]:
-    """The null records of "blank one": those with a NaN in any of their arrays (or tensors)."""
+    """The null records of "zero-out": those with a NaN in any of their arrays (or tensors)."""
     found = np.zeros(len(records[0]), dtype=np.bool_)
     for part in records:
         missing = np.isnan(np.asarray(part))

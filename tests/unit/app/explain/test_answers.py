@@ -452,12 +452,12 @@ def test_another_relation_is_refused(house: House) -> None:
         clipped().guarantees(1)[0], unit=ProtectedUnit.ROW, relation=Relation.REPLACE_ONE
     )
     release = Costly(clipped(), guarantees=lambda rows: (headline,))  # noqa: ARG005
-    check_refused(asking(house, release, "clinic"), Refused, "is for the relation 'blank one'")
+    check_refused(asking(house, release, "clinic"), Refused, "is for the relation 'zero-out'")
     assert release.drawn == 0
 
 
 def test_other_refusals(house: House) -> None:
-    with pytest.raises(Refused, match="which account pays"):
+    with pytest.raises(Refused, match="name the account that pays"):
         asking(house, clipped())(ROWS[:1])
     check_refused(asking(house, clipped(), "nowhere"), InvalidInput, "no account")
     people(house)
@@ -525,7 +525,7 @@ def test_long_names_and_plans_are_refused(house: House) -> None:
         spending=plan,
     )
     planned = clipped(protected=explained_row_of("planned"))
-    check_refused(asking(house, planned, "plan"), Refused, "is a plan")
+    check_refused(asking(house, planned, "plan"), Refused, "has a fixed plan")
 
 
 # --- questions -----------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def test_without_a_deadline_a_run_asks_again_says_for_whom_it_waits_and_ends(
     monkeypatch.setattr(join, "SuperLinkRun", lambda *_: silent)
     monkeypatch.setattr(join, "AnswerTimes", soon)
     server = join.DeployedServer.read(made.federation)
-    with pytest.raises(Refused, match="not everybody takes part"):
+    with pytest.raises(Refused, match="not all parties take part"):
         server.federate(made.address, say=said.append)
     assert [each.deadline for each in given] == [600.0]
     assert silent.pushed == [[0, 1]] * 3

@@ -85,7 +85,7 @@ def test_nobody_is_advised_to_take_the_pipeline_that_is_there(job: Job) -> None:
     [
         ({"epsilon": 100.0}, "close to none"),
         ({"delta": 0.01}, "publishing each record with probability"),
-        ({"delta": 1e-3}, "no less than one over the 5000 rows"),
+        ({"delta": 1e-3}, "is not below one over the 5000 rows"),
         (
             {"sizes": {"city": 60, "coast": 60, "harbour": 60}, "epsilon": 0.3},
             "too much noise for this many rows",
@@ -102,7 +102,7 @@ def test_a_rare_answer_that_accuracy_cannot_see_is_blocking(job: Job) -> None:
     rows = TableRecords(OPEN.schema, OPEN.rows, rare, OPEN.null)
     (text,) = blocking_warnings(replace(job, server=replace(job.server, held_out=rows)))
     assert text.startswith("the expected accuracy of the black box, 0.")
-    assert "of always saying the commonest answer: it may be no better" in text
+    assert "the result of always giving the most common answer" in text
 
 
 def test_a_wide_interval_is_said_and_stops_nobody(job: Job) -> None:
@@ -110,7 +110,7 @@ def test_a_wide_interval_is_said_and_stops_nobody(job: Job) -> None:
     small = agreed(job, sizes=dict.fromkeys(("city", "coast", "harbour"), 150), epsilon=1.0)
     few = replace(job.server, held_out=OPEN.only(np.arange(48)))
     found = preview(small.agreement, few)
-    said = [each for each in found.concerns if "commonest answer" in each.text]
+    said = [each for each in found.concerns if "most common answer" in each.text]
     (accuracy,) = [each for each in found.expected if each.kept is not None]
     assert found.attainable is not None
     assert accuracy.low <= found.attainable.majority < accuracy.middle - 0.01

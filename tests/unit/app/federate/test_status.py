@@ -138,7 +138,7 @@ def test_a_damaged_status_is_named_and_does_not_keep_a_run_from_starting(
 
 
 def test_where_nothing_runs_nothing_is_stopped(config: Path, folder: Path) -> None:
-    with pytest.raises(InvalidInput, match="no run of a federation"):
+    with pytest.raises(InvalidInput, match="no federation is running here"):
         stop_run(config)
     assert not (folder / STOP).exists()
 
@@ -154,7 +154,7 @@ def test_the_command_shows_and_stops(
     assert command("federate", str(config), "--status") == 0
     assert "round 2 of 3: 1 of 3 parties" in capsys.readouterr().out
     assert command("federate", str(config), "--stop") == 2
-    assert "no run of a federation" in capsys.readouterr().err
+    assert "no federation is running here" in capsys.readouterr().err
     assert command("federate", str(config), "--status", "--stop") == 2
     assert "choose one of" in capsys.readouterr().err
     monkeypatch.setattr("voile.app.federations.stop_run", lambda _: True)

@@ -103,7 +103,7 @@ def test_broken_off_between_the_releases_it_goes_on_without_paying_twice(
             train(service, SHOP, TERMS)
     assert len(records(service, ReleaseRecord)) == 1
     said = preview_training(service, SHOP, TERMS).remarks[-1]
-    assert said.startswith("popularity was paid for before; what is left fits: takes ")
+    assert said.startswith("popularity was paid for before; what is left fits: uses ")
     before = records_so_far(service)
     made = train(service, SHOP, TERMS)
     assert charged_since(service, ("users#1", "users#2"), before) == ("users#2",)
@@ -176,7 +176,7 @@ def test_a_plan_is_composed_exactly_and_needs_less_noise(service: ReleaseService
     spent = budget(SHOP, 3.0)
     events = (spent.popularity_noise.event(), spent.gram_noise.event())
     opened(service.vault, 3.0, spending=PlannedSpending(events), children=Children.SEQUENTIAL)
-    assert "fits: takes 100.0% of" in preview_training(service, SHOP, TERMS).remarks[-1]
+    assert "fits: uses 100.0% of" in preview_training(service, SHOP, TERMS).remarks[-1]
     made = train(service, SHOP, TERMS)
     assert made.budget == spent
     assert 2.9999 < made.guarantee.epsilon <= 3.0
@@ -274,12 +274,12 @@ def test_a_recommender_replaces_an_earlier_one_and_nothing_else(
     check_place(folder)
     (folder / "recommender.json").write_text('{"format": "voile recommender", "version": 1}')
     check_place(folder)  # broken off
-    with pytest.raises(UnreadableFile, match="broken off"):
+    with pytest.raises(UnreadableFile, match="training was interrupted"):
         load_recommender(folder)
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(InvalidInput, match=r"other things than a recommender \(notes.txt\)"):
+    with pytest.raises(InvalidInput, match=r"other files than a recommender \(notes.txt\)"):
         check_place(folder)
     (folder / "notes.txt").unlink()
     (folder / "recommender.json").unlink()
-    with pytest.raises(InvalidInput, match="other things than a recommender"):
+    with pytest.raises(InvalidInput, match="other files than a recommender"):
         check_place(folder)
