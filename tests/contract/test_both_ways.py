@@ -158,6 +158,13 @@ CASES: Final[Mapping[str, Case]] = {
         ),
         "explain",
     ),
+    "explain, by a method": Case(
+        Explain.read({**ASKED, **FREE, "protect": "training", "account": None, "method": "lime"}),
+        "explain",
+    ),
+    "explain, by a method without a bound": Case(
+        Explain.read({**ASKED, "epsilon": 0.4, "method": "lime"}), "explain", refused="Refused"
+    ),
     "explain, over budget": Case(
         Explain.read({**ASKED, "epsilon": 9.0}), "explain", refused="BudgetExceeded"
     ),

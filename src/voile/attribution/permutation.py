@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,9 @@ class PermutationShapley(SampledShapley):
 
     Arguments: see `SampledShapley`.
     """
+
+    title: ClassVar[str] = "permutation Shapley"
+    tag: ClassVar[str] = "permutation-shapley"
 
     def check_players(self, players: int) -> None:
         check_sampled_players(players, MOST_PLAYERS, "form groups of features")

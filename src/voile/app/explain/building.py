@@ -22,10 +22,12 @@ from typing import Any, Final
 
 from voile.app.explain.inputs import ExplanationInputs
 from voile.app.explain.rows import rows_digest
-from voile.attribution import shapley_explainer
+from voile.attribution import explainer_by, is_exact, shapley_explainer
+from voile.attribution.choosing import MOST_EXACT_PLAYERS
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
+from voile.core.method import Method
 from voile.core.transparency import Level
 from voile.models import digest_of
 from voile.privacy.accounting.conversion import gaussian_epsilon
@@ -56,6 +58,10 @@ EPSILON_OF_A_ROW: Final = 1.0
 SHARE_OF_DELTA: Final = 0.1
 """Of the account's delta, where none is stated."""
 _SHOWN: Final = 12
+_WITHOUT_ROWS: Final = (Method.SALIENCY, Method.SURROGATE)
+"""Methods that need no background rows."""
+_OVER_ITSELF: Final = (None, Method.EXACT)
+"""Methods with a bound for a population that is its own background."""
 
 
 def build_release(
@@ -89,6 +95,9 @@ def _training(inputs: ExplanationInputs) -> Release[Explanation]:
         name = _name(inputs, "learned Shapley values", "learned-shapley")
         model, level = inputs.model.digest, str(spec.level)
         return PostProcessed(inputs.learned, inputs.origins, model, name, level)
+    if spec.method is not None and spec.level is not Level.GRANULAR:
+        explainer, name = _explainer(inputs)
+        return PostProcessed(explainer, inputs.origins, inputs.model.digest, name, str(spec.level))
     return at_level(
         spec.level,
         role=spec.role,
@@ -103,6 +112,7 @@ def _training(inputs: ExplanationInputs) -> Release[Explanation]:
 
 def _background(inputs: ExplanationInputs, account: Account) -> Release[Explanation]:
     spec = inputs.spec
+    _check_exact(inputs)
     private = PrivateBackground(
         _needed(inputs),
         protected=account.protected,
@@ -148,7 +158,7 @@ def _importance(
 ) -> Release[Explanation]:
     spec = inputs.spec
     importance: Importance
-    if inputs.background is None and inputs.learned is None:
+    if inputs.background is None and inputs.learned is None and spec.method in _OVER_ITSELF:
         name = _name(inputs, "Shapley values of the population over itself", "shapley-over-itself")
         importance = OverItself(inputs.model, inputs.schema, inputs.groups, inputs.speed)
     else:
@@ -209,11 +219,28 @@ def _explainer(inputs: ExplanationInputs) -> tuple[Any, ExplainerName]:
         return inputs.learned, _name(inputs, "learned Shapley values", "learned-shapley")
     if inputs.spec.level is Level.GRANULAR:
         raise Refused("pairs of features are offered for training and background rows only")
-    background = _needed(inputs)
-    explainer = shapley_explainer(
-        inputs.model, background, schema=inputs.schema, groups=inputs.groups, speed=inputs.speed
-    )
+    method = inputs.spec.method
+    background = inputs.background if method in _WITHOUT_ROWS else _needed(inputs)
+    settings: dict[str, Any] = {
+        "schema": inputs.schema,
+        "groups": inputs.groups,
+        "speed": inputs.speed,
+    }
+    if method is None:
+        explainer = shapley_explainer(inputs.model, background, **settings)
+    else:
+        explainer = explainer_by(method, inputs.model, background, **settings)
     return explainer, _name(inputs, f"{explainer.title} values", explainer.tag)
+
+
+def _check_exact(inputs: ExplanationInputs) -> None:
+    """Above 16 players, coalitions are drawn by the release itself, whose bound covers that."""
+    players = len(inputs.groups or inputs.schema.feature_names)
+    if inputs.spec.method is Method.EXACT and not is_exact(players):
+        raise Refused(
+            f"over protected background rows exact values are offered up to {MOST_EXACT_PLAYERS} "
+            f"players, found {players}: leave out --method, and coalitions are drawn"
+        )
 
 
 def _needed(inputs: ExplanationInputs) -> Any:
