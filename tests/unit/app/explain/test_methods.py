@@ -136,7 +136,11 @@ def test_trees_that_add_up_to_something_else_are_refused_for_any_class() -> None
 
 @pytest.mark.parametrize("method", ["kernel", "permutation", "lime", "gradients", "saliency"])
 def test_over_protected_background_rows_only_shapley_values_have_a_bound(method: str) -> None:
-    charged = {"background_origin": None, "protect": "background", "account": "customers"}
+    charged: dict[str, Any] = {
+        "background_origin": None,
+        "protect": "background",
+        "account": "customers",
+    }
     charged |= {"data": ROWS[:1]}
     with pytest.raises(Refused, match="nothing bounds"):
         explained(method, background="customers.csv", **charged)
@@ -209,10 +213,10 @@ def test_the_surrogate_of_an_artefact_is_explained_without_background(tmp_path: 
     study.mkdir()
     made = federate(read_job(write_files(study))).artefact
     rows = made.reference[:2]
-    free = Explain(model=str(made.folder), data=rows, method="surrogate")
-    found: Explanation = handle(free).explained.explanation
+    free = {"model": str(made.folder), "data": rows, "method": "surrogate"}
+    found: Explanation = handle(Explain.read(free)).explained.explanation
     expected = SurrogateShapley(made.surrogate)(rows).output(found.output_names[0])
     assert np.array_equal(found.values, expected.values)
     assert found.guarantees == made.guarantees
     with pytest.raises(Refused, match="detailed only"):
-        handle(Explain(model=str(made.folder), data=rows, method="surrogate", level="summary"))
+        handle(Explain.read({**free, "level": "summary"}))
