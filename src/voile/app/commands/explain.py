@@ -119,6 +119,11 @@ class ExplanationSpec(ModelTerms):
         default=None,
         example="lime",
     )
+    release_kind: str | None = custodian_field(
+        "A kind of release that an installed package adds; voile's own follow from --protect.",
+        default=None,
+        metavar="NAME",
+    )
     level: Level = caller_field("summary, aggregate, detailed or granular.", default=Level.DETAILED)
     role: Role = custodian_field(
         "Who asks: reader, user, analyst or auditor.", default=Role.ANALYST

@@ -15,15 +15,16 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from voile.app.explain.inputs import ExplanationInputs
 from voile.app.explain.rows import rows_digest
 from voile.attribution import explainer_by, is_exact, shapley_explainer
 from voile.attribution.choosing import MOST_EXACT_PLAYERS
+from voile.core.choices import ExtensibleKinds, chosen
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
@@ -64,6 +65,12 @@ _OVER_ITSELF: Final = (None, Method.EXACT)
 """Methods with a bound for a population that is its own background."""
 
 
+MakeRelease: TypeAlias = Callable[[ExplanationInputs, "Account | None", int], Release[Explanation]]
+"""From what was read, who pays and how many rows there are to the release that answers."""
+RELEASES: Final[Mapping[str, MakeRelease]] = ExtensibleKinds({}, "voile.releases")
+"""What other packages add as entry points (docs/extending.md)."""
+
+
 def build_release(
     inputs: ExplanationInputs, account: Account | None, rows: int
 ) -> Release[Explanation]:
@@ -74,6 +81,8 @@ def build_release(
         rows: how many rows there are to explain; public.
     """
     spec = inputs.spec
+    if spec.release_kind is not None:
+        return _added_release(spec.release_kind, inputs, account, rows)
     if spec.protect is RowPart.TRAINING:
         return _training(inputs)
     if account is None:
@@ -86,6 +95,25 @@ def build_release(
     if spec.protect is RowPart.POPULATION:
         return _population(inputs, account, rows)
     return _explained_row(inputs, account)
+
+
+def _added_release(
+    kind: str, inputs: ExplanationInputs, account: Account | None, rows: int
+) -> Release[Explanation]:
+    """What another package makes of it; refused where it is not what it was asked for."""
+    release = chosen(RELEASES, kind, "release_kind")(inputs, account, rows)
+    protect = inputs.spec.protect
+    if release.part is not protect:
+        raise Refused(
+            f"the release {kind!r} protects {release.part!s} rows, not {protect!s} rows as stated"
+        )
+    # Else it could be given the stored answers of another release, or leave its own to one.
+    if not release.identity.explainer.startswith(f"{kind}/"):
+        raise Refused(
+            f"the release {kind!r} must be identified as '{kind}/VERSION', found "
+            f"{release.identity.explainer!r}"
+        )
+    return release
 
 
 def _training(inputs: ExplanationInputs) -> Release[Explanation]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from voile.app.federate.stability import stability_figures
 from voile.attribution import FastShap, Surrogate
+from voile.core.choices import ExtensibleKinds
 from voile.core.errors import InvalidInput
 from voile.core.randomness import StreamCipher
 from voile.core.schema import Rows
@@ -362,10 +363,14 @@ def _stability(
 
 
 GUIDED: Final = "shapley-guided noise"
-KINDS: Final[Mapping[str, PipelineKind]] = {
-    "private explainer": PrivateExplainerKind(),
-    "logistic regression": LogisticRegressionKind(),
-    "trusted": TrustedKind(),
-    GUIDED: GuidedKind(),
-}
+KINDS: Final[Mapping[str, PipelineKind]] = ExtensibleKinds(
+    {
+        "private explainer": PrivateExplainerKind(),
+        "logistic regression": LogisticRegressionKind(),
+        "trusted": TrustedKind(),
+        GUIDED: GuidedKind(),
+    },
+    "voile.pipelines",
+)
+"""By name; other packages add theirs as entry points (docs/extending.md)."""
 DEFAULT: Final = "private explainer"
