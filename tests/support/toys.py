@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, EntryPoints
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -37,11 +36,10 @@ PIPELINE = QuietRegression()
 # --- releases -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class TopFeatureOfRow(TopFeaturesOfRow):
     """One feature of a protected row, with its direction."""
 
-    tag: ClassVar = "toy-top"
+    tag = "toy-top"
 
 
 def top_feature(inputs: ExplanationInputs, account: Account | None, rows: int) -> TopFeatureOfRow:
