@@ -176,6 +176,21 @@ CASES: Final[Mapping[str, Case]] = {
         "recommend train",
         "shop",
     ),
+    "train another recommender of the same moments": Case(
+        TrainRecommender.read(
+            {**TRAIN, "epsilon": 2.0, "delta": 1e-6, "folder": "factors", "model": "mf"}
+        ),
+        "recommend train",
+        "shop",
+    ),
+    "train a network from an account that cannot hold it": Case(
+        TrainRecommender.read(
+            {**TRAIN, "epsilon": 1.0, "delta": 1e-6, "folder": "network", "model": "ncf"}
+        ),
+        "recommend train",
+        "shop",
+        refused="Refused",
+    ),
     "train a recommender, over budget": Case(
         TrainRecommender.read({**TRAIN, "epsilon": 9.0, "delta": 1e-6, "folder": "dear"}),
         "recommend train",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any
 
+import numpy as np
 import pytest
 
 from voile.app.explain.inputs import ExplanationInputs
 from voile.app.federate.kinds import LogisticRegressionKind
 from voile.attribution import ExactShapley
 from voile.core import choices
+from voile.recommenders import Catalogue, Recommender, recommender_from
+from voile.recommenders.kinds import FromMoments
 from voile.records.ledger import Account
 from voile.release import PostProcessed, TopFeaturesOfRow
 
@@ -63,3 +67,24 @@ def under_another_name(inputs: ExplanationInputs, *_: Any) -> PostProcessed:
     """A release that says it is one of voile's own."""
     explainer = ExactShapley(inputs.model, inputs.background, schema=inputs.schema)
     return PostProcessed(explainer, inputs.origins, inputs.model.digest, "toy")
+
+
+# --- a recommender --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RootRecommender:
+    """Scores that are no sums over a history: the square roots of those."""
+
+    inner: Recommender
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self.inner.catalogue
+
+    def scores(self, histories: Any) -> Any:
+        found = self.inner.scores(histories)
+        return np.sign(found) * np.sqrt(np.abs(found))
+
+
+RECOMMENDER = FromMoments(lambda moments: RootRecommender(recommender_from(moments)))

@@ -33,9 +33,15 @@ class _Catalogue(Command):
 class TrainRecommender(RecordFiles, _Interactions, _Catalogue):
     """Learn from INTERACTIONS how items of CATALOGUE go together, with user-level privacy.
 
-    Two releases are charged: popularity, and the Gram matrix of the popular items. A run that was
-    broken off between them is continued by the same command, without --fresh, and pays for nothing
-    twice.
+    Two releases are charged: popularity, and the Gram matrix of the popular items, or a network
+    that is trained on them. A run that was broken off between them is continued by the same
+    command, without --fresh, and pays for nothing twice.
+
+    >>> TrainRecommender.read(
+    ...     {"catalogue": "items.csv", "interactions": "lines.csv", "account": "users"}
+    ...     | {"epsilon": 2.0, "delta": 1e-6, "folder": "recommender", "model": "mf"}
+    ... ).model
+    'mf'
     """
 
     account: str = custodian_field("Which account pays: one over users.", example="users")
@@ -43,6 +49,12 @@ class TrainRecommender(RecordFiles, _Interactions, _Catalogue):
     delta: float = caller_field("Of both releases together.", example=1e-6)
     folder: Path = custodian_field(
         "Where the recommender goes.", example="recommender", option="--output", metavar="DIR"
+    )
+    model: str = custodian_field(
+        "moments or mf (in closed form); ncf or autoencoder (networks by DP-SGD; the account needs "
+        "Rényi orders); or what an installed package adds.",
+        default="moments",
+        example="mf",
     )
     fresh: bool = caller_field("Pay for new moments, even if there are some.", default=False)
     preview: bool = caller_field(
