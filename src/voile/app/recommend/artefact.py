@@ -225,7 +225,7 @@ def load_recommender(folder: Path) -> TrainedRecommender:
             parties=stated["parties"],
         )
         charges = tuple(map(str, head["charges"]))
-        model = {"name": DEFAULT} if head["version"] == 1 else dict(head["model"])
+        model: dict[str, Any] = {"name": DEFAULT} if head["version"] == 1 else dict(head["model"])
         promise = Guarantee.from_dict(head["guarantee"])
     parts = 1 if budget.popularity_only else 2
     kept = (MOMENTS,) if MOMENTS in files else _EARLIER[:parts]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,12 @@ from voile.core.explanation import Explanation
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.events import Composed
 from voile.recommenders.explaining import scores_of
-from voile.recommenders.kinds import MODELS, FromHistories
+from voile.recommenders.kinds import (
+    MODELS,
+    FromHistories,
+    HistoryNetwork,
+    network_guarantee,
+)
 
 USERS = 800
 NETWORKS = ("ncf", "autoencoder")
@@ -176,6 +182,23 @@ def test_a_folder_that_states_other_terms_than_were_charged_is_refused(
     head["model"]["steps"] |= change
     path.write_text(json.dumps(head))
     with pytest.raises(error):
+        why("autoencoder")
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_guarantee_that_follows_from_forged_steps_is_refused_all_the_same() -> None:
+    train("autoencoder")
+    folder, path = Path("autoencoder"), Path("autoencoder/recommender.json")
+    made = load_recommender(folder).moments
+    assert isinstance(made, HistoryNetwork)
+    steps = replace(made.steps, noise_multiplier=9.0)
+    terms: dict[str, Any] = {"protected": made.guarantee.protected, "delta": made.guarantee.delta}
+    head = json.loads(path.read_text())
+    head["model"]["steps"]["noise_multiplier"] = 9.0
+    head["guarantee"] = network_guarantee(made.budget, steps, **terms).to_dict()
+    path.write_text(json.dumps(head))
+    assert load_recommender(folder).guarantee.epsilon < made.guarantee.epsilon
+    with pytest.raises(Refused, match="did not pay"):
         why("autoencoder")
 
 
