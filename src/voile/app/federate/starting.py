@@ -39,8 +39,8 @@ _FEDERATION: Final = """\
 # `name` is the label of the federation and of the version of its data. Keys and logs carry it: to
 # change it, start again in another folder (voile init ... --name NAME --output FOLDER).
 name = {name}
-# Or "full private explainer", "logistic regression", "trusted", "shapley-guided noise":
-pipeline = "private explainer"
+pipeline = "private explainer"  # or "logistic regression", "trusted", "shapley-guided noise"
+# or "full private explainer", as FastSHAP++ was published
 schema = {schema}
 # secure = true  # the server learns sums of updates only, no single one; noise stays as it is
 server_key = {server_key}  # that the server signs its log with, and its messages of a secure sum
