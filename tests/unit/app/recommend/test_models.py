@@ -108,6 +108,15 @@ def test_a_network_promises_what_both_releases_cost_together(kind: str) -> None:
 
 
 @pytest.mark.usefixtures("shop")
+def test_noise_is_calibrated_to_what_the_account_charges() -> None:
+    """So the whole of it can be spent, and no more."""
+    trained = train("ncf", epsilon=6.0)
+    assert len(trained.new) == 2
+    with pytest.raises(BudgetExceeded):
+        train("autoencoder", epsilon=6.0)
+
+
+@pytest.mark.usefixtures("shop")
 def test_it_learns_tastes(tmp_path: Path) -> None:
     """Users of the two halves are recommended items of their own half, more often than not."""
     train("autoencoder", epsilon=5.0)
