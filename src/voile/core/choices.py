@@ -29,7 +29,7 @@ def chosen(kinds: Mapping[Any, _Kind], tag: object, field: str = "") -> _Kind:
         return kinds[tag]
     except (KeyError, TypeError):  # a list, say, cannot even be looked up
         expected = f"{field} must be" if field else "expected"
-        listed = ", ".join(map(repr, kinds))
+        listed = ", ".join(map(repr, kinds)) or "those that packages add (none is installed)"
         raise InvalidInput(f"{expected} one of {listed}, found {tag!r:.80}") from None
 
 

@@ -90,3 +90,8 @@ def test_two_packages_with_one_name_are_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(choices, "entry_points", lambda **_: EntryPoints(both))
     with pytest.raises(InvalidInput, match="several packages"):
         chosen(OPEN, "tau")
+
+
+def test_a_list_that_only_packages_fill_says_that_it_is_empty() -> None:
+    with pytest.raises(InvalidInput, match="none is installed.*found 'e'"):
+        chosen(ExtensibleKinds({}, "voile.numbers"), "e")
