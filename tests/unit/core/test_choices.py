@@ -93,5 +93,5 @@ def test_two_packages_with_one_name_are_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_list_that_only_packages_fill_says_that_it_is_empty() -> None:
-    with pytest.raises(InvalidInput, match="none is installed.*found 'e'"):
+    with pytest.raises(InvalidInput, match=r"none is installed.*found 'e'"):
         chosen(ExtensibleKinds({}, "voile.numbers"), "e")
