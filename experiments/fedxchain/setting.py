@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from experiments.lib.datasets.loaders import scikit_learn
 from experiments.lib.datasets.partitions import at_random, by_label, evenly_by_label
+from experiments.lib.forests import train_forests
 from voile import Protected, ProtectedUnit, Relation
 from voile.core.randomness import Seeded
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
@@ -44,7 +45,6 @@ from voile.pipelines.trusted_averaging import (
     shares_of,
     train_trusted,
 )
-from voile.pipelines.trusted_averaging.forests import train_forests
 
 BREAST_CANCER, SYNTHETIC, LARGE = "breast cancer", "synthetic", "synthetic, 20,000 rows"
 LOGISTIC, PERCEPTRON, FOREST = "logistic regression", "perceptron (64, 32)", "random forest"

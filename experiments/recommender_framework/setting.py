@@ -226,7 +226,13 @@ class OneRun:
                 rate=rate,
             )
             made = paid_artefact(release, "experiment", _Unpublished(release))
-            model = network_recommender(release, made)
+            model = network_recommender(
+                kind,
+                made,
+                catalogue=split.given.catalogue,
+                chosen=moments.popularity,
+                head=budget.head,
+            )
             self._judge(found, f"ε = {epsilon:g}, {name}", model, split, full_only=True)
 
     def _judge(

@@ -158,6 +158,13 @@ CASES: Final[Mapping[str, Case]] = {
         ),
         "explain",
     ),
+    "explain, by a method": Case(
+        Explain.read({**ASKED, **FREE, "protect": "training", "account": None, "method": "lime"}),
+        "explain",
+    ),
+    "explain, by a method without a bound": Case(
+        Explain.read({**ASKED, "epsilon": 0.4, "method": "lime"}), "explain", refused="Refused"
+    ),
     "explain, over budget": Case(
         Explain.read({**ASKED, "epsilon": 9.0}), "explain", refused="BudgetExceeded"
     ),
@@ -168,6 +175,21 @@ CASES: Final[Mapping[str, Case]] = {
         TrainRecommender.read({**TRAIN, "epsilon": 1.0, "delta": 1e-6, "folder": "again"}),
         "recommend train",
         "shop",
+    ),
+    "train another recommender of the same moments": Case(
+        TrainRecommender.read(
+            {**TRAIN, "epsilon": 2.0, "delta": 1e-6, "folder": "factors", "model": "mf"}
+        ),
+        "recommend train",
+        "shop",
+    ),
+    "train a network from an account that cannot hold it": Case(
+        TrainRecommender.read(
+            {**TRAIN, "epsilon": 1.0, "delta": 1e-6, "folder": "network", "model": "ncf"}
+        ),
+        "recommend train",
+        "shop",
+        refused="Refused",
     ),
     "train a recommender, over budget": Case(
         TrainRecommender.read({**TRAIN, "epsilon": 9.0, "delta": 1e-6, "folder": "dear"}),

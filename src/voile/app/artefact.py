@@ -238,6 +238,20 @@ class Artefact:
         return load_surrogate(self._home / SURROGATE)
 
     @cached_property
+    def surrogate_model(self) -> WrappedModel:
+        """The surrogate, as every part of voile takes a model."""
+        surrogate = self.surrogate
+        return WrappedModel(
+            forward=surrogate.predict,
+            identity=lambda: surrogate.digest,
+            width=len(surrogate.feature_names),
+            feature_names=surrogate.feature_names,
+            output_names=surrogate.output_names,
+            outputs=OutputHead.of_label(self.schema).outputs,
+            source=surrogate,
+        )
+
+    @cached_property
     def explainer(self) -> FastShap:
         """The distilled explainer; refused where the pipeline has none."""
         self._check_surrogate()

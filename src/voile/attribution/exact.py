@@ -17,6 +17,7 @@ from voile.attribution.pairs import LOW_PLAYERS, Block, blocks
 from voile.attribution.settings import Speed
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
+from voile.core.schema import Schema
 from voile.models import CoalitionModel, Rows
 
 MOST_PLAYERS: Final = 20
@@ -59,6 +60,7 @@ class SurrogateShapley:
     Args:
         surrogate: a `CoalitionModel`; its players are its features.
         feature_names: one per column, where the surrogate does not know them.
+        schema: reads raw values and category names.
         speed: batch size and progress.
 
     >>> class Surrogate:
@@ -72,12 +74,15 @@ class SurrogateShapley:
     surrogate: CoalitionModel
     _: KW_ONLY
     feature_names: Sequence[str] | None = None
+    schema: Schema | None = None
     speed: Speed = field(default_factory=Speed)
+    title: ClassVar[str] = "exact Shapley, of the surrogate,"
+    tag: ClassVar[str] = "surrogate-shapley"
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         columns = Columns.known(
             given=self.feature_names,
-            schema=None,
+            schema=self.schema,
             model_names=self.surrogate.feature_names,
             model_width=None,
             example=X,

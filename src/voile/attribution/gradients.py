@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,8 +62,6 @@ def points_and_weights(rule: Rule, steps: int) -> tuple[NDArray[np.float64], NDA
 
 # --- attributions ---------------------------------------------------------------------------------
 
-NOT_ADDITIVE = "gradients: they do not add up to prediction minus base"
-
 
 @dataclass(frozen=True, eq=False)
 class IntegratedGradients(ExplainerSettings):
@@ -91,6 +89,8 @@ class IntegratedGradients(ExplainerSettings):
     steps: int = 50
     rule: Rule = Rule.GAUSS_LEGENDRE
     inner: _Differentiable = field(init=False, repr=False)
+    title: ClassVar[str] = "integrated gradient"
+    tag: ClassVar[str] = "integrated-gradients"
 
     def __post_init__(self) -> None:
         points_and_weights(self.rule, self.steps)
@@ -165,6 +165,8 @@ class Gradient(ExplainerSettings):
     _: KW_ONLY
     times_input: bool = False
     inner: _Differentiable = field(init=False, repr=False)
+    title: ClassVar[str] = "gradient"
+    tag: ClassVar[str] = "gradient"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "inner", _Differentiable.from_model(self.model, self))
@@ -183,7 +185,7 @@ class Gradient(ExplainerSettings):
         if self.times_input:
             values = values * rows[:, :, np.newaxis]
         return self.inner.explanation(
-            rows, names, values, np.concatenate(base), notes=(NOT_ADDITIVE,)
+            rows, names, values, np.concatenate(base), notes=(KnownNote.NOT_ADDITIVE,)
         )
 
 

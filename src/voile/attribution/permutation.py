@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,9 @@ class PermutationShapley(SampledShapley):
     >>> found.shape, bool(found.standard_errors.max() > 0)
     ((1, 20, 1), True)
     """
+
+    title: ClassVar[str] = "permutation Shapley"
+    tag: ClassVar[str] = "permutation-shapley"
 
     def check_players(self, players: int) -> None:
         check_sampled_players(players, MOST_PLAYERS, "form groups of features")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,6 +45,8 @@ class TreeShapley(ExplainerSettings):
     columns: Columns = field(init=False, repr=False)
     explainer: Any = field(init=False, repr=False)
     wrapped: Model = field(init=False, repr=False)
+    title: ClassVar[str] = "tree Shapley"
+    tag: ClassVar[str] = "tree-shapley"
 
     def __post_init__(self) -> None:
         shap = optional("shap", extra="explain")

@@ -434,11 +434,12 @@ class _Words:
         """Where base value and attributions add up to a prediction that may be shown.
 
         Not where the explained row is what is protected: the sum would be a guess of what was
-        hidden. Not for names, nor for means of absolute values, which add up to nothing.
+        hidden. Not for names, means of absolute values or slopes, which add up to nothing.
         """
         given = self.explanation
         hidden = any(g.protected.unit is ProtectedUnit.EXPLAINED_ROW for g in given.guarantees)
-        adding = not given.carries(KnownNote.NAMES_ONLY) and not given.carries(KnownNote.ABSOLUTE)
+        nothing = (KnownNote.NAMES_ONLY, KnownNote.ABSOLUTE, KnownNote.NOT_ADDITIVE)
+        adding = not any(map(given.carries, nothing))
         if hidden or not adding or len(given) != 1:
             return None
         base = float(given.base_values[0, place])

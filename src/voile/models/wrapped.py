@@ -81,6 +81,14 @@ class ChosenOutputs(InspectedForward):
         return None if inner is None else ChosenOutputs(inner, self.places)
 
 
+def chosen_places(forward: Forward) -> tuple[int, ...] | None:
+    """Which outputs of the whole model were chosen (`WrappedModel.only`); None: all of them."""
+    if not isinstance(forward, ChosenOutputs):
+        return None
+    inner = chosen_places(forward.forward)
+    return forward.places if inner is None else tuple(inner[place] for place in forward.places)
+
+
 def steady(forward: Forward) -> Forward | None:
     """See `InspectedForward.steady`; one that somebody derived from ours is somebody's own."""
     if not isinstance(forward, InspectedForward) or not is_of("voile", type(forward)):

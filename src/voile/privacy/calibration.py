@@ -30,6 +30,9 @@ __all__ = [
 EventOf = Callable[[float], PrivacyEvent]
 """What is released, as a function of the noise multiplier; more noise must cost less."""
 
+Reading = Callable[[PrivacyEvent], float]
+"""The epsilon that an account reads an event as."""
+
 LEAST, MOST = 1e-2, 1e6
 PRECISION = 1e-4
 
@@ -98,11 +101,17 @@ def _dp_sgd_noise(
     return _root_on_the_safe_side(excess, _first_guess(stages, epsilon, delta), least)
 
 
-def smallest_noise_of(event_of: EventOf, *, epsilon: float, delta: float) -> float:
-    """The smallest noise multiplier whose event costs at most (epsilon, delta) as a fixed plan.
+def smallest_noise_of(
+    event_of: EventOf, *, epsilon: float, delta: float, read: Reading | None = None
+) -> float:
+    """The smallest noise multiplier whose event costs at most (epsilon, delta).
 
     Assumes that more noise costs less. Promises that the answer meets the target; it is never
     below 0.01.
+
+    Args:
+        read: the epsilon that an account reads an event as at this delta; that of a fixed plan if
+            not given.
 
     >>> noise = smallest_noise_of(lambda z: Repeated(Gaussian(z), 10), epsilon=1.0, delta=1e-6)
     >>> noise > gaussian_noise_multiplier(1.0, 1e-6)
@@ -110,8 +119,11 @@ def smallest_noise_of(event_of: EventOf, *, epsilon: float, delta: float) -> flo
     """
     check_target(epsilon, delta)
 
+    def as_a_plan(event: PrivacyEvent) -> float:
+        return PrivacyLoss().compose(event).epsilon(delta)
+
     def excess(log_noise: float) -> float:
-        spent = PrivacyLoss().compose(event_of(math.exp(log_noise))).epsilon(delta)
+        spent = (read or as_a_plan)(event_of(math.exp(log_noise)))
         return math.log(max(spent, 1e-12) / epsilon)
 
     if excess(math.log(MOST)) > 0:

@@ -28,6 +28,7 @@ from voile.recommenders.catalogue import Catalogue, catalogue_of, read_catalogue
 from voile.recommenders.explaining import (
     ByItems,
     ByLabels,
+    ReasonsByLabels,
     ScoresOnly,
     for_herself,
     score_by_labels,
@@ -59,7 +60,7 @@ from voile.recommenders.moments import (
     PrivatePopularity,
     joint_guarantee,
 )
-from voile.recommenders.network_scores import score_by_items
+from voile.recommenders.network_scores import ReasonsOfNetwork, score_by_items
 from voile.recommenders.networks import (
     Autoencoder,
     CollaborativeFilter,
@@ -101,6 +102,8 @@ __all__ = [
     "PrivatePopularity",
     "RankingProtocol",
     "RankingQuality",
+    "ReasonsByLabels",
+    "ReasonsOfNetwork",
     "Recommender",
     "ScoresOnly",
     "Split",

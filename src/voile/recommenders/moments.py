@@ -255,6 +255,22 @@ class ItemMoments:
     def origin(self) -> Origin:
         return trained_privately(self.guarantee)
 
+    @property
+    def artefacts(self) -> tuple[OneTimeArtefact, ...]:
+        """What was paid for, in order."""
+        return tuple(each for each in (self.popularity, self.gram) if each is not None)
+
+    @property
+    def events(self) -> tuple[events.PrivacyEvent, ...]:
+        """What each of them cost."""
+        return tuple(noise.event() for noise in self.budget.noises)
+
+    @property
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """The same by name."""
+        found = {"popularity": self.popularity.values}
+        return found if self.gram is None else found | {"gram": self.gram.matrix}
+
     @cached_property
     def head(self) -> NDArray[np.int64]:
         """Places of the head items; none without a Gram matrix."""

@@ -21,7 +21,7 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee, ProtectedUnit, RowPart
 from voile.core.randomness import StreamCipher
 from voile.privacy.accounting import PrivacyLoss
-from voile.privacy.calibration import smallest_noise_of
+from voile.privacy.calibration import Reading, smallest_noise_of
 from voile.privacy.events import Composed, PrivacyEvent
 from voile.privacy.sensitivity.bound import positive
 from voile.recommenders.catalogue import Catalogue
@@ -186,9 +186,11 @@ class TrainedNetwork(OneTimeArtefact):
     """Parameters of a network over the head items.
 
     Args: besides those of `OneTimeArtefact`:
+        charge: as for `ItemPopularity`.
         values: flat, as the perceptron keeps them.
     """
 
+    charge: str | None = field(default=None, kw_only=True)
     values: NDArray[np.float64]
     what: ClassVar = "networks"
     paid_with: ClassVar = PAID_WITH
@@ -340,30 +342,37 @@ class NetworkRecommender:
         return found
 
 
-def network_recommender(release: PrivateNetwork, made: TrainedNetwork) -> NetworkRecommender:
-    """The model of a trained network that was paid for."""
+def network_recommender(
+    kind: NetworkKind,
+    made: TrainedNetwork,
+    *,
+    catalogue: Catalogue,
+    chosen: ItemPopularity,
+    head: int,
+) -> NetworkRecommender:
+    """The model of a trained network that was paid for; see `PrivateNetwork`."""
     made.check_paid()
-    network = fresh_network(release.kind, release.head)
+    network = fresh_network(kind, head)
     network.values[:] = made.values
-    return NetworkRecommender(
-        release.interactions.catalogue,
-        release.chosen.values,
-        release.places,
-        release.kind,
-        network,
-    )
+    return NetworkRecommender(catalogue, chosen.values, chosen.head(head), kind, network)
 
 
 def steps_within(
-    first: PrivacyEvent, steps: PrivateSteps, *, epsilon: float, delta: float
+    first: PrivacyEvent,
+    steps: PrivateSteps,
+    *,
+    epsilon: float,
+    delta: float,
+    read: Reading | None = None,
 ) -> PrivateSteps:
     """The same steps with the least noise at which both, what was released first and they, cost at
-    most (epsilon, delta) together, as a plan."""
+    most (epsilon, delta) together, as an account reads it (`smallest_noise_of`)."""
 
     def both(noise: float) -> PrivacyEvent:
         return Composed((first, replace(steps, noise_multiplier=noise).event()))
 
-    return replace(steps, noise_multiplier=smallest_noise_of(both, epsilon=epsilon, delta=delta))
+    noise = smallest_noise_of(both, epsilon=epsilon, delta=delta, read=read)
+    return replace(steps, noise_multiplier=noise)
 
 
 def fresh_network(kind: NetworkKind, head: int) -> Perceptron:

@@ -49,6 +49,7 @@ from voile.privacy.events import (
 )
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.recommenders import LabelImportance, NoisyProfileOfUser, TopLabelsOfUser
+from voile.recommenders.kinds import HistoryNetwork
 from voile.records.audit_log import ReleaseRecord, decode_record
 from voile.records.ledger.event_text import event_from
 from voile.records.storage import Reader
@@ -246,6 +247,7 @@ _KINDS: Final[Mapping[str, Callable[[ChargedTerms], ChargedRelease]]] = {
 
 GUIDED: Final = "shapley-guided noise"
 """The pipeline in which declared columns are protected, each party at a level of its own."""
+NETWORK_OF_USERS: Final = "training of the network: users in its steps are not audited"
 NO_BOOKS: Final = "what was told about users to others: there are no books beside the recommender"
 POPULATION: Final = 1_000
 """Records that a population is taken to have where a noise level is stated and no epsilon."""
@@ -399,10 +401,12 @@ def _of_task(stage: str, task: Task, delta: float) -> list[AuditTrial]:
 def _of_recommender(folder: Path) -> Subject:
     moments = load_recommender(folder).moments
     spent = invented_moments(moments.budget, delta=moments.guarantee.delta)
-    found = [release_trial(each.name, each) for each in spent]
+    is_network = isinstance(moments, HistoryNetwork)
+    found = [release_trial(each.name, each) for each in (spent[:1] if is_network else spent)]
     name, beside = moments.guarantee.protected.dataset, folder.absolute().parent
     books = books_beside(beside) or _usual_books(beside)
     more, left_out = ([], [NO_BOOKS]) if books is None else _on_record(books, found)
+    left_out = [NETWORK_OF_USERS, *left_out] if is_network else left_out
     return Subject(name, (*found, *more), tuple(left_out), folder, books)
 
 

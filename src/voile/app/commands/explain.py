@@ -17,6 +17,7 @@ from voile.app.commands.fields import (
 from voile.core.choices import chosen
 from voile.core.errors import Refused
 from voile.core.guarantee import RowPart
+from voile.core.method import Method
 from voile.core.transparency import Level, Role, check_role
 
 BESIDE_A_NAME: Final = frozenset(
@@ -116,6 +117,17 @@ class ExplanationSpec(ModelTerms):
     explainer: Path | None = custodian_field(
         "A learned explainer of this model.", default=None, metavar="FILE"
     )
+    method: Method | None = caller_field(
+        "exact, kernel, permutation, trees, surrogate, lime, gradients or saliency; if not given, "
+        "Shapley values, exact for up to 16 features.",
+        default=None,
+        example="lime",
+    )
+    release_kind: str | None = custodian_field(
+        "A kind of release that an installed package adds; voile's own follow from --protect.",
+        default=None,
+        metavar="NAME",
+    )
     level: Level = caller_field("summary, aggregate, detailed or granular.", default=Level.DETAILED)
     role: Role = custodian_field(
         "Who asks: reader, user, analyst or auditor.", default=Role.ANALYST
@@ -175,6 +187,8 @@ class ExplanationSpec(ModelTerms):
             )
         if self.clusters is not None and self.level is not Level.AGGREGATE:
             raise ValueError(f"clusters work with the level aggregate only, not {self.level}")
+        if self.method is not None:
+            self._check_method(self.method)
         of_public_rows = self.background is not None and self.protect is not RowPart.BACKGROUND
         if self.background_origin is not None and not of_public_rows:
             raise ValueError(
@@ -184,6 +198,19 @@ class ExplanationSpec(ModelTerms):
         if isinstance(self.data, str):
             self.check_apart(self.data)
         return self
+
+    def _check_method(self, method: Method) -> None:
+        if self.explainer is not None:
+            raise ValueError("a learned explainer is a method of its own: leave out --method")
+        if method is Method.EXACT:
+            return
+        if self.protect is RowPart.BACKGROUND:
+            raise Refused(
+                f"nothing bounds how far one background row moves values by the method {method}, "
+                "so noise cannot hide it: leave out --method, or protect something else"
+            )
+        if self.level is Level.GRANULAR:
+            raise Refused(f"pairs of features are computed exactly, not by the method {method}")
 
     def check_apart(self, data: str) -> None:
         """Refuse one file as rows to explain and as background, if one of them is protected: it

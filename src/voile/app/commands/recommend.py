@@ -51,8 +51,15 @@ class _Catalogue(Command):
 class TrainRecommender(RecordFiles, _Interactions, _Catalogue):
     """Train a recommender on INTERACTIONS with user-level privacy.
 
-    Charges two releases: popularity, and the Gram matrix of the popular items. If a run is
-    interrupted, run the same command again without --redraw: nothing is paid for twice.
+    Charges two releases: popularity, and the Gram matrix of the popular items, or a network that
+    is trained on them. If a run is interrupted, run the same command again without --redraw:
+    nothing is paid for twice.
+
+    >>> TrainRecommender.read(
+    ...     {"catalogue": "items.csv", "interactions": "lines.csv", "account": "users"}
+    ...     | {"epsilon": 2.0, "delta": 1e-6, "folder": "recommender", "model": "mf"}
+    ... ).model
+    'mf'
     """
 
     account: str = custodian_field("Account that pays; it must be over users.", example="users")
@@ -67,6 +74,12 @@ class TrainRecommender(RecordFiles, _Interactions, _Catalogue):
         "Pay for new statistics, even if some exist.",
         default=False,
         formerly=("--fresh", "fresh"),
+    )
+    model: str = custodian_field(
+        "moments or mf (in closed form); ncf or autoencoder (networks by DP-SGD; the account needs "
+        "Rényi orders); or what an installed package adds.",
+        default="moments",
+        example="mf",
     )
     preview: bool = caller_field(
         "Say what it would cost and be like; charge nothing.", default=False

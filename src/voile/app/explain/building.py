@@ -15,17 +15,20 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from voile.app.explain.inputs import ExplanationInputs
 from voile.app.explain.rows import rows_digest
-from voile.attribution import shapley_explainer
+from voile.attribution import explainer_by, is_exact, shapley_explainer
+from voile.attribution.choosing import MOST_EXACT_PLAYERS
+from voile.core.choices import ExtensibleKinds, chosen
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
+from voile.core.method import Method
 from voile.core.transparency import Level
 from voile.models import digest_of
 from voile.privacy.accounting.conversion import gaussian_epsilon
@@ -56,6 +59,16 @@ EPSILON_OF_A_ROW: Final = 1.0
 SHARE_OF_DELTA: Final = 0.1
 """Of the account's delta, where none is stated."""
 _SHOWN: Final = 12
+_WITHOUT_ROWS: Final = (Method.SALIENCY, Method.SURROGATE)
+"""Methods that need no background rows."""
+_OVER_ITSELF: Final = (None, Method.EXACT)
+"""Methods with a bound for a population that is its own background."""
+
+
+MakeRelease: TypeAlias = Callable[[ExplanationInputs, "Account | None", int], Release[Explanation]]
+"""From what was read, who pays and how many rows there are to the release that answers."""
+RELEASES: Final[Mapping[str, MakeRelease]] = ExtensibleKinds({}, "voile.releases")
+"""What other packages add as entry points (docs/extending.md)."""
 
 
 def build_release(
@@ -68,6 +81,8 @@ def build_release(
         rows: how many rows there are to explain; public.
     """
     spec = inputs.spec
+    if spec.release_kind is not None:
+        return _added_release(spec.release_kind, inputs, account, rows)
     if spec.protect is RowPart.TRAINING:
         return _training(inputs)
     if account is None:
@@ -82,6 +97,25 @@ def build_release(
     return _explained_row(inputs, account)
 
 
+def _added_release(
+    kind: str, inputs: ExplanationInputs, account: Account | None, rows: int
+) -> Release[Explanation]:
+    """What another package makes of it; refused where it is not what it was asked for."""
+    release = chosen(RELEASES, kind, "release_kind")(inputs, account, rows)
+    protect = inputs.spec.protect
+    if release.part is not protect:
+        raise Refused(
+            f"the release {kind!r} protects {release.part!s} rows, not {protect!s} rows as stated"
+        )
+    # Else it could be given the stored answers of another release, or leave its own to one.
+    if not release.identity.explainer.startswith(f"{kind}/"):
+        raise Refused(
+            f"the release {kind!r} must be identified as '{kind}/VERSION', found "
+            f"{release.identity.explainer!r}"
+        )
+    return release
+
+
 def _training(inputs: ExplanationInputs) -> Release[Explanation]:
     spec = inputs.spec
     if inputs.learned is not None:
@@ -89,6 +123,9 @@ def _training(inputs: ExplanationInputs) -> Release[Explanation]:
         name = _name(inputs, "learned Shapley values", "learned-shapley")
         model, level = inputs.model.digest, str(spec.level)
         return PostProcessed(inputs.learned, inputs.origins, model, name, level)
+    if spec.method is not None and spec.level is not Level.GRANULAR:
+        explainer, name = _explainer(inputs)
+        return PostProcessed(explainer, inputs.origins, inputs.model.digest, name, str(spec.level))
     return at_level(
         spec.level,
         role=spec.role,
@@ -103,6 +140,7 @@ def _training(inputs: ExplanationInputs) -> Release[Explanation]:
 
 def _background(inputs: ExplanationInputs, account: Account) -> Release[Explanation]:
     spec = inputs.spec
+    _check_exact(inputs)
     private = PrivateBackground(
         _needed(inputs),
         protected=account.protected,
@@ -148,7 +186,7 @@ def _importance(
 ) -> Release[Explanation]:
     spec = inputs.spec
     importance: Importance
-    if inputs.background is None and inputs.learned is None:
+    if inputs.background is None and inputs.learned is None and spec.method in _OVER_ITSELF:
         name = _name(inputs, "Shapley values of the population over itself", "shapley-over-itself")
         importance = OverItself(inputs.model, inputs.schema, inputs.groups, inputs.speed)
     else:
@@ -209,11 +247,28 @@ def _explainer(inputs: ExplanationInputs) -> tuple[Any, ExplainerName]:
         return inputs.learned, _name(inputs, "learned Shapley values", "learned-shapley")
     if inputs.spec.level is Level.GRANULAR:
         raise Refused("pairs of features are offered for training and background rows only")
-    background = _needed(inputs)
-    explainer = shapley_explainer(
-        inputs.model, background, schema=inputs.schema, groups=inputs.groups, speed=inputs.speed
-    )
+    method = inputs.spec.method
+    background = inputs.background if method in _WITHOUT_ROWS else _needed(inputs)
+    settings: dict[str, Any] = {
+        "schema": inputs.schema,
+        "groups": inputs.groups,
+        "speed": inputs.speed,
+    }
+    if method is None:
+        explainer = shapley_explainer(inputs.model, background, **settings)
+    else:
+        explainer = explainer_by(method, inputs.model, background, **settings)
     return explainer, _name(inputs, f"{explainer.title} values", explainer.tag)
+
+
+def _check_exact(inputs: ExplanationInputs) -> None:
+    """Above 16 players, coalitions are drawn by the release itself, whose bound covers that."""
+    players = len(inputs.groups or inputs.schema.feature_names)
+    if inputs.spec.method is Method.EXACT and not is_exact(players):
+        raise Refused(
+            f"over protected background rows exact values are offered up to {MOST_EXACT_PLAYERS} "
+            f"players, found {players}: leave out --method, and coalitions are drawn"
+        )
 
 
 def _needed(inputs: ExplanationInputs) -> Any:

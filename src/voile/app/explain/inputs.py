@@ -24,6 +24,7 @@ from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.explanation_checks import or_numbered
 from voile.core.guarantee import RowPart
 from voile.core.input_file import read_json
+from voile.core.method import Method
 from voile.core.schema import Categories, Schema, is_table
 from voile.core.transparency import Level
 from voile.models import Box, Simplex, WrappedModel, load_model, wrap
@@ -213,14 +214,17 @@ def _deviations(spec: ExplanationSpec, artefact: Artefact | None) -> Mapping[str
     """They were estimated over the reference rows, and say nothing about other backgrounds."""
     if artefact is None or spec.background is not None or spec.explainer is not None:
         return None
+    if spec.method is not None and not spec.method.is_shapley:
+        return None
     return artefact.deviations
 
 
 def _alarms(spec: ExplanationSpec, artefact: Artefact | None) -> tuple[str, ...]:
-    """Of the surrogate only where a learned explainer, which was made from it, explains."""
+    """Of the surrogate only where it, or a learned explainer that was made from it, explains."""
     if artefact is None:
         return ()
-    unused = () if spec.explainer is not None else (SURROGATE,)
+    is_used = spec.explainer is not None or spec.method is Method.SURROGATE
+    unused = () if is_used else (SURROGATE,)
     return tuple(alarms(artefact.figures, unused=unused))
 
 
@@ -283,7 +287,7 @@ def _model(
 
     Of two classes one is explained: the other is its complement.
     """
-    wrapped = wrap(load_model(spec.model, modules)) if artefact is None else artefact.model
+    wrapped = _whole_model(spec, artefact, modules)
     if spec.output_range is not None:
         wrapped = wrap(wrapped, outputs=Box(*spec.output_range))
     labels: Mapping[str, str] = {}
@@ -296,6 +300,16 @@ def _model(
     if output is None and isinstance(wrapped.outputs, Simplex) and len(names) == 2:
         output = names[-1]
     return (wrapped if output is None else wrapped.only(output)), labels
+
+
+def _whole_model(
+    spec: ExplanationSpec, artefact: Artefact | None, modules: Path | None
+) -> WrappedModel:
+    if spec.method is Method.SURROGATE:
+        if artefact is None:
+            raise InvalidInput("the method surrogate explains an artefact of `voile federate`")
+        return artefact.surrogate_model
+    return wrap(load_model(spec.model, modules)) if artefact is None else artefact.model
 
 
 def _output_labels(

@@ -37,7 +37,7 @@ from voile.app.explain.walk import (
     caught,
     to_keep,
 )
-from voile.core.errors import InvalidInput, Refused, VerificationFailed
+from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee, Protected
 from voile.core.row_note import KnownNote
@@ -73,7 +73,7 @@ from voile.release.one_time import Artefact, paid_artefact
 # rows but the time to hash them; the ledger is not touched.
 #
 # All nonces are derived from the call's random name and the key outside the database. So proofs can
-# be issued at any later time by whoever has that key and the explanation (`tree_of_call`).
+# be issued at any later time by whoever has that key and the explanation.
 
 
 CARRIED: Final = "carried forward from training"
@@ -117,16 +117,6 @@ def free_call(vault: Vault, question: Question, subject: str, explanation: Expla
 def _promises_digest(guarantees: tuple[Guarantee, ...]) -> bytes:
     """A service promises the same few things again and again."""
     return guarantees_digest(guarantees)
-
-
-def tree_of_call(key: ReplayKey, record: PostProcessingRecord, explanation: Explanation) -> RowTree:
-    """The tree of an earlier call, from its record and the explanation as it was saved."""
-    tree = RowTree.from_rows(explanation_rows(explanation), _seed(key, record.call))
-    if tree.root != record.rows_root:
-        raise VerificationFailed(
-            "this explanation is not the one in the record, or the replay key is wrong"
-        )
-    return tree
 
 
 def nonces_of_call(key: ReplayKey, call: str) -> dict[str, bytes]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from voile.app.federate.stability import stability_figures
 from voile.attribution import FastShap, Surrogate
+from voile.core.choices import ExtensibleKinds
 from voile.core.errors import InvalidInput
 from voile.core.randomness import StreamCipher
 from voile.core.schema import Rows
@@ -28,13 +29,15 @@ from voile.pipelines.logistic_regression import (
     LogisticRegression,
     plan_logistic_regression,
 )
-from voile.pipelines.objectives import BLACK_BOX, SURROGATE
+from voile.pipelines.objectives import BLACK_BOX, EXPLAINER, SURROGATE
 from voile.pipelines.private_explainer import PrivateExplainer
 from voile.pipelines.private_explainer.plan import (
     BudgetReadings,
     Facts,
     PipelinePlan,
+    Setting,
     StageSpending,
+    separate_budgets,
     split_total,
 )
 from voile.pipelines.promises import PromisedGuarantees
@@ -201,6 +204,9 @@ class _Averaged(_OneLevel):
 class PrivateExplainerKind(_Averaged):
     """FastSHAP++: black box, surrogate, and a fast explainer that is distilled from them."""
 
+    counted: ClassVar[tuple[str, ...]] = (BLACK_BOX, SURROGATE)
+    """Stages that what is made rests on."""
+
     def plan(
         self,
         facts: FederationFacts,
@@ -209,23 +215,30 @@ class PrivateExplainerKind(_Averaged):
         delta: float,
         hidden: tuple[int, ...] | None,
     ) -> PipelinePlan:
-        plan = split_total(Facts(**vars(facts)), epsilon=epsilon, delta=delta)
+        plan = self.spending(Facts(**vars(facts)), epsilon, delta)
         if hidden is None:
             return plan
         wide = {name: replace(each, hidden=hidden) for name, each in plan.training.items()}
         return replace(plan, training=wide)
 
+    def spending(self, facts: Facts, epsilon: float, delta: float) -> PipelinePlan:
+        """How the total is spent on stages."""
+        return split_total(facts, epsilon=epsilon, delta=delta)
+
+    def fast_explainer(self, trained: PrivateExplainer, context: FinishContext) -> FastShap:
+        """Made from the stages that `counted` names."""
+        context.say(
+            "distilling a fast explainer from the surrogate and the schema; no data is touched"
+        )
+        return trained.distilled(
+            StreamCipher(), plan=context.distillation, progress=context.steps_seen
+        ).explainer
+
     def finish(
         self, plan: PipelinePlan, results: Mapping[str, StageResult], context: FinishContext
     ) -> PipelineOutput:
         trained = PrivateExplainer(plan, results)
-        box = trained.black_box
-        context.say(
-            "distilling a fast explainer from the surrogate and the schema; no data is touched"
-        )
-        explainer = trained.distilled(
-            StreamCipher(), plan=context.distillation, progress=context.steps_seen
-        ).explainer
+        box, explainer = trained.black_box, self.fast_explainer(trained, context)
         rows = context.held_out.readable().rows[:_EXPLAINED]
         aimed, quick = trained.of_surrogate(rows), explainer(rows)
         agreement = np.mean(cosine_similarity(quick.values[..., -1], aimed.values[..., -1]))
@@ -236,12 +249,30 @@ class PrivateExplainerKind(_Averaged):
         }
         return PipelineOutput(
             black_box=box if isinstance(box, NetworkModel) else None,
-            promised=trained.promise(BLACK_BOX, SURROGATE),
+            promised=trained.promise(*self.counted),
             readings=plan.figures,
             surrogate=trained.surrogate,
             explainer=explainer,
             figures={"distilled_explainer": figures, **_stability(plan, box, context)},
         )
+
+
+class FullPrivateExplainerKind(PrivateExplainerKind):
+    """FastSHAP++ as published, in the setting full private: the explainer learns from rows, too.
+
+    A third of epsilon and of delta for each stage. The sum is what is published; the joint figure
+    of the same noise, which is charged, is smaller.
+    """
+
+    counted = (BLACK_BOX, SURROGATE, EXPLAINER)
+
+    def spending(self, facts: Facts, epsilon: float, delta: float) -> PipelinePlan:
+        each = StageSpending(epsilon / len(self.counted), delta / len(self.counted))
+        budgets = dict.fromkeys(self.counted, each)
+        return separate_budgets(facts, budgets, setting=Setting.FULL_PRIVATE)
+
+    def fast_explainer(self, trained: PrivateExplainer, context: FinishContext) -> FastShap:  # noqa: ARG002
+        return trained.trained_explainer
 
 
 class LogisticRegressionKind(_Averaged):
@@ -374,10 +405,15 @@ def _stability(
 
 
 GUIDED: Final = "shapley-guided noise"
-KINDS: Final[Mapping[str, PipelineKind]] = {
-    "private explainer": PrivateExplainerKind(),
-    "logistic regression": LogisticRegressionKind(),
-    "trusted": TrustedKind(),
-    GUIDED: GuidedKind(),
-}
+KINDS: Final[Mapping[str, PipelineKind]] = ExtensibleKinds(
+    {
+        "private explainer": PrivateExplainerKind(),
+        "full private explainer": FullPrivateExplainerKind(),
+        "logistic regression": LogisticRegressionKind(),
+        "trusted": TrustedKind(),
+        GUIDED: GuidedKind(),
+    },
+    "voile.pipelines",
+)
+"""By name; other packages add theirs as entry points (docs/extending.md)."""
 DEFAULT: Final = "private explainer"

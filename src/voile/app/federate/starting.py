@@ -42,6 +42,7 @@ _FEDERATION: Final = """\
 # change it, start again in another folder (voile init ... --name NAME --output FOLDER).
 name = {name}
 pipeline = "private explainer"  # or "logistic regression", "trusted", "shapley-guided noise"
+# or "full private explainer", as FastSHAP++ was published
 schema = {schema}
 # secure = true  # the server learns sums of updates only, no single one; noise stays as it is
 server_key = {server_key}  # that the server signs its log with, and its messages of a secure sum

@@ -51,7 +51,12 @@ from voile.recommenders import (
     ByLabels,
     Interactions,
     LabelImportance,
+    LinearRecommender,
+    NetworkRecommender,
     NoisyProfileOfUser,
+    PopularityRecommender,
+    ReasonsByLabels,
+    ReasonsOfNetwork,
     ScoresOnly,
     TopLabelsOfUser,
     for_herself,
@@ -60,9 +65,10 @@ from voile.recommenders import (
     read_interactions,
 )
 from voile.recommenders.explaining import Groups, label_clusters
+from voile.recommenders.kinds import HistoryNetwork, network_guarantee
 from voile.records.audit_log import ReleaseRecord, decode_record
 from voile.records.checkpoints import Kept
-from voile.records.ledger.event_text import event_text
+from voile.records.ledger.event_text import event_for_log, event_text
 from voile.records.storage import Reader
 from voile.records.vault import Place, Vault, check_named, usual_place
 from voile.release import PostProcessed, Preview, Release
@@ -184,14 +190,13 @@ def paying_account(service: ReleaseService, trained: TrainedRecommender) -> str:
 
 
 def _payer(vault: Vault, t: Reader, trained: TrainedRecommender) -> str | None:
-    budget, payers = trained.moments.budget, set()
-    moments = zip(trained.charges, trained.packed, budget.noises, strict=True)
-    for charge, content, noise in moments:
+    made, payers = trained.moments, set()
+    for charge, content, event in zip(trained.charges, trained.packed, made.events, strict=True):
         settled = vault.ledger.paid(t, charge)
         record = decode_record(vault.log.record(t, settled.record))
         if not isinstance(record, ReleaseRecord) or settled.answer != content:
             return None
-        if record.event != event_text(noise.event()):
+        if record.event != event_for_log(event_text(event)):
             return None
         _, _, shown = record.subject.rpartition("model ")
         if len(shown) < _DIGITS or not trained.catalogue.digest.startswith(shown):
@@ -201,7 +206,10 @@ def _payer(vault: Vault, t: Reader, trained: TrainedRecommender) -> str | None:
         return None
     ((name, delta),) = payers
     protected = vault.ledger.account(t, name).protected
-    follows = joint_guarantee(budget, protected=protected, delta=delta)
+    if isinstance(made, HistoryNetwork):
+        follows = network_guarantee(made.budget, made.steps, protected=protected, delta=delta)
+    else:
+        follows = joint_guarantee(made.budget, protected=protected, delta=delta)
     return name if follows == trained.guarantee else None
 
 
@@ -219,9 +227,16 @@ def _free_release(trained: TrainedRecommender, spec: RecommendationSpec) -> Post
 
 def _explainer(
     trained: TrainedRecommender, spec: RecommendationSpec
-) -> ByItems | ByLabels | ScoresOnly:
+) -> ByItems | ByLabels | ScoresOnly | ReasonsOfNetwork | ReasonsByLabels:
+    model = trained.model
     if spec.by == SCORES:
-        return ScoresOnly(trained.model, spec.count)
+        return ScoresOnly(model, spec.count)
+    if isinstance(model, NetworkRecommender) and spec.by == ITEMS:
+        return ReasonsOfNetwork(model, spec.count)
+    if not isinstance(model, LinearRecommender | PopularityRecommender) and spec.by != ITEMS:
+        if spec.groups:
+            raise Refused("groups of labels are formed where scores are sums, not by this model")
+        return ReasonsByLabels(model, spec.by, spec.count)
     if spec.by == ITEMS:
         return ByItems(trained.linear, spec.count)
     return ByLabels(trained.linear, spec.by, spec.count, spec.groups)
@@ -295,6 +310,7 @@ def train_recommender(command: TrainRecommender, context: Context) -> TrainedRes
         delta=command.delta,
         caller=command.caller,
         fresh=command.redraw,
+        model=command.model,
     )
     with context.records(_place(command)) as service:
         if command.preview:
@@ -302,7 +318,7 @@ def train_recommender(command: TrainRecommender, context: Context) -> TrainedRes
         before = records_so_far(service)
         with context.charging(service.vault, lambda: ()):
             learned = train(service, found, terms, progress=context.steps)
-            trained = save_recommender(learned, command.folder)
+            trained = save_recommender(learned, command.folder, command.model)
             kept = context.sign(service.vault)
         new = charged_since(service, trained.charges, before)
     return TrainedResult(
@@ -394,7 +410,7 @@ def _events(trained: TrainedRecommender, charged: PrivacyEvent | None) -> set[st
     """What is charged for an answer or, where it is free, for the training behind it."""
     if charged is not None:
         return {event_as_text(charged)}
-    return {event_as_text(noise.event()) for noise in trained.moments.budget.noises}
+    return set(map(event_as_text, trained.moments.events))
 
 
 def _check_files(

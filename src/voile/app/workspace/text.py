@@ -53,6 +53,7 @@ _BACKGROUND: Final = """
 _RELEASE: Final = """
 # Asked for by name; all keys are options of `voile explain`. More of them:
 # level = "summary"  # "aggregate", "detailed" or "granular"
+# method = "permutation"  # "exact", "kernel", "trees", "surrogate", "lime", ...
 # top = 3
 [{table}]
 """

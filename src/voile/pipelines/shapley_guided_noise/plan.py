@@ -27,9 +27,8 @@ from voile.core.schema import Schema
 from voile.federation.aggregators import LevelAvg
 from voile.federation.arrays import Arrays, Shapes, shapes_of
 from voile.federation.messages import Instruction
-from voile.federation.pipeline import run_pipeline
 from voile.federation.round_protocol import PlainRound
-from voile.federation.rounds import Rounds, StageResult
+from voile.federation.rounds import StageResult
 from voile.federation.secure_sum import SecureSum
 from voile.federation.stage import Stage
 from voile.federation.task import FitResult, Unprotected
@@ -330,16 +329,3 @@ class GuidedModel:
         """R of the declared columns, over rows that nobody protects: free."""
         groups = AttributeGroups.two(self.plan.facts.schema, self.plan.protected.columns)
         return free_rate(self.model, reference.readable(), groups)
-
-
-def train_guided(
-    plan: GuidedPlan, rounds: Rounds, *, unprotected: Unprotected | None = None
-) -> GuidedModel:
-    """Run a plan; see `voile.federation.run_pipeline`.
-
-    Args:
-        plan: from `plan_guided_noise`.
-        rounds: over clients each of which was set up with `plan.tasks_of` its name.
-        unprotected: `TableRecords` of held-out clients, which figures may be published about.
-    """
-    return GuidedModel(plan, run_pipeline(plan, rounds, unprotected=unprotected))

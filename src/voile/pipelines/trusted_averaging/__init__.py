@@ -5,7 +5,6 @@
 - how it went: `TrustHistory`, `Score`, `outliers`, `drifts`, `trust_figures`
 - one round: `TrustedRound` over `ComparisonRows`, with any way of summing that takes `Total`; or
   `VerifiedRound`, in which the server sees updates and believes nothing that is reported
-- random forests, which cannot be summed: `voile.pipelines.trusted_averaging.forests`
 """
 
 from voile.pipelines.trusted_averaging.figures import Oddity, drifts, outliers, trust_figures

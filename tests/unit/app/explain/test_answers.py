@@ -48,14 +48,13 @@ from voile.app.explain.rows import (
     row_count,
     rows_digest,
 )
-from voile.app.explain.service import CARRIED, NO_PROMISE, tree_of_call
+from voile.app.explain.service import CARRIED, NO_PROMISE, _seed
 from voile.attribution import ExactShapley
 from voile.core.errors import (
     BudgetExceeded,
     InvalidInput,
     Refused,
     UnreadableFile,
-    VerificationFailed,
 )
 from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
 from voile.core.row_note import KnownNote
@@ -65,6 +64,7 @@ from voile.records.audit_log import (
     PostProcessingRecord,
     RefusalRecord,
     ReleaseRecord,
+    RowTree,
     explanation_rows,
     guarantees_digest,
     verify_receipt,
@@ -159,10 +159,12 @@ def test_proofs_can_be_issued_later_from_record_key_and_explanation(house: House
     explained = explain(ROWS)
     record = records(house)[-1]
     assert isinstance(record, PostProcessingRecord)
-    again = tree_of_call(house.vault.key, record, explained.explanation)
+    seed = _seed(house.vault.key, record.call)
+    again = RowTree.from_rows(explanation_rows(explained.explanation), seed)
     assert again == explained.rows_tree
-    with pytest.raises(VerificationFailed, match="not the one"):
-        tree_of_call(house.vault.key, record, replace(explained.explanation, notes=()))
+    assert again.root == record.rows_root
+    changed = replace(explained.explanation, notes=())
+    assert RowTree.from_rows(explanation_rows(changed), seed).root != record.rows_root
 
 
 def test_two_free_calls_have_different_names_and_nonces(house: House) -> None:

@@ -24,8 +24,8 @@ from voile.app.recommend import (
     preview_training,
     records_so_far,
     save_recommender,
-    train,
 )
+from voile.app.recommend import train as train_any
 from voile.core.errors import (
     BudgetExceeded,
     InvalidInput,
@@ -34,13 +34,24 @@ from voile.core.errors import (
     VerificationFailed,
 )
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
-from voile.recommenders import PopularityRecommender, PrivateGram, PrivatePopularity
+from voile.recommenders import (
+    ItemMoments,
+    PopularityRecommender,
+    PrivateGram,
+    PrivatePopularity,
+)
 from voile.records.audit_log import RefusalRecord, ReleaseRecord, decode_record
 from voile.records.ledger import Children, Opening, PlannedSpending
 from voile.records.vault import Vault, open_vault
 
 SHOP = shop(800)
 TERMS = TrainingTerms(account="users", epsilon=3.0, delta=DELTA)
+
+
+def train(*given: Any, **settings: Any) -> ItemMoments:
+    found = train_any(*given, **settings)
+    assert isinstance(found, ItemMoments)
+    return found
 
 
 def opened(vault: Vault, epsilon: float = 3.0, **changes: Any) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from tests.unit.pipelines.trusted_parties import OPEN, PUBLIC, RECORDS
-from voile.core.errors import InvalidInput
-from voile.core.row_note import KnownNote
-from voile.pipelines.tables import TableRecords
-from voile.pipelines.trusted_averaging.forests import (
+from experiments.lib.forests import (
     IN_CLEAR,
     ForestSettings,
     probabilities,
     train_forests,
 )
+from tests.unit.pipelines.trusted_parties import OPEN, PUBLIC, RECORDS
+
+from voile.core.errors import InvalidInput
+from voile.core.row_note import KnownNote
+from voile.pipelines.tables import TableRecords
 
 pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
 QUICK = ForestSettings(trees=5, depth=4, rounds=2)
