@@ -27,7 +27,7 @@ from voile.app.workspace import declared_beside
 from voile.core.atomic_file import replace_file
 from voile.core.choices import member
 from voile.core.errors import InvalidInput
-from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit
 from voile.core.input_file import read_file, read_json
 from voile.privacy.accounting.measures import consumed
 from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
@@ -214,7 +214,7 @@ def open_account(command: OpenBudget, context: Context) -> BudgetResult:
     """Open it, on record."""
     protected = Protected(
         member(ProtectedUnit, command.unit),
-        member(Relation, command.relation),
+        command.relation,
         command.dataset,
         command.columns,
     )
