@@ -25,7 +25,7 @@ from voile.app.output_check import check_outputs, files_of
 from voile.app.workspace import declared_beside
 from voile.core.choices import member
 from voile.core.errors import InvalidInput
-from voile.core.guarantee import Protected, ProtectedUnit, Relation, declared_maximum
+from voile.core.guarantee import Protected, ProtectedUnit, declared_maximum
 from voile.core.input_file import read_file, read_json
 from voile.core.rendering import write_page
 from voile.privacy.accounting.measures import consumed
@@ -227,7 +227,7 @@ def open_account(command: OpenBudget, context: Context) -> BudgetResult:
     """Open it, on record."""
     protected = Protected(
         member(ProtectedUnit, command.unit),
-        member(Relation, command.relation),
+        command.relation,
         command.dataset,
         command.columns,
     )

@@ -6,22 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, Self, TypeAlias, TypeVar, get_args
+from typing import Any, Final, Self, TypeAlias, TypeVar, get_args
 
-from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from voile.app.commands.fields import plain_message
-from voile.core.choices import member
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
-from voile.core.guarantee import Relation
 from voile.core.input_file import read_text
 from voile.core.schema.locate import dotted, line_of
 from voile.core.toml_text import LARGEST_TOML, parse_toml
 
 Form = TypeVar("Form", bound=BaseModel)
 Keys: TypeAlias = tuple[str, ...]
-RelationKey: TypeAlias = Annotated[Relation, BeforeValidator(lambda word: member(Relation, word))]
-"""How neighbouring data sets differ, as people write it."""
 _MOST_PROBLEMS: Final = 20
 """That are told of one file."""
 

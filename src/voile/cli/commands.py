@@ -235,7 +235,7 @@ def _parameter(name: str, field: FieldInfo, former: str = "") -> Parameter:
     metavar, help_text = extra.get("metavar"), _as_markup(_described(field))
     default = Parameter.empty if field.is_required() else field.default
     if isinstance(default, StrEnum):
-        default = default.value
+        default = getattr(default, "word", default.value)
     said: Any
     if extra.get("option") == "":
         said = typer.Argument(metavar=metavar, help=help_text)
@@ -276,6 +276,8 @@ def _as_markup(text: str) -> str:
 
 def _plain(kind: Any) -> Any:
     """What typer reads it as: a member of an enumeration is checked by the command itself."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
     if kind is Any or (isinstance(kind, type) and issubclass(kind, StrEnum)):
         return str
     if get_origin(kind) is tuple and get_args(kind)[-1] is ...:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from voile.app.commands.fields import LedgerDatabase, SigningFiles, caller_field, custodian_field
+from voile.app.commands.fields import (
+    LedgerDatabase,
+    RelationKey,
+    SigningFiles,
+    caller_field,
+    custodian_field,
+)
+from voile.core.guarantee import Relation
 
 
 class _Account(LedgerDatabase):
@@ -42,8 +49,8 @@ class OpenBudget(_Act, _Account):
     columns: tuple[str, ...] = custodian_field(
         "A declared column, for that unit; repeatable.", default=(), option="--column"
     )
-    relation: str = custodian_field(
-        "'zero-out', 'replace one' or 'add or remove one'.", default="zero-out"
+    relation: RelationKey = custodian_field(
+        "'zero-out', 'replace one' or 'add or remove one'.", default=Relation.BLANK_ONE
     )
     parent: str | None = custodian_field("The account above. Default: none, a root.", default=None)
     parallel: bool = custodian_field("Accounts below it are about disjoint records.", default=False)

@@ -13,12 +13,21 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
+from voile.core.choices import member
 from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Relation
 
 NO_DEFAULT: Final[Any] = ...
 _EXPECTED: Final[Mapping[str, str]] = {
@@ -38,6 +47,10 @@ _EXPECTED: Final[Mapping[str, str]] = {
 }
 """What a value should have been, by the kind of pydantic's error."""
 _MESSAGES: Final = {"missing": "is missing", "extra_forbidden": "there is no such field"}
+
+
+RelationKey: TypeAlias = Annotated[Relation, BeforeValidator(lambda word: member(Relation, word))]
+"""How neighbouring data sets differ, as people write it."""
 
 
 class RenamedWarning(DeprecationWarning):

@@ -81,9 +81,7 @@ class TrainRecommender(RecordFiles, _Interactions, _Catalogue):
         default="moments",
         example="mf",
     )
-    preview: bool = caller_field(
-        "Say what it would cost and be like; charge nothing.", default=False
-    )
+    preview: bool = caller_field("Show cost and accuracy without charging anything.", default=False)
     caller: str = custodian_field(
         "Who asks; recorded in the log.", default="custodian", formerly=("--by",)
     )
@@ -149,9 +147,7 @@ class ExplainRecommendation(_AskRecommender):
     redraw: bool = caller_field(
         "Pay again for new noise.", default=False, formerly=("--fresh", "fresh")
     )
-    preview: bool = caller_field(
-        "Say what it would cost and be like; charge nothing.", default=False
-    )
+    preview: bool = caller_field("Show cost and accuracy without charging anything.", default=False)
     page: Path | None = custodian_field(
         "Save a page for the user (.html).", default=None, metavar="FILE"
     )

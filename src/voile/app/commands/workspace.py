@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from voile.app.commands.explain import ExplanationSpec, ModelTerms
-from voile.app.commands.fields import Command, custodian_field
+from voile.app.commands.fields import Command, RelationKey, custodian_field
 from voile.core.errors import InvalidInput
 
 # --- Commands about schemas: look at one, at how data fit it, and propose one from public rows ---
@@ -98,7 +98,7 @@ class Start(ModelTerms):
         gt=0,
         allow_inf_nan=False,
     )
-    relation: str | None = custodian_field(
+    relation: RelationKey | None = custodian_field(
         "'zero-out', 'replace one' or 'add or remove one'.", default=None
     )
     records_per_person: int | None = custodian_field(

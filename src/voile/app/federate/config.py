@@ -14,8 +14,8 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from voile.app.commands.fields import RelationKey
 from voile.app.federate.kinds import DEFAULT, GUIDED, KINDS
-from voile.app.toml_file import RelationKey
 from voile.core.choices import chosen
 from voile.core.guarantee import Relation
 from voile.federation.aggregators import AGGREGATORS, MEAN

@@ -13,8 +13,9 @@ from urllib.parse import unquote
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from voile.app.commands.explain import ExplanationSpec
+from voile.app.commands.fields import RelationKey
 from voile.app.explain.files import names_origin_file
-from voile.app.toml_file import RelationKey, TomlFile, did_you_mean
+from voile.app.toml_file import TomlFile, did_you_mean
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart, declared_maximum
 from voile.models import names_object

@@ -180,7 +180,7 @@ class TestTheWalk:
         wrong = (guarantee(unit=ProtectedUnit.CLIENT),)
         with pytest.raises(Refused, match="is for the unit"):
             house.service.answer_request(request(guarantees=wrong), drawn("x"))
-        with pytest.raises(InvalidInput, match="without a guarantee"):
+        with pytest.raises(InvalidInput, match="needs a guarantee"):
             request(guarantees=())
         assert len(records(house)) == 1
 
