@@ -19,7 +19,7 @@ def digest_name(name: str) -> Callable[[type[_T]], type[_T]]:
     >>> @digest_name("voile.training.heads.Softmax")
     ... class Probabilities: ...
     >>> frozen_name(Probabilities)
-    'voile.training.losses.Softmax'
+    'voile.training.heads.Softmax'
     """
 
     def mark(kind: type[_T]) -> type[_T]:
