@@ -25,9 +25,8 @@ from voile.app.commands.budget import (
 from voile.app.output_check import check_outputs, files_of
 from voile.app.workspace import declared_beside
 from voile.core.atomic_file import replace_file
-from voile.core.choices import member
 from voile.core.errors import InvalidInput
-from voile.core.guarantee import Protected, ProtectedUnit
+from voile.core.guarantee import Protected
 from voile.core.input_file import read_file, read_json
 from voile.privacy.accounting.measures import consumed
 from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
@@ -213,7 +212,7 @@ class ForecastResult:
 def open_account(command: OpenBudget, context: Context) -> BudgetResult:
     """Open it, on record."""
     protected = Protected(
-        member(ProtectedUnit, command.unit),
+        command.unit,
         command.relation,
         command.dataset,
         command.columns,
