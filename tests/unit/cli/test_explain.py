@@ -314,7 +314,8 @@ def test_where_nobody_signs_no_receipt_is_promised(
     with pytest.raises(SystemExit):
         cli.main([*asked("applicants.csv", *FREE), *nobody])
     said = capsys.readouterr().err
-    assert "No signing policy found (alone/audit-policy.toml): nothing is signed" in said
+    assert "No signing policy found (alone/audit-policy.toml): nothing is signed, and you" in said
+    assert "get no receipt. Create one with `voile audit init`" in said
 
 
 def test_top_names_the_features_of_each_row(run: Any) -> None:
