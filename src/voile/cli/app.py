@@ -63,69 +63,23 @@ class _Root(TyperGroup):
 
 
 _COMMANDS: Final = {
-    "explain": (
-        "explain:explain",
-        "EPILOG",
-        "Explain what MODEL predicts for the rows of DATA, with a privacy guarantee and a receipt.",
-    ),
-    "demo": (
-        "demo:demo",
-        "EPILOG",
-        "Train across eight invented hospitals, explain a patient, write a report; about a minute.",
-    ),
-    "init": (
-        "init:init",
-        "EPILOG",
-        "Start a federation from tables, or a workspace (voile.toml) from a model.",
-    ),
-    "federate": (
-        "federate:federate",
-        "FEDERATE_EPILOG",
-        "Train a model and a private explainer across the parties of CONFIG; write an artefact.",
-    ),
-    "federate keygen": ("federate:keygen", "KEYGEN_EPILOG", ""),
-    "node": (
-        "federate:node",
-        "EPILOG",
-        "Take part in a federation whose server runs on another machine.",
-    ),
-    "assess": (
-        "assess:assess",
-        "EPILOG",
-        "Attack every charged release on invented records, and try to refute its privacy claim.",
-    ),
-    "report": (
-        "federate:report",
-        "REPORT_EPILOG",
-        "Write one HTML page with the guarantee, the quality, and how to verify both.",
-    ),
-    "schema": (
-        "schema:app",
-        "",
-        "Show a schema, check data against it, or propose one from public rows.",
-    ),
-    "audit": (
-        "audit:app",
-        "",
-        "Keep a tamper-evident log, prove what is in it, verify proofs, run a witness.",
-    ),
-    "budget": (
-        "budget:app",
-        "",
-        "Open, show and renew privacy budgets, and verify them against the audit log.",
-    ),
-    "recommend": (
-        "recommend:app",
-        "",
-        "Train a recommender once; what users see about themselves is then free.",
-    ),
-    "testbed": (
-        "testbed:app",
-        "",
-        "A SuperLink and nodes on this machine, for trying out and for tests only.",
-    ),
+    "explain": "Explain what MODEL predicts for the rows of DATA, with a guarantee and a receipt.",
+    "demo": "Train across eight invented hospitals, explain a patient, write a report.",
+    "init": "Start a federation from tables, or a workspace (voile.toml) from a model.",
+    "federate": "Train a model and its explainer across the parties of CONFIG; write an artefact.",
+    "federate keygen": "",
+    "node": "Take part in a federation whose server runs on another machine.",
+    "assess": "Attack every charged release on invented records, and try to refute its claim.",
+    "report": "Write one HTML page with the guarantee, the quality, and how to verify both.",
+    "schema": "Show a schema, check data against it, or propose one from public rows.",
+    "audit": "Keep a tamper-evident log, prove what is in it, verify proofs, run a witness.",
+    "budget": "Open, show and renew privacy budgets, and verify them against the audit log.",
+    "recommend": "Train a recommender once; what users see about themselves is then free.",
+    "testbed": "A SuperLink and nodes on this machine, for trying out and for tests only.",
 }
-"""Where each stands, where its examples stand, and its line in `voile --help`."""
+"""Each with its line in `voile --help`."""
+_PLACES: Final = {"federate keygen": "federate", "node": "federate", "report": "federate"}
+"""Those that do not stand in a file of their own name."""
 
 
 def build(words: Sequence[str] = ()) -> typer.Typer:
@@ -143,17 +97,17 @@ def build(words: Sequence[str] = ()) -> typer.Typer:
     )
     root.callback()(_root)
     named = next((word for word in words if not word.startswith("-")), None)
-    for name, (place, epilog, summary) in _COMMANDS.items():
+    for name, summary in _COMMANDS.items():
         if words and name.split()[0] != named:
             root.command(name, help=summary, hidden=" " in name)(_only_listed)
             continue
-        file, _, attribute = place.partition(":")
-        module = import_module(f"voile.cli.{file}")
-        found = getattr(module, attribute)
-        if isinstance(found, typer.Typer):
-            root.add_typer(found, name=name)
-        else:
-            root.command(name, epilog=getattr(module, epilog), hidden=" " in name)(found)
+        module = import_module(f"voile.cli.{_PLACES.get(name, name)}")
+        if hasattr(module, "app"):
+            root.add_typer(module.app, name=name)
+            continue
+        own = name.split()[-1]
+        epilog = getattr(module, f"{own.upper()}_EPILOG", None) or module.EPILOG
+        root.command(name, epilog=epilog, hidden=" " in name)(getattr(module, own))
     return root
 
 
