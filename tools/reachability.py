@@ -26,6 +26,8 @@ ROOT = Path(__file__).parents[1]
 EXCEPTIONS = Path(__file__).with_suffix(".toml")
 PUBLIC_PACKAGES = ("voile", "voile.views.plots")
 _PLACE = re.compile(r"voile(?:\.\w+)+(?::\w+)?")
+_FOLDER = re.compile(r"voile(?:\.\w+)+\.$")
+_ANY_FILE = "*/*"
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _PLAIN_DECORATORS = {"cache", "contextmanager", "dataclass", "final", "lru_cache", "overload"}
 
@@ -260,6 +262,10 @@ def _mentions(module_name: str, name: str, modules: dict[str, Module]) -> Iterat
         yield module.imported[name]
     elif name == "*":
         yield from ((module_name, public) for public in _public_names(module))
+    elif name == _ANY_FILE:
+        for file in modules.values():
+            if file.name.rpartition(".")[0] == module_name:
+                yield from ((file.name, each) for each in file.defined if not each.startswith("_"))
 
 
 def _homes(
@@ -284,6 +290,9 @@ def _mentioned_by(statement: ast.stmt, module: Module) -> Iterator[Name]:
                 yield known.get(name, (module.name, name))
             case ast.Attribute():
                 yield from _mentioned_attribute(node, known)
+            case ast.JoinedStr(values=[ast.Constant(value=str(text)), *_]) if _FOLDER.match(text):
+                # f"voile.cli.{name}" is any file of the folder, and any public name in it.
+                yield text.removesuffix("."), _ANY_FILE
             case ast.Constant(value=str(text)):
                 yield from _mentioned_string(text, module, known)
 

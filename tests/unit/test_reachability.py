@@ -73,6 +73,22 @@ def test_what_the_documentation_imports_is_reached(text: str, tmp_path: Path) ->
     assert "voile.alone:never" not in names(root)
 
 
+def test_a_name_in_a_string_stands_for_every_file_of_a_folder(tmp_path: Path) -> None:
+    folder = {
+        "cli.py": 'def main(name): return import_module(f"voile.doors.{name}")\n',
+        "doors.py": "",
+        "__init__.py": "",
+    }
+    root = written(tmp_path, folder)
+    doors = root / "src" / "voile" / "doors"
+    doors.mkdir()
+    (root / "src" / "voile" / "doors.py").rename(doors / "__init__.py")
+    (doors / "one.py").write_text(
+        "def shown(): return _used()\ndef _used(): pass\ndef _gone(): 0\n"
+    )
+    assert names(root) == {"voile.doors.one:_gone"}
+
+
 def test_lines_count_decorators(tmp_path: Path) -> None:
     tree = {"cli.py": "def main(): pass\n@cache\ndef gone():\n    return 1\n", "__init__.py": ""}
     assert [found.lines for found in find_unreached(written(tmp_path, tree))] == [3]
