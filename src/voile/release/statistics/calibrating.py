@@ -1,4 +1,4 @@
-"""From the calibration table to the slope and intercept of the log-odds: post-processing."""
+"""From the calibration table to slope and intercept, and so to the model: post-processing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.release.statistics.first_model import FirstModel, centre
+from voile.models.additive import AdditiveModel
+from voile.release.statistics.first_model import FirstModel
 from voile.release.statistics.rule import RULE
 from voile.release.statistics.solving import Vector
 
@@ -20,8 +21,8 @@ class Slope:
     Args:
         factor: of the scores.
         intercept: of the corrected log-odds.
-        deviation: of the logarithm of the factor.
-        intercept_error: of the mean log-odds, from the noise of the label rate.
+        deviation: what noise does to the logarithm of the factor.
+        intercept_error: what it does to the mean log-odds, through the label rate.
     """
 
     factor: float
@@ -30,44 +31,96 @@ class Slope:
     intercept_error: float
 
 
-def calibrated(first: FirstModel, table: NDArray[np.int64]) -> Slope:
+def calibrated_model(first: FirstModel, table: NDArray[np.int64]) -> AdditiveModel:
+    """The model of all three releases, with the errors that their noise makes."""
+    slope = fitted_slope(first, table)
+    scores = slope.factor * first.scores
+    return AdditiveModel(
+        schema=first.budget.schema,
+        bins=first.bins,
+        intercept=slope.intercept,
+        scores=scores,
+        masses=first.masses,
+        # A wrong slope stretches all scores alike.
+        covariance=slope.factor**2 * first.covariance
+        + slope.deviation**2 * np.outer(scores, scores),
+        intercept_error=slope.intercept_error,
+    )
+
+
+def fitted_slope(first: FirstModel, table: NDArray[np.int64]) -> Slope:
     """The posterior of one slope; the intercept follows from the label rate.
 
     Two free parameters fitted to noisy counts blow up, so the slope has a log-normal prior.
     """
-    from scipy.special import expit
-
     rule, rows = RULE.calibration, first.budget.rows
-    deviation = first.budget.calibration_noise.sigma * math.sqrt(first.budget.parties)
-    middles, _ = first.score_bins
-    shares = _shrunk_shares(first, table, deviation)
-    rate, rate_variance = _combined_rate(first, table, deviation)
-    centred = middles - shares @ middles
-    # Σ y·(x − x̄)/n, where the sums over both classes are taken from the shrunk shares.
-    seen = float((table[:, 1] - table[:, 0] + rows * shares) / 2 @ centred) / rows
-    noise = deviation**2 / 2 * float(centred @ centred) / rows**2
+    noise = first.budget.calibration_noise.sigma * math.sqrt(first.budget.parties)
+    shares = _shrunk_shares(first, table, noise)
+    rate, rate_variance = _combined_rate(first, table, noise)
+    curve = _Curve(shares, first.score_bins[0], rate)
     grid = np.geomspace(rule.slope_least, rule.slope_most, rule.slope_steps)
-
-    def intercept(slope: float) -> float:
-        return centre(lambda m: float(shares @ expit(m + slope * middles)) - rate)
-
-    def log_posterior(slope: float) -> float:
-        chance = expit(intercept(slope) + slope * middles)
-        sampling = float(shares * chance * (1 - chance) @ centred**2) / rows
-        variance = noise + sampling
-        gap = seen - float(shares * chance @ centred)
-        prior = (math.log(slope) - math.log(rule.slope_median)) / rule.slope_deviation
-        return -0.5 * (gap**2 / variance + math.log(variance) + prior**2)
-
-    weights = np.array([log_posterior(float(slope)) for slope in grid])
+    expected, sampling = curve.moments(grid)
+    # Σ y·(x − x̄)/n, where the sums over both classes are taken from the shrunk shares.
+    seen = float((table[:, 1] - table[:, 0] + rows * shares) / 2 @ curve.centred) / rows
+    variance = noise**2 / 2 * float(curve.centred @ curve.centred) / rows**2 + sampling / rows
+    prior = (np.log(grid) - math.log(rule.slope_median)) / rule.slope_deviation
+    weights = -0.5 * ((seen - expected) ** 2 / variance + np.log(variance) + prior**2)
     weights = np.exp(weights - weights.max())
     weights /= weights.sum()
     mean = float(weights @ np.log(grid))
     spread = float(weights @ (np.log(grid) - mean) ** 2)
-    factor = math.exp(mean)
+    # Rows that are sampled spread it as well, and would do so without noise.
+    steepness = float(weights @ np.gradient(expected, np.log(grid)))
+    information = steepness**2 * rows / float(weights @ sampling) + rule.slope_deviation**-2
     return Slope(
-        factor, intercept(factor), math.sqrt(spread), math.sqrt(rate_variance) / (rate * (1 - rate))
+        math.exp(mean),
+        float(curve.intercepts(np.array([math.exp(mean)]))[0]),
+        math.sqrt(max(spread - 1 / information, 0.0)),
+        math.sqrt(rate_variance) / (rate * (1 - rate)),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Curve:
+    """Probabilities in the bins of the table, for any slope.
+
+    Args:
+        shares: of rows in each bin.
+        middles: of the bins, around the intercept.
+        rate: the mean probability.
+    """
+
+    shares: Vector
+    middles: Vector
+    rate: float
+
+    @property
+    def centred(self) -> Vector:
+        centred: Vector = self.middles - self.shares @ self.middles
+        return centred
+
+    def intercepts(self, slopes: Vector) -> Vector:
+        """For each slope the one that keeps the mean probability, by bisection."""
+        from scipy.special import expit
+
+        low, high = np.full(len(slopes), -30.0), np.full(len(slopes), 30.0)
+        for _ in range(60):
+            middle = (low + high) / 2
+            above = (
+                expit(middle[:, None] + np.outer(slopes, self.middles)) @ self.shares > self.rate
+            )
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
+        found: Vector = (low + high) / 2
+        return found
+
+    def moments(self, slopes: Vector) -> tuple[Vector, Vector]:
+        """Of y·(x − x̄) for each slope: its mean, and its variance within bins."""
+        from scipy.special import expit
+
+        chance = expit(self.intercepts(slopes)[:, None] + np.outer(slopes, self.middles))
+        return chance @ (self.shares * self.centred), (chance * (1 - chance)) @ (
+            self.shares * self.centred**2
+        )
 
 
 def _shrunk_shares(first: FirstModel, table: NDArray[np.int64], deviation: float) -> Vector:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from voile.models.additive.bins import FeatureBins
 from voile.release.statistics.budget import StatisticsBudget
-from voile.release.statistics.merging import MergedTables
 from voile.release.statistics.rule import RULE
 from voile.release.statistics.solving import Coefficients, Estimates, Matrix, Vector
 
@@ -42,14 +40,9 @@ class FirstModel:
     rate_variance: float
 
     @classmethod
-    def solved(
-        cls,
-        budget: StatisticsBudget,
-        tables: Sequence[NDArray[np.int64]],
-        moments: Sequence[NDArray[np.int64]],
-    ) -> FirstModel:
+    def solved(cls, given: Estimates) -> FirstModel:
         """Steps 1 to 6; a function of what was released, and of nothing else."""
-        given = Estimates(MergedTables(budget, tables), moments)
+        budget = given.budget
         mean, variance = given.label_mean
         rate, size = (1 + mean) / 2, given.size
         if not size:  # noise left no feature: everybody has the label rate

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-
-import numpy as np
 
 from voile.core.guarantee import Adversary, Guarantee, Protected
 from voile.models.additive import AdditiveModel
@@ -13,14 +11,16 @@ from voile.privacy.accounting.conversion import zcdp_to_epsilon
 from voile.privacy.sensitivity.bound import check_bounds
 from voile.release.origin import Origin, trained_privately
 from voile.release.statistics.budget import StatisticsBudget
-from voile.release.statistics.calibrating import calibrated
+from voile.release.statistics.calibrating import calibrated_model
 from voile.release.statistics.first_model import FirstModel
+from voile.release.statistics.merging import MergedTables
 from voile.release.statistics.releases import (
     PUBLIC_FACTS,
     CalibrationTable,
     CentredMoments,
     FineTables,
 )
+from voile.release.statistics.solving import Estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,26 +48,12 @@ class PrivateStatistics:
         return trained_privately(self.guarantee)
 
     @cached_property
-    def first(self) -> FirstModel:
-        return FirstModel.solved(self.budget, self.tables.blocks, self.moments.blocks)
-
-    @cached_property
     def model(self) -> AdditiveModel:
         """The additive model, its background and its errors."""
-        first, slope = self.first, calibrated(self.first, self.calibration.blocks[0])
-        scores = slope.factor * first.scores
-        # A wrong slope stretches all scores alike.
-        covariance = slope.factor**2 * first.covariance
-        covariance = covariance + slope.deviation**2 * np.outer(scores, scores)
-        return AdditiveModel(
-            schema=self.budget.schema,
-            bins=first.bins,
-            intercept=slope.intercept,
-            scores=scores,
-            masses=first.masses,
-            covariance=covariance,
-            intercept_error=slope.intercept_error,
-            guarantees=(self.guarantee,),
+        merged = MergedTables(self.budget, self.tables.blocks)
+        first = FirstModel.solved(Estimates(merged, self.moments.blocks))
+        return replace(
+            calibrated_model(first, self.calibration.blocks[0]), guarantees=(self.guarantee,)
         )
 
 

@@ -34,6 +34,7 @@ from voile.release.statistics.cells import cell_codes
 from voile.release.statistics.first_model import FirstModel
 from voile.release.statistics.merging import MergedTables
 from voile.release.statistics.rule import RULE
+from voile.release.statistics.solving import Estimates
 from voile.release.statistics.sums import (
     LabelledRecords,
     Whole,
@@ -358,7 +359,8 @@ class PrivateCalibrationTable(_StatisticsRelease):
 
     @cached_property
     def first(self) -> FirstModel:
-        return FirstModel.solved(self.budget, self.tables.blocks, self.moments.blocks)
+        merged = MergedTables(self.budget, self.tables.blocks)
+        return FirstModel.solved(Estimates(merged, self.moments.blocks))
 
     @property
     def rho(self) -> float:

@@ -63,6 +63,7 @@ class SolveRule:
     logit_least: float
     logit_most: float
     quantiles: int
+    error_factor: float
 
 
 @dataclass(frozen=True)

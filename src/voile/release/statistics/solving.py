@@ -254,7 +254,9 @@ class Coefficients:
             mean = system.gain @ given.label_covariance[0]
             norm = min(float(mean @ mean), 1.0)
         scale, variance = _score_variance(given, mean, residual)
-        return cls(scale * mean, scale**2 * system.noise_covariance, variance)
+        covariance = system.error_covariance(_noise_at(given, mean))
+        widened = (scale * RULE.solve.error_factor) ** 2
+        return cls(scale * mean, widened * covariance, variance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,16 +293,43 @@ class _System:
         gain = np.linalg.solve(self.sampling + self.noise, self.design).T
         return gain.astype(np.float64)
 
-    @cached_property
-    def noise_covariance(self) -> Matrix:
-        """Of b without noise, given u with noise: prior knowledge minus what u tells.
+    def error_covariance(self, noise: Matrix) -> Matrix:
+        """Of b minus what it would be without privacy noise, if u carries this noise.
 
-        Without noise the solution would be gain₀·u₀; the posterior mean given u is the mean of that
-        as well, and this is its spread.
+        Without noise the solution would be gain₀·u₀ with u₀ of covariance `sampling`; with it, it
+        is gain·(u₀ + e). Their difference is (gain − gain₀)·u₀ + gain·e.
         """
-        without = self.design.T @ np.linalg.solve(self.sampling, self.design)
-        found = without - self.gain @ self.design
+        without = np.linalg.solve(self.sampling, self.design).T
+        shrinkage = self.gain - without
+        found = shrinkage @ self.sampling @ shrinkage.T + self.gain @ noise @ self.gain.T
         return (found + found.T) / 2
+
+
+def _noise_at(given: Estimates, mean: Vector) -> Matrix:
+    """Covariance of the noise in u − R·b at the solution, in the basis.
+
+    Noise on counts moves the variance of a bin and the mean of the label; noise on a pair of bins
+    moves the equations of both. What shrinking took away from R beyond the noise is an error as
+    well: its size is read off the difference, feature by feature.
+    """
+    full = given.basis @ mean
+    natural = full / np.sqrt(given.masses)
+    counts, counts_noise = given.centred_counts
+    shift = counts / given.budget.rows * natural
+    others = np.repeat([shift.sum() - shift[part].sum() for part in given.slices], given.counts)
+    lever = given.label_mean[0] - others + natural
+    sums = given.centred_labels[1] + lever[:, None] * counts_noise * lever
+    white = given.basis.T / np.sqrt(given.masses) / given.budget.rows
+
+    crossed = given.pair_variance * np.outer(full, full)
+    pair_noise = np.diag(given.pair_variance @ full**2) + crossed
+    shrunk = given.basis @ (given.correlations - np.eye(len(mean))) @ given.basis.T
+    lost = (given.pairs - shrunk) @ full
+    excess = np.zeros(given.size)
+    for part, count in zip(given.slices, given.counts, strict=True):
+        energy = float(lost[part] @ lost[part]) - float(np.trace(pair_noise[part, part]))
+        excess[part] = max(energy, 0.0) / (count - 1)
+    return white @ sums @ white.T + given.basis.T @ (pair_noise + np.diag(excess)) @ given.basis
 
 
 def _log_likelihood(values: Vector, covariance: Matrix) -> float:
