@@ -42,7 +42,7 @@ class FixedBins(MergedTables):
     fixed: tuple[FeatureBins, ...]
 
     @property
-    def all_bins(self) -> tuple[FeatureBins, ...]:  # type: ignore[override]
+    def all_bins(self) -> tuple[FeatureBins, ...]:
         return self.fixed
 
 

@@ -120,6 +120,11 @@ class _StatisticsRelease(ChargedRelease):
         raise NotImplementedError
 
     @property
+    def noise_rho(self) -> float:
+        """What the noise costs that is drawn."""
+        raise NotImplementedError
+
+    @property
     def sensitivity(self) -> Sensitivity:
         """One of them, for unit, relation and conditions."""
         raise NotImplementedError
@@ -151,6 +156,8 @@ class _StatisticsRelease(ChargedRelease):
             raise InvalidInput(
                 f"the budget is for {self.budget.rows} rows, found {len(read)}: null rows count"
             )
+        if self.noise_rho > self.rho:
+            raise InvalidInput("the noise costs more than its share of the budget")
         object.__setattr__(self, "epsilon", zcdp_to_epsilon(self.rho, self.delta))
 
     @property
@@ -240,6 +247,10 @@ class PrivateFineTables(_StatisticsRelease):
         return self.budget.tables_rho
 
     @property
+    def noise_rho(self) -> float:
+        return self.budget.tables_noise.event().rho
+
+    @property
     def sensitivity(self) -> Sensitivity:
         return self.budget.tables_noise.sensitivity
 
@@ -286,8 +297,6 @@ class PrivateMoments(_StatisticsRelease):
     def prepare(self) -> None:
         self.tables.check_paid()
         super().prepare()
-        if self.noise.rho > self.rho:
-            raise InvalidInput("the noise costs more than its share of the budget")
 
     @cached_property
     def merged(self) -> MergedTables:
@@ -301,6 +310,10 @@ class PrivateMoments(_StatisticsRelease):
     @property
     def rho(self) -> float:
         return self.budget.moments_rho
+
+    @property
+    def noise_rho(self) -> float:
+        return self.noise.rho
 
     @property
     def sensitivity(self) -> Sensitivity:
@@ -365,6 +378,10 @@ class PrivateCalibrationTable(_StatisticsRelease):
     @property
     def rho(self) -> float:
         return self.budget.calibration_rho
+
+    @property
+    def noise_rho(self) -> float:
+        return self.budget.calibration_noise.event().rho
 
     @property
     def sensitivity(self) -> Sensitivity:
