@@ -10,6 +10,7 @@ from voile.app.calls import Context
 from voile.app.commands.fields import RecordFiles
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
 from voile.app.explain.assessed import assessed_claims
+from voile.app.explain.in_turn import charged_since, records_so_far
 from voile.app.explain.outputs import Outputs
 from voile.app.explain_rows import ExplainResult, PreviewResult
 from voile.app.output_check import check_outputs, files_of
@@ -25,9 +26,7 @@ from voile.app.recommend.page import write_page
 from voile.app.recommend.specification import SCORES, RecommendationSpec, Toward
 from voile.app.recommend.training import (
     TrainingTerms,
-    charged_since,
     preview_training,
-    records_so_far,
     train,
 )
 from voile.core.errors import InvalidInput
