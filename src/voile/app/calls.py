@@ -53,6 +53,7 @@ from voile.app.commands.node import JoinFederation, MakeNodeKeys, ShowNodeStatus
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
 from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
 from voile.app.commands.testbed import StartTestbed, StopTestbed
+from voile.app.commands.train import Train
 from voile.app.commands.workspace import RunDemo, Start
 from voile.core.errors import InvalidInput, VoileError
 
@@ -75,6 +76,7 @@ HANDLERS: Final[dict[type[Command], str]] = {
     RunDemo: "voile.app.demo:run_demo",
     Assess: "voile.app.assess.handler:assess",
     Explain: "voile.app.explain_rows:explain",
+    Train: "voile.app.train:train",
     TrainRecommender: "voile.app.recommend.handler:train_recommender",
     Recommend: "voile.app.recommend.handler:recommend",
     StartLog: "voile.app.audits:start",

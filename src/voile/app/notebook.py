@@ -6,10 +6,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from voile.app.calls import Context
+from voile.app.calls import Context, handle
 from voile.app.commands.explain import Explain
+from voile.app.commands.train import Train
 from voile.app.explain import Explained, ReleaseService
 from voile.app.explain_rows import ExplainResult, ExplanationJob, explain
 from voile.app.workspace.file import WorkspaceFile
@@ -18,6 +19,9 @@ from voile.core.explanation import Explanation
 from voile.records.audit_log import Receipt
 from voile.records.vault import WORKSPACE, open_vault_at
 from voile.release import Preview, Release
+
+if TYPE_CHECKING:
+    from voile.app.train import TrainedModelResult
 
 
 def open_workspace(path: str | PathLike[str] = WORKSPACE) -> Workspace:
@@ -89,6 +93,31 @@ class Workspace:
         job = ExplanationJob.of(self._asked(name), self._context)
         given = rows if isinstance(rows, int) else job.inputs(None).read_rows(rows)
         return job.preview(self.service, given, caller=by, fresh=fresh)
+
+    def train(
+        self,
+        rows: Any,
+        *,
+        schema: Any,
+        account: str,
+        epsilon: float,
+        delta: float,
+        output: str | PathLike[str],
+        **more: Any,
+    ) -> TrainedModelResult:
+        """Train a private model on protected rows: charged to an account of this workspace.
+
+        Args:
+            rows: the name of a file, or a table with features and label.
+            schema: the same of its schema, or a `Schema`.
+            account, epsilon, delta: who pays how much, for all releases together.
+            output: the folder that the model goes to.
+            more: other fields of `voile.app.commands.train.Train`, such as `held_out`.
+        """
+        stated = {"account": account, "epsilon": epsilon, "delta": delta, "folder": output}
+        command = Train.read({"rows": rows, "schema": schema, **stated, **more})
+        result: TrainedModelResult = handle(command, self._context)
+        return result
 
     def receipt(self, charge: str) -> Receipt:
         """A proof for one charge (`Explained.charges`), at any later time."""

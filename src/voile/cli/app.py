@@ -26,6 +26,7 @@ from voile.cli import (
     recommend,
     schema,
     testbed,
+    train,
 )
 from voile.cli.interrupts import told_how_to_go_on
 from voile.cli.logs import LOG_FILE, SAID, VERBOSE, LogSettings, logged, taken_out
@@ -33,7 +34,7 @@ from voile.cli.output import ExitCode, exit_code, print_error
 from voile.cli.starting import raise_interrupts
 
 _TRACEBACK = "VOILE_TRACEBACK"
-_GONE_ON_WITH: Final = frozenset({"assess", "demo", "explain", "federate", "recommend"})
+_GONE_ON_WITH: Final = frozenset({"assess", "demo", "explain", "federate", "recommend", "train"})
 """Commands that take their time: who interrupts them is told what is kept, and how to go on."""
 _log = logging.getLogger(SAID)
 
@@ -75,6 +76,7 @@ app.add_typer(budget.app, name="budget")
 app.add_typer(recommend.app, name="recommend")
 app.add_typer(testbed.app, name="testbed")
 app.command("explain", epilog=explain.EPILOG)(explain.explain)
+app.command("train", epilog=train.EPILOG)(train.train)
 app.command("demo", epilog=demo.EPILOG)(demo.demo)
 app.command("init", epilog=init.EPILOG)(init.init)
 app.command("federate", epilog=federate.FEDERATE_EPILOG)(federate.federate)
