@@ -14,20 +14,20 @@ Compatibility promise: a model of version n is read by every later voile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from voile.app.artefact_manifest import OwnFolder, check_files, write_json
 from voile.app.assessment_file import ASSESSMENT
 from voile.core.atomic_file import replace_file
 from voile.core.choices import chosen
-from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee, Relation
 from voile.core.input_file import damaged, read_json
-from voile.core.schema import Schema, is_table
+from voile.core.schema import Schema
+from voile.federation.history import event_as_text
 from voile.models import Outputs, WrappedModel
 from voile.models.additive import AdditiveModel
 from voile.models.wrapped import Forward, InspectedForward
@@ -61,24 +61,8 @@ class AdditiveForward(InspectedForward):
 
 
 @dataclass(frozen=True, eq=False)
-class ClosedForm:
-    """Explains by the closed formula: Shapley values of the log-odds over the released background.
-
-    Args:
-        model: whose background was released with it.
-    """
-
-    model: AdditiveModel
-
-    def __call__(self, rows: Any) -> Explanation:
-        schema = self.model.schema
-        inside = schema.rows(rows) if is_table(rows) else schema.clamp(schema.numbers(rows))
-        return replace(self.model.explain(inside), data=inside)
-
-
-@dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """A model that was paid for.
+    """A model that was paid for. It is explained as the artefact of a federation is, at no cost.
 
     Args:
         folder: where it lies.
@@ -95,6 +79,11 @@ class TrainedModel:
     charges: tuple[str, ...]
     events: tuple[PrivacyEvent, ...] = field(repr=False)
     quality: Mapping[str, Any] = field(repr=False)
+    reference: ClassVar[None] = None
+    """It has no rows: its background is the share of rows in each bin, inside of the model."""
+    reference_invented: ClassVar = False
+    deviations: ClassVar[None] = None
+    """Explanations state their own errors."""
 
     @property
     def schema(self) -> Schema:
@@ -111,8 +100,12 @@ class TrainedModel:
         return trained_privately(self.guarantee)
 
     @property
-    def alarms(self) -> tuple[str, ...]:
-        """Why it is of no use, where it is not."""
+    def charged_events(self) -> set[str]:
+        """What its training charged, as texts."""
+        return {event_as_text(event) for event in self.events}
+
+    def alarms(self, *, unused: Collection[str] = ()) -> tuple[str, ...]:  # noqa: ARG002
+        """Why it is of no use, where it is not; as of an artefact, which has more parts."""
         return tuple(f"The model: {line}." for line in self.quality["alarms"])
 
     @cached_property

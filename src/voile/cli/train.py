@@ -43,7 +43,7 @@ def _show(result: TrainedModelResult | PreviewResult, *, as_json: bool) -> None:
 
 def _print(result: TrainedModelResult) -> None:
     out, told = console(), result.to_dict()
-    for alarm in result.trained.alarms:
+    for alarm in result.trained.alarms():
         out.print(f"do not use it as it is: {alarm}", soft_wrap=True, style="bold red")
     out.print(_quality(told["quality"]))
     old = [charge for charge in told["charges"] if charge not in result.new]

@@ -16,7 +16,7 @@ from voile import plots
 from voile.app.alarms import alarms
 from voile.app.artefact import REPORT, Artefact
 from voile.app.assessment_file import ASSESSMENT, find_assessment, is_on_record
-from voile.app.explain.assessed import charged_events, tried_events
+from voile.app.explain.assessed import tried_events
 from voile.app.output_check import check_outputs, files_of
 from voile.app.report.figures import (
     SHOWN_ROWS,
@@ -272,7 +272,7 @@ def _assessed(artefact: Artefact) -> dict[str, Any] | None:
     found = find_assessment(artefact.folder)
     if found is None:
         return None
-    if not charged_events(artefact) <= set(tried_events(found)):
+    if not artefact.charged_events <= set(tried_events(found)):
         raise VerificationFailed(
             f"{artefact.folder / ASSESSMENT}: about other events than those that were charged; "
             "`voile assess` writes it anew"
