@@ -15,7 +15,7 @@ from voile.app.explain.questions import PublicFacts
 from voile.app.explain.service import ReleaseService
 from voile.app.explain.walk import look_now
 from voile.core.errors import BudgetExceeded
-from voile.privacy.events import PrivacyEvent
+from voile.privacy.events import Composed, PrivacyEvent
 from voile.records.ledger import check_fits
 from voile.records.storage import Reader
 from voile.records.vault import Vault
@@ -57,9 +57,9 @@ def check_rest_fits(vault: Vault, asked: AccountQuestions, rest: Sequence[Privac
         if not asked.fresh and vault.ledger.answered(t, asked.asked[0]) is not None:
             return None
         first = asked.charges[0]
+        together = replace(first, event=Composed((first.event, *rest)))
         try:
-            charges = (first, *(replace(first, event=event) for event in rest))
-            check_fits(vault.ledger, t, asked.account, charges)
+            check_fits(vault.ledger, t, asked.account, [together])
         except BudgetExceeded as exceeded:
             return exceeded
         return None
