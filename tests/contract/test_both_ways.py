@@ -81,7 +81,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
 
 VARIES: Final = frozenset(
     {"values", "base_values", "top", "alarms"}  # noise
-    | {"quality", "features", "without_influence"}  # of a model with noise
+    | {"quality", "used_features", "without_influence"}  # of a model with noise
     | {"root", "log_key", "address", "note", "record", "detail", "call"}  # nonces and keys
     | {"findings", "digest"}  # of what varies
     | {"time", "exhausted_at", "hourly_rate", "hourly_share"}  # when

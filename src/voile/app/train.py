@@ -88,7 +88,7 @@ class TrainedModelResult:
         return {
             "model": str(trained.folder),
             "rows": trained.budget.rows,
-            "features": used,
+            "used_features": used,
             "without_influence": [name for name in model.feature_names if name not in used],
             "quality": dict(trained.quality),
             "charges": list(trained.charges),

@@ -50,7 +50,7 @@ def _print(result: TrainedModelResult) -> None:
     lines = {
         "model": told["model"],
         "rows": f"{told['rows']:,}",
-        "features in use": ", ".join(told["features"]) or "none",
+        "features in use": ", ".join(told["used_features"]) or "none",
         "without influence": ", ".join(told["without_influence"]) or "none",
         "guarantee": str(result.trained.guarantee),
         "charged": ", ".join(result.new) or "nothing",

@@ -254,14 +254,18 @@ def test_held_out_rows_are_checked_before_anything_is_charged(home: Path) -> Non
     assert records(home, ReleaseRecord) == []
 
 
-@pytest.mark.parametrize("damage", ["ill", "age", "nothing"])
+@pytest.mark.parametrize("damage", ["ill", "age", "line", "nothing"])
 def test_nothing_in_protected_rows_is_ever_told(tmp_path: Path, damage: str) -> None:
     """Whatever a row holds: the same messages, the same preview, no error."""
     home = write_people(tmp_path, 300)
     columns: dict[str, Any] = {name: list(cells) for name, cells in table(300).items()}
-    if damage != "nothing":
+    if damage in columns:
         columns[damage][7] = "SECRET-7"
     write_csv(home / "rows.csv", columns)
+    if damage == "line":
+        lines = (home / "rows.csv").read_text().splitlines()
+        lines[7] = '1,"SECRET-7",2,3,4,5,6,7,8'
+        (home / "rows.csv").write_text("\n".join(lines) + "\n")
     told: list[str] = []
     context = Context(say=told.append)
     previewed = handle(asked(home, preview=True), context).to_dict()
