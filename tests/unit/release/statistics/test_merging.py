@@ -83,12 +83,23 @@ def many_levels(count: int) -> StatisticsBudget:
 
 def test_many_levels_are_sorted_by_their_label_rate() -> None:
     given = many_levels(40)
-    table = np.array([[200 - 4 * place, 4 * place] for place in range(38)] + [[3, 2], [0, 0]])
+    draw = np.random.default_rng(0)
+    order, counts = draw.permutation(38), draw.integers(150, 350, 38)
+    positive = counts * order // 38  # levels of rate 0/38, 1/38, ... in any order
+    table = np.vstack([np.column_stack([counts - positive, positive]), [[3, 2], [0, 0]]])
     (found,) = MergedTables(given, [table]).all_bins
     groups = np.array(found.groups)
-    assert (np.diff(groups[:38]) >= 0).all()
+    assert (np.diff(groups[np.argsort(order)]) >= 0).all()
     assert found.count == RULE.bins.levels_most + 1
     assert groups[38] == groups[39] == found.count - 1  # too rare to have a rate
+
+
+def test_null_rows_do_not_thin_out_the_upper_bins() -> None:
+    """The sum is known to be the public number of rows, whatever the counts add up to."""
+    given = budget(4000, rho=50.0)
+    half = [np.full((cells, 2), 1000 // cells) for cells in given.fine_cells]
+    age = MergedTables(given, half).all_bins[0]
+    assert age.count == given.bins
 
 
 def test_rare_levels_are_pooled_or_join_the_largest() -> None:
