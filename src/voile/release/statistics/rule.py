@@ -82,7 +82,7 @@ class CalibrationRule:
 
 
 @dataclass(frozen=True)
-class Rule:
+class StatisticsRule:
     """Every figure of the rule; `rule.toml` says what each is for."""
 
     version: int
@@ -112,6 +112,6 @@ class Rule:
         return hashlib.sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()
 
 
-RULE: Final = Rule.loads(
+RULE: Final = StatisticsRule.loads(
     (files("voile.release.statistics") / "rule.toml").read_text(encoding="utf-8")
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
+from types import ModuleType
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -9,10 +12,13 @@ from numpy.typing import NDArray
 from tests.unit.release.statistics.examples import SCHEMA, budget, people
 from voile.core.guarantee import Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
+from voile.models.additive import bins as bins_module
+from voile.privacy.sensitivity import statistics as sensitivity_module
+from voile.release.statistics import budget as budget_module
 from voile.release.statistics.budget import StatisticsBudget
 from voile.release.statistics.cells import cell_codes, fine_edges
 from voile.release.statistics.merging import MergedTables
-from voile.release.statistics.rule import RULE, Rule
+from voile.release.statistics.rule import RULE, StatisticsRule
 from voile.release.statistics.sums import cell_table
 
 
@@ -138,6 +144,13 @@ def test_merged_tables_keep_every_count() -> None:
 def test_the_rule_is_read_whole() -> None:
     assert RULE.version == 1
     with pytest.raises(KeyError):
-        Rule.loads("version = 1")
+        StatisticsRule.loads("version = 1")
     digests = {RULE.digest("split"), RULE.digest("split", "bins"), RULE.digest("bins")}
     assert len(digests) == 3
+
+
+@pytest.mark.parametrize("module", [budget_module, bins_module, sensitivity_module])
+def test_examples_in_docstrings_are_true(module: ModuleType) -> None:
+    found = doctest.testmod(module)
+    assert found.attempted > 0
+    assert found.failed == 0
