@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -189,27 +190,50 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--only", help="the name of one data set")
     chosen = parser.parse_args()
-    figures: list[Figure] = []
-    coverage: dict[str, Any] = {}
+    judged: list[Figure] = []
+    held: list[Figure] = []
+    lines: list[list[str]] = []
+    by_feature: dict[str, Any] = {}
     studies = [each for each in STUDIES if chosen.only in (None, each.name)]
     for study in studies:
         start, data = time.process_time(), Data.load(study)
-        figures += compared(study, data, chosen.splits)
-        found, coverage[study.title] = covered(study, data, chosen.draws)
-        figures += found + repeated(study, data, chosen.splits)
+        found = [*compared(study, data, chosen.splits), *repeated(study, data, chosen.splits)]
+        lines += table_lines(study, found)
+        judged += found
+        coverage, by_feature[study.title] = covered(study, data, chosen.draws)
+        held += coverage
         print(f"{study.title}: {time.process_time() - start:.0f} s of CPU", flush=True)
     if chosen.only is None:
-        write(
-            "private_statistics",
-            "figure",
-            figures,
-            seed=list(range(chosen.splits)),
-            command=f"python -m experiments.private_statistics --splits {chosen.splits} "
+        setting: dict[str, Any] = {
+            "seed": list(range(chosen.splits)),
+            "command": f"python -m experiments.private_statistics --splits {chosen.splits} "
             f"--draws {chosen.draws}",
-            data_checksum=" ".join(SOURCES[each.name].checksum[:16] for each in STUDIES),
-            coverage_by_feature=coverage,
-        )
+            "data_checksum": " ".join(SOURCES[each.name].checksum[:16] for each in STUDIES),
+        }
+        heads = ["AUC / log-loss", "noise", *(f"ε = {epsilon:g}" for epsilon in EPSILONS)]
+        write("private_statistics", "study", judged, columns=heads, rows=lines, **setting)
+        write("private_statistics_coverage", "at ε = 2", held, by_feature=by_feature, **setting)
     return 0
+
+
+def table_lines(study: Study, figures: Sequence[Figure]) -> list[list[str]]:
+    """One line without privacy, then one for each kind of noise."""
+
+    def pair(of: str, *, peer: bool = False) -> str:
+        found = [figure for figure in figures if figure.what.startswith(of)]
+        return " / ".join(f"{(each.peer if peer else each.ours) or 0:.3f}" for each in found)
+
+    account = f"{study.title}, an account of ε = "
+    plain = pair(f"{account}{EPSILONS[0]:g} ", peer=True)
+    boosted = pair(f"{study.title}, boosting")
+    without = f"without privacy: plain LR {plain}, boosting {boosted}"
+    lines = [[study.title, without, *("" for _ in EPSILONS)]]
+    lines.append(["", "an account's", *(pair(f"{account}{each:g} ") for each in EPSILONS)])
+    for kind in ("pooled", f"local, {study.parties} parties"):
+        at = f"{study.title}, {kind.partition(',')[0]}, ε = "
+        cells = [f"{pair(f'{at}{e:g}:')} ({pair(f'{at}{e:g}:', peer=True)})" for e in EPSILONS]
+        lines.append(["", f"{kind}, the study's (study)", *cells])
+    return lines
 
 
 if __name__ == "__main__":

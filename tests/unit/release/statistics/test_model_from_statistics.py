@@ -137,15 +137,15 @@ def covered(draws: int, *, rows: int = 3000) -> list[float]:
 
 
 def test_intervals_hold() -> None:
-    """Of 120 draws 96.5 % of bins were inside, with a deviation of 3 % from draw to draw. The mean
-    of 12 draws is below 91 % with a chance far below 10^-6 (6.3 of its deviations)."""
-    assert np.mean(covered(12)) > 0.91
+    """Of 120 draws 95.1 % of bins were inside, with a deviation of 4.1 % from draw to draw. The
+    mean of 12 draws is below 87 % with a chance far below 10^-6 (6.8 of its deviations)."""
+    assert np.mean(covered(12)) > 0.87
 
 
 def test_errors_that_are_too_small_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = AdditiveModel.standard_errors.func  # type: ignore[attr-defined]
     monkeypatch.setattr(AdditiveModel, "standard_errors", property(lambda self: plain(self) / 2))
-    assert np.mean(covered(12)) < 0.91
+    assert np.mean(covered(12)) < 0.87
 
 
 def test_errors_are_not_idle() -> None:
@@ -205,6 +205,7 @@ def test_an_uncertain_slope_is_part_of_the_errors() -> None:
     first = FirstModel.solved(Estimates(merged, drawn.moments.blocks))
     slope = fitted_slope(first, drawn.calibration.blocks[0])
     scores = drawn.model.scores
-    expected = slope.factor**2 * first.covariance + slope.deviation**2 * np.outer(scores, scores)
+    stretch = slope.deviation**2 + first.error_share**2
+    expected = slope.factor**2 * first.covariance + stretch * np.outer(scores, scores)
     assert drawn.model.covariance == pytest.approx(expected)
     assert slope.deviation > 0.05
