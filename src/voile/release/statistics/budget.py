@@ -34,7 +34,7 @@ class StatisticsBudget:
     ...     schema=SCHEMA, rows=8000, relation=Relation.BLANK_ONE, epsilon=2.0, delta=1e-5
     ... )
     >>> budget.bins, round(budget.signal)
-    (12, 1074)
+    (12, 1075)
 
     Args:
         schema: with a label of two classes; public.

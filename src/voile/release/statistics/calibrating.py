@@ -35,15 +35,16 @@ def calibrated_model(first: FirstModel, table: NDArray[np.int64]) -> AdditiveMod
     """The model of all three releases, with the errors that their noise makes."""
     slope = fitted_slope(first, table)
     scores = slope.factor * first.scores
+    # A wrong slope stretches all scores alike. So does noise in them: the label depends less on a
+    # noisy score than on one without noise, and calibration makes it flatter.
+    stretch = slope.deviation**2 + first.error_share**2
     return AdditiveModel(
         schema=first.budget.schema,
         bins=first.bins,
         intercept=slope.intercept,
         scores=scores,
         masses=first.masses,
-        # A wrong slope stretches all scores alike.
-        covariance=slope.factor**2 * first.covariance
-        + slope.deviation**2 * np.outer(scores, scores),
+        covariance=slope.factor**2 * first.covariance + stretch * np.outer(scores, scores),
         intercept_error=slope.intercept_error,
     )
 
@@ -53,17 +54,17 @@ def fitted_slope(first: FirstModel, table: NDArray[np.int64]) -> Slope:
 
     Two free parameters fitted to noisy counts blow up, so the slope has a log-normal prior.
     """
-    rule, rows = RULE.calibration, first.budget.rows
+    rule, rows = RULE.slope, first.budget.rows
     noise = first.budget.calibration_noise.sigma * math.sqrt(first.budget.parties)
     shares = _shrunk_shares(first, table, noise)
     rate, rate_variance = _combined_rate(first, table, noise)
     curve = _Curve(shares, first.score_bins[0], rate)
-    grid = np.geomspace(rule.slope_least, rule.slope_most, rule.slope_steps)
+    grid = np.geomspace(rule.least, rule.most, rule.steps)
     expected, sampling = curve.moments(grid)
     # Σ y·(x − x̄)/n, where the sums over both classes are taken from the shrunk shares.
     seen = float((table[:, 1] - table[:, 0] + rows * shares) / 2 @ curve.centred) / rows
     variance = noise**2 / 2 * float(curve.centred @ curve.centred) / rows**2 + sampling / rows
-    prior = (np.log(grid) - math.log(rule.slope_median)) / rule.slope_deviation
+    prior = (np.log(grid) - math.log(rule.median)) / rule.deviation
     weights = -0.5 * ((seen - expected) ** 2 / variance + np.log(variance) + prior**2)
     weights = np.exp(weights - weights.max())
     weights /= weights.sum()
@@ -71,7 +72,7 @@ def fitted_slope(first: FirstModel, table: NDArray[np.int64]) -> Slope:
     spread = float(weights @ (np.log(grid) - mean) ** 2)
     # Rows that are sampled spread it as well, and would do so without noise.
     steepness = float(weights @ np.gradient(expected, np.log(grid)))
-    information = steepness**2 * rows / float(weights @ sampling) + rule.slope_deviation**-2
+    information = steepness**2 * rows / float(weights @ sampling) + rule.deviation**-2
     return Slope(
         math.exp(mean),
         float(curve.intercepts(np.array([math.exp(mean)]))[0]),

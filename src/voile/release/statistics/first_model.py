@@ -26,6 +26,7 @@ class FirstModel:
         masses: the share of rows in each bin.
         covariance: of what noise does to the scores.
         deviation: of the score over rows.
+        error_share: of its variance, as far as it comes from noise.
         rate, rate_variance: the share of the second class, with the variance of its noise.
     """
 
@@ -36,6 +37,7 @@ class FirstModel:
     masses: Vector
     covariance: Matrix
     deviation: float
+    error_share: float
     rate: float
     rate_variance: float
 
@@ -54,6 +56,7 @@ class FirstModel:
                 masses=np.zeros(0),
                 covariance=np.zeros((0, 0)),
                 deviation=0.0,
+                error_share=0.0,
                 rate=rate,
                 rate_variance=variance / 4,
             )
@@ -70,6 +73,7 @@ class FirstModel:
             masses=given.masses,
             covariance=natural @ found.covariance @ natural.T,
             deviation=scale * spread,
+            error_share=found.error_share,
             rate=rate,
             rate_variance=variance / 4,
         )

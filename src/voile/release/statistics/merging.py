@@ -101,7 +101,7 @@ class MergedTables:
         below = 0.0
         for step in range(1, wanted):
             nearest = int(np.argmin(np.abs(summed - rows * step / wanted)))
-            rises = nearest < len(edges) and (not cuts or nearest > cuts[-1])
+            rises = not cuts or nearest > cuts[-1]
             if rises and summed[nearest] - below >= least and rows - summed[nearest] >= least:
                 cuts.append(nearest)
                 below = summed[nearest]

@@ -63,7 +63,6 @@ class SolveRule:
     logit_least: float
     logit_most: float
     quantiles: int
-    error_factor: float
 
 
 @dataclass(frozen=True)
@@ -74,15 +73,24 @@ class CalibrationRule:
     wide_below: float
     wide_above: float
     least_deviation: float
-    slope_median: float
-    slope_deviation: float
-    slope_least: float
-    slope_most: float
-    slope_steps: int
 
 
 @dataclass(frozen=True)
-class Rule:
+class SlopeRule:
+    median: float
+    deviation: float
+    least: float
+    most: float
+    steps: int
+
+
+@dataclass(frozen=True)
+class ErrorRule:
+    factor: float
+
+
+@dataclass(frozen=True)
+class StatisticsRule:
     """Every figure of the rule; `rule.toml` says what each is for."""
 
     version: int
@@ -91,6 +99,8 @@ class Rule:
     moments: MomentRule
     solve: SolveRule
     calibration: CalibrationRule
+    slope: SlopeRule
+    errors: ErrorRule
 
     @classmethod
     def loads(cls, text: str) -> Self:
@@ -103,6 +113,8 @@ class Rule:
             moments=MomentRule(**found.pop("moments")),
             solve=SolveRule(**found.pop("solve")),
             calibration=CalibrationRule(**found.pop("calibration")),
+            slope=SlopeRule(**found.pop("slope")),
+            errors=ErrorRule(**found.pop("errors")),
             **found,
         )
 
@@ -112,6 +124,6 @@ class Rule:
         return hashlib.sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()
 
 
-RULE: Final = Rule.loads(
+RULE: Final = StatisticsRule.loads(
     (files("voile.release.statistics") / "rule.toml").read_text(encoding="utf-8")
 )

@@ -177,12 +177,20 @@ class Estimates:
     @cached_property
     def correlations(self) -> Matrix:
         """R in the basis: independence plus what stands out of the noise; positive definite."""
-        shrunk = (self._shrunk_blocks() + self._shrunk_spectrum()) / 2
-        found = np.eye(self.basis.shape[1]) + self.basis.T @ shrunk @ self.basis
+        return self._floored((self._shrunk_blocks + self._shrunk_spectrum) / 2)
+
+    @cached_property
+    def correlations_apart(self) -> tuple[Matrix, Matrix]:
+        """The same by either way of shrinking alone. How far they differ is an error as well."""
+        return self._floored(self._shrunk_blocks), self._floored(self._shrunk_spectrum)
+
+    def _floored(self, pairs: Matrix) -> Matrix:
+        found = np.eye(self.basis.shape[1]) + self.basis.T @ pairs @ self.basis
         values, vectors = np.linalg.eigh((found + found.T) / 2)
         floored: Matrix = (vectors * np.maximum(values, RULE.solve.eigenvalue_floor)) @ vectors.T
         return floored
 
+    @cached_property
     def _shrunk_blocks(self) -> Matrix:
         """James and Stein, for each pair of features."""
         shrunk = np.zeros_like(self.pairs)
@@ -195,6 +203,7 @@ class Estimates:
                     shrunk[one, two] = factor * self.pairs[one, two]
         return shrunk
 
+    @cached_property
     def _shrunk_spectrum(self) -> Matrix:
         """Eigenvalues pulled in by the edge of the noise, 2·√(variance·size)."""
         if len(self.counts) < 2:
@@ -238,25 +247,29 @@ class Coefficients:
         mean: of the coefficients b, shape (basis,).
         covariance: of what noise does to them; sampling of the rows is not part of it.
         variance: of the score t̂ = b·z over rows.
+        error_share: of that variance, as far as it comes from noise.
     """
 
     mean: Vector
     covariance: Matrix
     variance: float
+    error_share: float
 
     @classmethod
     def solved(cls, given: Estimates) -> Coefficients:
         """Steps 4 and 5."""
         residual = max(1 - given.label_mean[0] ** 2, RULE.solve.residual_floor)
-        norm = RULE.solve.first_norm * residual
-        for _ in range(2):
-            system = _System.built(given, residual, norm)
-            mean = system.gain @ given.label_covariance[0]
-            norm = min(float(mean @ mean), 1.0)
-        scale, variance = _score_variance(given, mean, residual)
+        system, mean = _System.solved(given, given.correlations, residual)
+        one, two = (
+            _System.solved(given, correlations, residual)[1]
+            for correlations in given.correlations_apart
+        )
         covariance = system.error_covariance(_noise_at(given, mean))
-        widened = (scale * RULE.solve.error_factor) ** 2
-        return cls(scale * mean, widened * covariance, variance)
+        covariance = covariance + np.outer(one - two, one - two) / 4
+        scale, variance = _score_variance(given, mean, residual)
+        covariance = (scale * RULE.errors.factor) ** 2 * covariance
+        error = float(np.trace(covariance @ given.correlations))
+        return cls(scale * mean, covariance, variance, error / (variance + error))
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,10 +287,22 @@ class _System:
     noise: Matrix
 
     @classmethod
-    def built(cls, given: Estimates, residual: float, norm: float) -> _System:
+    def solved(
+        cls, given: Estimates, correlations: Matrix, residual: float
+    ) -> tuple[_System, Vector]:
+        """And its posterior mean. Noise on pairs depends on the solution, so it is solved twice."""
+        norm = RULE.solve.first_norm * residual
+        for _ in range(2):
+            system = cls.built(given, correlations, residual, norm)
+            mean = system.gain @ given.label_covariance[0]
+            norm = min(float(mean @ mean), 1.0)
+        return system, mean
+
+    @classmethod
+    def built(cls, given: Estimates, correlations: Matrix, residual: float, norm: float) -> _System:
         """With the prior variance that makes u most likely, on a grid."""
-        correlations, (covariance, noise) = given.correlations, given.label_covariance
-        pair_noise = given.pair_variance.sum(axis=1) * norm / max(given.size, 1)
+        covariance, noise = given.label_covariance
+        pair_noise = given.pair_variance.sum(axis=1) * norm / given.size
         noise = noise + given.basis.T * pair_noise @ given.basis
         sampled = residual / given.budget.rows * correlations
         spread = correlations @ given.prior @ correlations
@@ -309,8 +334,7 @@ def _noise_at(given: Estimates, mean: Vector) -> Matrix:
     """Covariance of the noise in u − R·b at the solution, in the basis.
 
     Noise on counts moves the variance of a bin and the mean of the label; noise on a pair of bins
-    moves the equations of both. What shrinking took away from R beyond the noise is an error as
-    well: its size is read off the difference, feature by feature.
+    moves the equations of both.
     """
     full = given.basis @ mean
     natural = full / np.sqrt(given.masses)
@@ -320,16 +344,9 @@ def _noise_at(given: Estimates, mean: Vector) -> Matrix:
     lever = given.label_mean[0] - others + natural
     sums = given.centred_labels[1] + lever[:, None] * counts_noise * lever
     white = given.basis.T / np.sqrt(given.masses) / given.budget.rows
-
     crossed = given.pair_variance * np.outer(full, full)
     pair_noise = np.diag(given.pair_variance @ full**2) + crossed
-    shrunk = given.basis @ (given.correlations - np.eye(len(mean))) @ given.basis.T
-    lost = (given.pairs - shrunk) @ full
-    excess = np.zeros(given.size)
-    for part, count in zip(given.slices, given.counts, strict=True):
-        energy = float(lost[part] @ lost[part]) - float(np.trace(pair_noise[part, part]))
-        excess[part] = max(energy, 0.0) / (count - 1)
-    return white @ sums @ white.T + given.basis.T @ (pair_noise + np.diag(excess)) @ given.basis
+    return white @ sums @ white.T + given.basis.T @ pair_noise @ given.basis
 
 
 def _log_likelihood(values: Vector, covariance: Matrix) -> float:

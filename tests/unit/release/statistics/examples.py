@@ -7,10 +7,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.paying import as_if_paid
+from tests.paying import Ledger, as_if_paid
 from tests.protecting import row_of
 from voile.core.guarantee import Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
+from voile.release.made_once import paid_artefact
 from voile.release.statistics import (
     LabelledRecords,
     PrivateCalibrationTable,
@@ -72,3 +73,25 @@ def released(found: LabelledRecords, given: StatisticsBudget | None = None) -> P
     )
     guarantee = joint_guarantee(given, protected=about["protected"], delta=DELTA)
     return PrivateStatistics(given, tables, moments, calibration, guarantee)
+
+
+def known(kind: str) -> Any:
+    """One of the three, over releases before it whose numbers are the same every time."""
+    found, given = records(40), budget(40)
+    about = terms(given)
+    tables = PrivateFineTables(found, given, **about)
+    if kind == "tables":
+        return tables
+    paid_tables = without_noise(tables)
+    moments = PrivateMoments(found, given, **about, tables=paid_tables)
+    if kind == "moments":
+        return moments
+    return PrivateCalibrationTable(
+        found, given, **about, tables=paid_tables, moments=without_noise(moments)
+    )
+
+
+def without_noise(release: Any) -> Any:
+    """As if the noise had been 0, and somebody had paid for it."""
+    made = release.made(tuple(release.exact(release._read.present)), event=release.cost(1))
+    return paid_artefact(release, "charge 1", Ledger(release.codec.pack(made)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
+from types import ModuleType
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -9,10 +12,13 @@ from numpy.typing import NDArray
 from tests.unit.release.statistics.examples import SCHEMA, budget, people
 from voile.core.guarantee import Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
+from voile.models.additive import bins as bins_module
+from voile.privacy.sensitivity import statistics as sensitivity_module
+from voile.release.statistics import budget as budget_module
 from voile.release.statistics.budget import StatisticsBudget
 from voile.release.statistics.cells import cell_codes, fine_edges
 from voile.release.statistics.merging import MergedTables
-from voile.release.statistics.rule import RULE, Rule
+from voile.release.statistics.rule import RULE, StatisticsRule
 from voile.release.statistics.sums import cell_table
 
 
@@ -83,12 +89,23 @@ def many_levels(count: int) -> StatisticsBudget:
 
 def test_many_levels_are_sorted_by_their_label_rate() -> None:
     given = many_levels(40)
-    table = np.array([[200 - 4 * place, 4 * place] for place in range(38)] + [[3, 2], [0, 0]])
+    draw = np.random.default_rng(0)
+    order, counts = draw.permutation(38), draw.integers(150, 350, 38)
+    positive = counts * order // 38  # levels of rate 0/38, 1/38, ... in any order
+    table = np.vstack([np.column_stack([counts - positive, positive]), [[3, 2], [0, 0]]])
     (found,) = MergedTables(given, [table]).all_bins
     groups = np.array(found.groups)
-    assert (np.diff(groups[:38]) >= 0).all()
+    assert (np.diff(groups[np.argsort(order)]) >= 0).all()
     assert found.count == RULE.bins.levels_most + 1
     assert groups[38] == groups[39] == found.count - 1  # too rare to have a rate
+
+
+def test_null_rows_do_not_thin_out_the_upper_bins() -> None:
+    """The sum is known to be the public number of rows, whatever the counts add up to."""
+    given = budget(4000, rho=50.0)
+    half = [np.full((cells, 2), 1000 // cells) for cells in given.fine_cells]
+    age = MergedTables(given, half).all_bins[0]
+    assert age.count == given.bins
 
 
 def test_rare_levels_are_pooled_or_join_the_largest() -> None:
@@ -127,6 +144,13 @@ def test_merged_tables_keep_every_count() -> None:
 def test_the_rule_is_read_whole() -> None:
     assert RULE.version == 1
     with pytest.raises(KeyError):
-        Rule.loads("version = 1")
+        StatisticsRule.loads("version = 1")
     digests = {RULE.digest("split"), RULE.digest("split", "bins"), RULE.digest("bins")}
     assert len(digests) == 3
+
+
+@pytest.mark.parametrize("module", [budget_module, bins_module, sensitivity_module])
+def test_examples_in_docstrings_are_true(module: ModuleType) -> None:
+    found = doctest.testmod(module)
+    assert found.attempted > 0
+    assert found.failed == 0

@@ -15,11 +15,13 @@ from tests.unit.release.statistics.examples import SCHEMA, budget, people, recor
 from voile.core.errors import Refused
 from voile.core.guarantee import Relation
 from voile.models.additive import AdditiveModel, bin_codes
+from voile.models.additive.model import summed
 from voile.release.statistics import PrivateStatistics
-from voile.release.statistics.first_model import logit_scale, normal_nodes
+from voile.release.statistics.calibrating import fitted_slope
+from voile.release.statistics.first_model import FirstModel, logit_scale, normal_nodes
 from voile.release.statistics.merging import MergedTables
 from voile.release.statistics.solving import Coefficients, Estimates
-from voile.release.statistics.sums import centred_products, centred_sums
+from voile.release.statistics.sums import cell_table, centred_products, centred_sums
 
 
 def log_loss(chance: NDArray[np.float64], labels: NDArray[np.float64]) -> float:
@@ -135,15 +137,15 @@ def covered(draws: int, *, rows: int = 3000) -> list[float]:
 
 
 def test_intervals_hold() -> None:
-    """Of 120 draws 96.5 % of bins were inside, with a deviation of 3 % from draw to draw. The mean
-    of 12 draws is below 91 % with a chance far below 10^-6 (6.3 of its deviations)."""
-    assert np.mean(covered(12)) > 0.91
+    """Of 120 draws 95.1 % of bins were inside, with a deviation of 4.1 % from draw to draw. The
+    mean of 12 draws is below 87 % with a chance far below 10^-6 (6.8 of its deviations)."""
+    assert np.mean(covered(12)) > 0.87
 
 
 def test_errors_that_are_too_small_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = AdditiveModel.standard_errors.func  # type: ignore[attr-defined]
     monkeypatch.setattr(AdditiveModel, "standard_errors", property(lambda self: plain(self) / 2))
-    assert np.mean(covered(12)) < 0.91
+    assert np.mean(covered(12)) < 0.87
 
 
 def test_errors_are_not_idle() -> None:
@@ -178,3 +180,32 @@ def test_two_draws_agree_with_each_other_and_with_the_model_without_noise() -> N
     assert cosine(one.model, two.model) > 0.9
     assert cosine(one.model, plain) > 0.9
     assert isinstance(one, PrivateStatistics)
+
+
+def test_the_slope_varies_as_it_says() -> None:
+    """Of 200 tables with new noise: the spread of slopes is what is stated, within a factor of
+    1.5, where a spread from 200 draws is off by 1.5 with a chance below 10^-6."""
+    found, given = records(3000), budget(3000, rho=0.5)
+    drawn = released(found, given)
+    merged = MergedTables(given, drawn.tables.blocks)
+    first = FirstModel.solved(Estimates(merged, drawn.moments.blocks))
+    rows, labels = people(3000)
+    scores = summed(first.intercept, first.scores, first.bins, bin_codes(first.bins, SCHEMA, rows))
+    places = np.searchsorted(first.score_edges, scores)
+    exact = cell_table(places, labels.astype(int), given.calibration_bins)
+    slopes = [fitted_slope(first, given.calibration_noise.randomise(exact)) for _ in range(200)]
+    seen = float(np.std([math.log(slope.factor) for slope in slopes]))
+    stated = float(np.mean([slope.deviation for slope in slopes]))
+    assert stated / 1.5 < seen < stated * 1.5
+
+
+def test_an_uncertain_slope_is_part_of_the_errors() -> None:
+    drawn = released(records(500), budget(500))
+    merged = MergedTables(drawn.budget, drawn.tables.blocks)
+    first = FirstModel.solved(Estimates(merged, drawn.moments.blocks))
+    slope = fitted_slope(first, drawn.calibration.blocks[0])
+    scores = drawn.model.scores
+    stretch = slope.deviation**2 + first.error_share**2
+    expected = slope.factor**2 * first.covariance + stretch * np.outer(scores, scores)
+    assert drawn.model.covariance == pytest.approx(expected)
+    assert slope.deviation > 0.05
