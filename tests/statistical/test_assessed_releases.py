@@ -19,6 +19,7 @@ from voile.attacks.count_rehearsal import rehearse_count
 from voile.attacks.moment_rehearsals import invented_moments
 from voile.attacks.rehearsal import Rehearsal
 from voile.attacks.release_rehearsals import rehearse_release
+from voile.attacks.statistics_rehearsals import at_half_noise, invented_statistics
 from voile.core.guarantee import Relation
 from voile.models import Box, wrap
 from voile.privacy.mechanisms import GaussianMechanism
@@ -71,6 +72,20 @@ def test_correct_releases_are_kept(name: str) -> None:
 @pytest.mark.parametrize("name", MOMENTS)
 def test_correct_moments_are_kept(name: str) -> None:
     assert runs_until_refuted(moments()[name], 2000, at=KEPT_BELOW) is None
+
+
+@pytest.mark.parametrize("relation", [Relation.BLANK_ONE, Relation.REPLACE_ONE])
+@pytest.mark.parametrize("place", range(3))
+def test_correct_statistics_are_kept(place: int, relation: Relation) -> None:
+    release = invented_statistics(relation, 0.1, delta=1e-5)[place]
+    assert runs_until_refuted(rehearse_release("statistics", release), 750, KEPT_BELOW) is None
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_statistics_with_half_of_their_noise_are_refuted(place: int) -> None:
+    charged = invented_statistics(Relation.BLANK_ONE, 0.1, delta=1e-5)[place]
+    rehearsal = rehearse_release("statistics", at_half_noise(charged), charged.cost(1))
+    assert runs_until_refuted(rehearsal, MOST) is not None
 
 
 @pytest.mark.parametrize("relation", [Relation.BLANK_ONE, Relation.REPLACE_ONE])

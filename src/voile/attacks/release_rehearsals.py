@@ -16,6 +16,7 @@ from voile.attacks import (
     moment_rehearsals,
     population_rehearsals,
     row_rehearsals,
+    statistics_rehearsals,
     user_rehearsals,
 )
 from voile.attacks.claims import group_size
@@ -66,6 +67,12 @@ KINDS: Final = (
         PrivatePopularity, moment_rehearsals.moments, _SOME, moment_rehearsals.at_half_noise
     ),
     ReleaseKind(PrivateGram, moment_rehearsals.moments, _SOME, moment_rehearsals.at_half_noise),
+    *(
+        ReleaseKind(
+            kind, statistics_rehearsals.statistics, _SOME, statistics_rehearsals.at_half_noise
+        )
+        for kind in statistics_rehearsals.KINDS
+    ),
     ReleaseKind(PrivateNetwork, history_rehearsals.histories, 1, history_rehearsals.at_half_noise),
     ReleaseKind(ChargedRate, figure_rehearsals.rates, _SOME, figure_rehearsals.rate_at_half_noise),
 )

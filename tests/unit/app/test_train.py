@@ -17,6 +17,7 @@ from tests.unit.app.training_examples import DELTA, asked, table, write_csv, wri
 from tests.unit.release.statistics.examples import SCHEMA
 
 from voile import open_workspace
+from voile.app.assess import find_subject
 from voile.app.calls import Context, handle
 from voile.app.commands.budget import OpenBudget, ShowBudgets, VerifyBudgets
 from voile.app.commands.explain import Explain
@@ -140,6 +141,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from tests.unit.app.training_examples import asked
+from voile.app.assess import find_subject
 from voile.app.calls import Context, handle
 from voile.release.statistics import PrivateCalibrationTable
 
@@ -455,6 +457,24 @@ def test_what_the_closed_formula_does_not_know_is_refused(
 ) -> None:
     with pytest.raises((Refused, InvalidInput), match=said):
         handle(_explain(trained.folder.parent, table(1), **changes))
+
+
+# --- assessing ------------------------------------------------------------------------------------
+
+
+def test_all_three_releases_are_assessed(home: Path) -> None:
+    """Each once; what the same books charged for another model beside them, too."""
+    trained = handle(asked(home)).trained
+    names = ["fine tables", "centred moments", "calibration table"]
+    subject = find_subject(trained.folder)
+    assert [each.name for each in subject.rehearsals] == names
+    assert [each.event for each in subject.rehearsals] == list(trained.events)
+    assert (subject.name, subject.left_out) == ("people 1", ())
+    assert subject.books is not None
+    handle(asked(home, epsilon=1.0, folder=home / "other"))
+    more = find_subject(trained.folder)
+    assert [each.name for each in more.rehearsals[3:]] == [f"{name} (on record)" for name in names]
+    assert more.left_out == ()
 
 
 # --- from a notebook ------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ BESIDES = {
     "LocalTraining": "rehearse_stage and, of its figures, rehearse_own_rows",
     "GlobalModel": "that of its LocalTraining",
     "_MomentsRelease": "its two kinds",
+    "_StatisticsRelease": "its three kinds",
 }
 """What costs something and is no release of its own kind, and what rehearses it."""
 EXEMPT = {
@@ -48,6 +49,7 @@ EXEMPT = {
     "GaussianMechanism": "a mechanism: releases are made with it",
     "LaplaceMechanism": "a mechanism",
     "DiscreteGaussian": "a mechanism",
+    "GaussianBlocks": "a mechanism",
     "DiscreteLaplace": "a mechanism",
     "ExponentialMechanism": "a mechanism",
     "PeelingTopK": "a mechanism",

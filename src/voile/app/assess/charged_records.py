@@ -17,6 +17,7 @@ import numpy as np
 from voile.attacks.figure_rehearsals import invented_rate
 from voile.attacks.rehearsal import Rehearsal
 from voile.attacks.release_rehearsals import rehearse_release
+from voile.attacks.statistics_rehearsals import invented_share
 from voile.attacks.user_rehearsals import invented_labels
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
@@ -166,6 +167,12 @@ def _rate(terms: ChargedTerms) -> ChargedRelease:
     )
 
 
+def _statistics(terms: ChargedTerms) -> ChargedRelease:
+    if not isinstance(terms.event, Zcdp):
+        raise InvalidInput(f"{terms.event} is not the price of private statistics")
+    return invented_share(terms.what, terms.protected.relation, terms.event.rho, delta=_DELTA)
+
+
 def _declared(terms: ChargedTerms) -> ChargedRelease:
     protected = terms.protected
     norm = Norm.L1 if isinstance(terms.event, Laplace) else Norm.L2
@@ -202,6 +209,7 @@ _KINDS: Final[Mapping[str, Callable[[ChargedTerms], ChargedRelease]]] = {
     "synthetic background": _synthetic,
     "clusters of features": _clusters,
     "contribution rate": _rate,
+    "(fine tables|centred moments|calibration table)$": _statistics,
     "importance of .* of the history$": _about_users(LabelImportance, users=2),
     "noisy .* of the history$": _about_users(NoisyProfileOfUser),
     "top .* of the history$": _about_users(TopLabelsOfUser),

@@ -20,6 +20,8 @@ from voile.app.federate.files import FEDERATION_FILE
 from voile.app.notebook import Workspace, open_workspace
 from voile.app.recommend.artefact import MANIFEST as RECOMMENDER
 from voile.app.recommend.artefact import load_recommender
+from voile.app.trained_model import FOLDER as TRAINED_MODEL
+from voile.app.trained_model import load_trained_model
 from voile.app.workspace.file import books_beside
 from voile.attacks.attribute_canaries import rehearse_attributes
 from voile.attacks.claims import UNCHARGED, charge_beside
@@ -28,6 +30,7 @@ from voile.attacks.figure_rehearsals import rehearse_own_rows
 from voile.attacks.moment_rehearsals import invented_moments
 from voile.attacks.rehearsal import Rehearsal
 from voile.attacks.release_rehearsals import rehearse_release
+from voile.attacks.statistics_rehearsals import invented_statistics
 from voile.attacks.training_canaries import CanaryObjective, rehearse_stage
 from voile.core.errors import InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Relation, RowPart
@@ -68,9 +71,11 @@ class Subject:
 
 
 def find_subject(path: Path) -> Subject:
-    """An artefact, a recommender, a workspace (file or folder) or `federation.toml`."""
+    """An artefact, a trained model, a recommender, a workspace or `federation.toml`."""
     if path.is_dir() and is_artefact(path):
         return _of_artefact(load_artefact(path))
+    if TRAINED_MODEL.is_at(path):
+        return _of_trained_model(path)
     if (path / RECOMMENDER).is_file():
         return _of_recommender(path)
     if path.name == FEDERATION_FILE or (path / FEDERATION_FILE).is_file():
@@ -78,8 +83,8 @@ def find_subject(path: Path) -> Subject:
     if path.is_file() or (path / WORKSPACE).is_file():
         return _of_workspace(path)
     raise InvalidInput(
-        f"{path}: expected the folder of an artefact or of a recommender, a workspace "
-        f"({WORKSPACE}) or {FEDERATION_FILE}"
+        f"{path}: expected the folder of an artefact, of a trained model or of a recommender, a "
+        f"workspace ({WORKSPACE}) or {FEDERATION_FILE}"
     )
 
 
@@ -197,9 +202,26 @@ def _of_recommender(folder: Path) -> Subject:
     moments = load_recommender(folder).moments
     spent = invented_moments(moments.budget, delta=moments.guarantee.delta)
     found = [rehearse_release(each.name, each) for each in spent]
-    name, beside = moments.guarantee.protected.dataset, folder.absolute().parent
+    return _beside_books(moments.guarantee.protected.dataset, found, folder, NO_BOOKS)
+
+
+def _of_trained_model(folder: Path) -> Subject:
+    """Its three releases, as they were charged."""
+    trained = load_trained_model(folder)
+    budget, promised = trained.budget, trained.guarantee
+    spent = invented_statistics(budget.relation, budget.rho, delta=promised.delta)
+    pairs = zip(spent, trained.events, strict=True)
+    found = [rehearse_release(each.name, each, event) for each, event in pairs]
+    return _beside_books(promised.protected.dataset, found, folder)
+
+
+def _beside_books(
+    name: str, found: Sequence[Rehearsal], folder: Path, *without_books: str
+) -> Subject:
+    """With what else stands on record, where there are books beside the folder."""
+    beside = folder.absolute().parent
     books = books_beside(beside) or _usual_books(beside)
-    more, left_out = ([], [NO_BOOKS]) if books is None else _on_record(books, found)
+    more, left_out = ([], list(without_books)) if books is None else _on_record(books, found)
     return Subject(name, (*found, *more), tuple(left_out), folder, books)
 
 
@@ -208,7 +230,10 @@ def _on_record(books: Place, known: Sequence[Rehearsal]) -> tuple[list[Rehearsal
     terms, unread = charged_terms(books)
     found, left_out = [], [f"{what}, on record: its event is not" for what in unread]
     claims = [one_row(each.event) for each in known]
+    named = {(each.name, claim) for each, claim in zip(known, claims, strict=True)}
     for each in terms:
+        if (each.what, each.event) in named:
+            continue
         rehearsal = rehearse_terms(each)
         if rehearsal is not None:
             found.append(rehearsal)
