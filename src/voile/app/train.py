@@ -15,6 +15,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from voile.app.calls import Context
 from voile.app.commands.train import Train
 from voile.app.explain import ReleaseService
@@ -337,7 +339,10 @@ def _open_rows(command: Train, schema: Schema, context: Context) -> TableRecords
     source = Path(given) if _is_file(given) else Path("held-out rows")
     for remark in check_open_rows(schema, columns, source, labelled=True):
         context.say(remark)
-    return TableRecords.read(schema, table)
+    found = TableRecords.read(schema, table).readable()
+    if np.isnan(found.labels).all():
+        raise InvalidInput(f"{source}: in no row a label and a feature can be read")
+    return found
 
 
 def _measured(statistics: PrivateStatistics, rows: TableRecords | None) -> dict[str, Any] | None:
@@ -346,8 +351,7 @@ def _measured(statistics: PrivateStatistics, rows: TableRecords | None) -> dict[
         return None
     from voile.app.federate.quality import judged_rows
 
-    readable = rows.readable()
-    return judged_rows(statistics.model.predict(readable.rows), readable)
+    return judged_rows(statistics.model.predict(rows.rows), rows)
 
 
 def _table(given: Any, schema: Schema, read: Any) -> Any:
