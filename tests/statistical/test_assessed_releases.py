@@ -78,7 +78,7 @@ def test_correct_moments_are_kept(name: str) -> None:
 @pytest.mark.parametrize("place", range(3))
 def test_correct_statistics_are_kept(place: int, relation: Relation) -> None:
     release = invented_statistics(relation, 0.1, delta=1e-5)[place]
-    assert runs_until_refuted(rehearse_release("statistics", release), 750, KEPT_BELOW) is None
+    assert runs_until_refuted(rehearse_release("statistics", release), 500, KEPT_BELOW) is None
 
 
 @pytest.mark.parametrize("place", range(3))

@@ -202,8 +202,8 @@ class StatisticsTraining:
             guarantees=(joint_guarantee(budget, **self._terms),),
             accuracy=(
                 f"noise of standard deviation {budget.tables_noise.sigma:.3g} on counts of the "
-                f"fine tables and {budget.calibration_noise.sigma:.3g} on counts of the "
-                "calibration table"
+                f"fine tables, about {self._expected_moments_noise:.3g} on sums of the moments "
+                f"and {budget.calibration_noise.sigma:.3g} on counts of the calibration table"
             ),
             standard_error=None,
             half_width=None,
@@ -238,6 +238,15 @@ class StatisticsTraining:
             f"noise. What helps: fewer features, a larger epsilon, more rows (about {rows:,} for "
             "this epsilon), or a secure sum with others who hold such rows"
         )
+
+    @property
+    def _expected_moments_noise(self) -> float:
+        """If every feature keeps all bins that it may have, and both classes are as frequent."""
+        budget = self.budget
+        cells = zip(budget.fine_edges, budget.fine_cells, strict=True)
+        bins = [budget.bins if edges else min(count, budget.level_bins) for edges, count in cells]
+        kept = [count for count in bins if count > 1]
+        return budget.moments_noise(kept, 0.5).label_deviation
 
     def _affordable(self) -> tuple[str, ...]:
         """Whether the account can pay for all of it, or for what is left to pay."""
