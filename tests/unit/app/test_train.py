@@ -8,6 +8,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ from voile.app.calls import Context, handle
 from voile.app.commands.budget import OpenBudget, ShowBudgets, VerifyBudgets
 from voile.app.commands.explain import Explain
 from voile.app.commands.workspace import Start
+from voile.app.explain.released import NOT_ESTIMATED
 from voile.app.train import TOO_LITTLE, TrainedModelResult
 from voile.app.trained_model import FOLDER, TrainedModel, load_trained_model
+from voile.core.description import Uncertainty
 from voile.core.errors import (
     BudgetExceeded,
     InvalidInput,
@@ -31,9 +34,11 @@ from voile.core.errors import (
     UnreadableFile,
     VerificationFailed,
 )
+from voile.core.schema import Categories, Label, Numbers
 from voile.models.additive import AdditiveModel
 from voile.models.row_wise import RowWise, row_wise
 from voile.privacy.accounting.conversion import zcdp_budget, zcdp_to_epsilon
+from voile.privacy.events import Gaussian, to_dict
 from voile.records.audit_log import RefusalRecord, ReleaseRecord, decode_record
 from voile.records.vault import Place, open_vault_at
 from voile.release.statistics import PrivateCalibrationTable, PrivateFineTables, PrivateMoments
@@ -241,6 +246,23 @@ def test_only_the_label_is_predicted(home: Path) -> None:
         handle(asked(home, target="age"))
 
 
+@pytest.mark.parametrize(
+    "label", [None, Label("ill", Categories(("no", "yes", "perhaps"))), Label("ill", Numbers(0, 1))]
+)
+def test_other_labels_are_refused(home: Path, label: Label | None) -> None:
+    (home / "people.toml").write_text(replace(SCHEMA, label=label).dumps())
+    with pytest.raises(InvalidInput, match="expected a label with two classes"):
+        handle(asked(home))
+
+
+def test_a_plan_does_not_pay(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps([to_dict(Gaussian(noise_multiplier=10.0))]))
+    home = write_people(tmp_path, 60, plan=plan)
+    with pytest.raises(InvalidInput, match="'people' is a plan of events"):
+        handle(asked(home))
+
+
 def test_protected_rows_are_not_held_out(home: Path, tmp_path: Path) -> None:
     (tmp_path / "link.csv").symlink_to(home / "rows.csv")
     for name in ("rows.csv", "link.csv"):
@@ -388,6 +410,9 @@ def test_explanations_are_free_and_carry_the_joint_guarantee(trained: TrainedMod
     assert explained.explanation.guarantees == (trained.guarantee,)
     assert explained.explanation.data is not None
     assert explained.explanation.output_names == ("log-odds of yes",)
+    described = explained.describe(0)
+    assert described.uncertainty is Uncertainty.INTERVAL
+    assert NOT_ESTIMATED not in described.notes
     assert len(records(home, ReleaseRecord)) == before
 
 
