@@ -72,7 +72,8 @@ def fitted_slope(first: FirstModel, table: NDArray[np.int64]) -> Slope:
     spread = float(weights @ (np.log(grid) - mean) ** 2)
     # Rows that are sampled spread it as well, and would do so without noise.
     steepness = float(weights @ np.gradient(expected, np.log(grid)))
-    information = steepness**2 * rows / float(weights @ sampling) + rule.deviation**-2
+    within = max(float(weights @ sampling), 1e-300)  # 0 if all rows lie in one bin
+    information = steepness**2 * rows / within + rule.deviation**-2
     return Slope(
         math.exp(mean),
         float(curve.intercepts(np.array([math.exp(mean)]))[0]),
