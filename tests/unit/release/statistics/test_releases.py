@@ -407,6 +407,16 @@ def test_a_private_number_of_rows_is_refused() -> None:
         budget(50, relation=Relation.ADD_OR_REMOVE_ONE)
 
 
+def test_too_little_signal_is_said_before_anything_is_spent() -> None:
+    weak, strong = budget(60, rho=0.01), budget(60, rho=10.0)
+    assert weak.signal < 30 < strong.signal
+    previews = [
+        str(PrivateFineTables(records(60), each, **terms(each)).preview())
+        for each in (weak, strong)
+    ]
+    assert ["mostly noise" in preview for preview in previews] == [True, False]
+
+
 def test_new_tables_ask_for_new_moments() -> None:
     found = records(50)
     one, two = released(found), released(found)
