@@ -43,14 +43,15 @@ class LabelledRecords:
     def read(cls, given: Any, schema: Schema, labels: Any = None) -> LabelledRecords:
         """From a table of raw values, or an array of rows with labels beside it.
 
-        Only public structure raises: a missing column, another number of labels than of rows.
+        Only public structure raises: a missing column, another number of labels than of rows. A
+        party without rows has none, and sends noise as others do.
 
         Args:
             labels: as `Schema.labels` gives them; left out for a table, which has a column.
         """
-        if isinstance(given, cls):
-            return given
-        found = Records.read(given, schema, "the records")
+        if isinstance(given, cls):  # perhaps not by `read`, so it is brought inside again
+            given, labels = given.rows, np.where(given.null, np.nan, given.labels)
+        found = Records.read_any(given, schema)
         if labels is None and not is_table(given):
             raise InvalidInput("an array of rows needs labels beside it")
         classes = schema.labels(given) if labels is None else _numbers(labels)

@@ -361,6 +361,27 @@ def test_labels_that_are_none_make_null_rows(labels: Any) -> None:
     released(found)
 
 
+def test_records_that_nobody_read_are_brought_inside() -> None:
+    strange = LabelledRecords(
+        np.array([[1e9, -5.0, np.nan, 17.0, 2.0], [30, 120, 5, 1, 1], [30, 120, 5, 1, 1]]),
+        np.array([1, 7, 0]),
+        np.array([False, False, True]),
+    )
+    found = LabelledRecords.read(strange, SCHEMA)
+    assert found.rows[0].tolist() == [90.0, 80.0, 50_000.0, 0.0, 0.0]
+    assert found.null.tolist() == [False, True, True]
+    released(strange)
+
+
+def test_a_party_without_rows_sends_noise() -> None:
+    given_budget = budget(100, parties=3)
+    empty = LabelledRecords.read(np.empty((0, 5)), SCHEMA, np.empty(0))
+    found = PrivateFineTables(empty, given_budget, **terms(given_budget)).draw()
+    assert sum(int(np.abs(block).sum()) for block in found.blocks) > 0
+    with pytest.raises(InvalidInput, match="for 100 rows, found 0"):
+        PrivateFineTables(empty, budget(100), **terms(budget(100)))
+
+
 def test_only_public_structure_raises() -> None:
     rows, labels = people(5)
     with pytest.raises(InvalidInput, match="needs labels"):
