@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core import array_file
+from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
@@ -47,7 +48,6 @@ class AdditiveModel:
         masses: the share of rows in each bin; adds up to 1 for each feature. The background.
         covariance: of the errors that privacy noise makes in `scores` minus their mean over
             `masses`, shape (bins, bins).
-        intercept_error: standard error of the mean log-odds.
         guarantees: what is promised about the rows that it was made from.
     """
 
@@ -57,7 +57,6 @@ class AdditiveModel:
     scores: Scores
     masses: Scores
     covariance: NDArray[np.float64]
-    intercept_error: float = 0.0
     guarantees: tuple[Guarantee, ...] = ()
 
     def __post_init__(self) -> None:
@@ -149,7 +148,6 @@ class AdditiveModel:
                 for feature in self.bins
             ],
             "intercept": self.intercept,
-            "intercept_error": self.intercept_error,
             "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
         }
         return array_file.pack(FORMAT, arrays, label)
@@ -163,14 +161,11 @@ class AdditiveModel:
                 schema=Schema.loads(label["schema"]),
                 bins=tuple(_bins_from(each) for each in label["bins"]),
                 intercept=float(label["intercept"]),
-                intercept_error=float(label["intercept_error"]),
                 guarantees=tuple(Guarantee.from_dict(each) for each in label["guarantees"]),
                 **{name: _numbers(arrays[name]) for name in ("scores", "masses", "covariance")},
             )
 
     def save(self, path: str | Path) -> Path:
-        from voile.core.atomic_file import replace_file
-
         return replace_file(Path(path), self.to_bytes())
 
     @classmethod
@@ -194,7 +189,6 @@ class AdditiveModel:
             "label": None if self.schema.label is None else self.schema.label.name,
             "scores_are": f"log-odds of {self.output_names[1]!r}, around the mean of a feature",
             "base_value": self.base_value,
-            "base_value_error": self.intercept_error,
             "features": [
                 {
                     "name": feature.name,

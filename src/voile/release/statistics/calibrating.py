@@ -22,13 +22,11 @@ class Slope:
         factor: of the scores.
         intercept: of the corrected log-odds.
         deviation: what noise does to the logarithm of the factor.
-        intercept_error: what it does to the mean log-odds, through the label rate.
     """
 
     factor: float
     intercept: float
     deviation: float
-    intercept_error: float
 
 
 def calibrated_model(first: FirstModel, table: NDArray[np.int64]) -> AdditiveModel:
@@ -45,7 +43,6 @@ def calibrated_model(first: FirstModel, table: NDArray[np.int64]) -> AdditiveMod
         scores=scores,
         masses=first.masses,
         covariance=slope.factor**2 * first.covariance + stretch * np.outer(scores, scores),
-        intercept_error=slope.intercept_error,
     )
 
 
@@ -57,7 +54,7 @@ def fitted_slope(first: FirstModel, table: NDArray[np.int64]) -> Slope:
     rule, rows = RULE.slope, first.budget.rows
     noise = first.budget.calibration_noise.sigma * math.sqrt(first.budget.parties)
     shares = _shrunk_shares(first, table, noise)
-    rate, rate_variance = _combined_rate(first, table, noise)
+    rate = _combined_rate(first, table, noise)
     curve = _Curve(shares, first.score_bins[0], rate)
     grid = np.geomspace(rule.least, rule.most, rule.steps)
     expected, sampling = curve.moments(grid)
@@ -72,12 +69,12 @@ def fitted_slope(first: FirstModel, table: NDArray[np.int64]) -> Slope:
     spread = float(weights @ (np.log(grid) - mean) ** 2)
     # Rows that are sampled spread it as well, and would do so without noise.
     steepness = float(weights @ np.gradient(expected, np.log(grid)))
-    information = steepness**2 * rows / float(weights @ sampling) + rule.deviation**-2
+    within = max(float(weights @ sampling), 1e-300)  # 0 if all rows lie in one bin
+    information = steepness**2 * rows / within + rule.deviation**-2
     return Slope(
         math.exp(mean),
         float(curve.intercepts(np.array([math.exp(mean)]))[0]),
         math.sqrt(max(spread - 1 / information, 0.0)),
-        math.sqrt(rate_variance) / (rate * (1 - rate)),
     )
 
 
@@ -136,12 +133,10 @@ def _shrunk_shares(first: FirstModel, table: NDArray[np.int64], deviation: float
     return shares
 
 
-def _combined_rate(
-    first: FirstModel, table: NDArray[np.int64], deviation: float
-) -> tuple[float, float]:
-    """The share of the second class from all three releases, with the variance of its noise."""
+def _combined_rate(first: FirstModel, table: NDArray[np.int64], deviation: float) -> float:
+    """The share of the second class from all three releases."""
     rows, clip = first.budget.rows, RULE.solve.rate_clip
     precision = np.array([rows**2 / (len(table) * deviation**2), 1 / first.rate_variance])
     rates = np.array([float(table[:, 1].sum()) / rows, first.rate])
     rate = float(precision @ rates / precision.sum())
-    return float(np.clip(rate, clip, 1 - clip)), 1 / float(precision.sum())
+    return float(np.clip(rate, clip, 1 - clip))

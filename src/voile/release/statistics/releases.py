@@ -197,7 +197,7 @@ class _StatisticsRelease(ChargedRelease):
     def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
         deviation = self.deviation
         noise = NoisePreview(deviation, 1.959964 * deviation, 2.326174 * deviation)
-        return Accuracy.of(noise, "values are sums over rows")
+        return Accuracy.of(noise, "values are sums over rows", *weak_signal(self.budget))
 
     def draw(self, rows: Any = None) -> Any:  # noqa: ARG002
         blocks = self.randomised(self.exact(self._read.present))
@@ -225,6 +225,17 @@ class _StatisticsRelease(ChargedRelease):
             if any(block.dtype != np.int64 for block in blocks):
                 raise ValueError("expected whole numbers")
             return self.made(blocks, event=self.cost(1))
+
+
+def weak_signal(budget: StatisticsBudget) -> tuple[str, ...]:
+    """A warning from public facts, where noise will drown the rows."""
+    least = RULE.signal.least
+    if budget.signal >= least:
+        return ()
+    return (
+        f"signal {budget.signal:.3g} is below {least:g}: explanations will be mostly noise. Use "
+        "more rows, fewer features, a larger epsilon, or noise that parties share",
+    )
 
 
 @dataclass(frozen=True, eq=False)

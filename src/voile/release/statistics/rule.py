@@ -85,6 +85,11 @@ class SlopeRule:
 
 
 @dataclass(frozen=True)
+class SignalRule:
+    least: float
+
+
+@dataclass(frozen=True)
 class ErrorRule:
     factor: float
 
@@ -100,6 +105,7 @@ class StatisticsRule:
     solve: SolveRule
     calibration: CalibrationRule
     slope: SlopeRule
+    signal: SignalRule
     errors: ErrorRule
 
     @classmethod
@@ -114,6 +120,7 @@ class StatisticsRule:
             solve=SolveRule(**found.pop("solve")),
             calibration=CalibrationRule(**found.pop("calibration")),
             slope=SlopeRule(**found.pop("slope")),
+            signal=SignalRule(**found.pop("signal")),
             errors=ErrorRule(**found.pop("errors")),
             **found,
         )

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.schema import FeatureValues, Rows, Schema, is_table
+from voile.core.schema.cells import raw_column, read_numbers
 from voile.models.additive.bins import Codes
 from voile.release.records import Records
 
@@ -42,17 +43,18 @@ class LabelledRecords:
     def read(cls, given: Any, schema: Schema, labels: Any = None) -> LabelledRecords:
         """From a table of raw values, or an array of rows with labels beside it.
 
-        Only public structure raises: a missing column, another number of labels than of rows.
+        Only public structure raises: a missing column, another number of labels than of rows. A
+        party without rows has none, and sends noise as others do.
 
         Args:
             labels: as `Schema.labels` gives them; left out for a table, which has a column.
         """
-        if isinstance(given, cls):
-            return given
-        found = Records.read(given, schema, "the records")
+        if isinstance(given, cls):  # perhaps not by `read`, so it is brought inside again
+            given, labels = given.rows, np.where(given.null, np.nan, given.labels)
+        found = Records.read_any(given, schema)
         if labels is None and not is_table(given):
             raise InvalidInput("an array of rows needs labels beside it")
-        classes = schema.labels(given) if labels is None else _as_numbers(labels)
+        classes = schema.labels(given) if labels is None else _numbers(labels)
         if classes.shape != (len(found),):
             raise InvalidInput(f"expected {len(found)} labels, found shape {classes.shape}")
         readable = (classes == 0) | (classes == 1)
@@ -70,16 +72,9 @@ class LabelledRecords:
         return LabelledRecords(self.rows[kept], self.labels[kept], self.null[kept])
 
 
-def _as_numbers(labels: Any) -> FeatureValues:
+def _numbers(labels: Any) -> FeatureValues:
     """Whatever is no number is no label."""
-    array = np.asarray(labels)
-    if array.dtype.kind in "biuf":
-        return array.astype(np.float64)
-    return np.array([_number(label) for label in array.ravel().tolist()]).reshape(array.shape)
-
-
-def _number(label: Any) -> float:
-    return float(label) if isinstance(label, bool | int | float) else np.nan
+    return read_numbers(raw_column(labels, "labels")).values
 
 
 def cell_table(codes: NDArray[np.intp], labels: NDArray[np.intp], cells: int) -> Whole:

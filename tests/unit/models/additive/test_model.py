@@ -59,7 +59,6 @@ def model(seed: int = 0) -> AdditiveModel:
         scores=draw.normal(size=8),
         masses=masses,
         covariance=root @ root.T,
-        intercept_error=0.1,
         guarantees=(PROMISE,),
     )
 
@@ -109,6 +108,7 @@ def test_errors_are_those_of_the_row_s_bins() -> None:
     expected = np.sqrt(np.diag(found.covariance))[[0, 3, 6]]
     assert explained.standard_errors[0, [0, 1, 3], 0] == pytest.approx(expected)
     assert (explained.standard_errors[:, 2] == 0).all()
+    assert explained.reach == pytest.approx(1.96 * explained.standard_errors)
     assert explained.guarantees == (PROMISE,)
 
 
