@@ -259,7 +259,7 @@ def scored(labels: Array, chances: Array) -> tuple[float, float]:
 
 
 def plain_scores(data: Data, seed: int) -> dict[str, tuple[float, float]]:
-    """Models without privacy on the same split, with scikit-learn's defaults."""
+    """Models without privacy on the same split, with scikit-learn's defaults, not tuned."""
     from scipy.sparse import csr_array
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
