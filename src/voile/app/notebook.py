@@ -12,7 +12,7 @@ from voile.app.calls import Context, handle
 from voile.app.commands.explain import Explain
 from voile.app.commands.train import Train
 from voile.app.explain import Explained, ReleaseService
-from voile.app.explain_rows import ExplainResult, ExplanationJob, explain
+from voile.app.explain_rows import ExplainResult, ExplanationJob, PreviewResult, explain
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger
 from voile.core.explanation import Explanation
@@ -104,7 +104,7 @@ class Workspace:
         delta: float,
         output: str | PathLike[str],
         **more: Any,
-    ) -> TrainedModelResult:
+    ) -> TrainedModelResult | PreviewResult:
         """Train a private model on protected rows: charged to an account of this workspace.
 
         Args:
@@ -112,11 +112,12 @@ class Workspace:
             schema: the same of its schema, or a `Schema`.
             account, epsilon, delta: who pays how much, for all releases together.
             output: the folder that the model goes to.
-            more: other fields of `voile.app.commands.train.Train`, such as `held_out`.
+            more: other fields of `voile.app.commands.train.Train`, such as `held_out`; with
+                `preview=True` nothing is charged, and what it would cost is returned.
         """
         stated = {"account": account, "epsilon": epsilon, "delta": delta, "folder": output}
         command = Train.read({"rows": rows, "schema": schema, **stated, **more})
-        result: TrainedModelResult = handle(command, self._context)
+        result: TrainedModelResult | PreviewResult = handle(command, self._context)
         return result
 
     def receipt(self, charge: str) -> Receipt:

@@ -24,6 +24,7 @@ from voile.app.commands.budget import OpenBudget, ShowBudgets, VerifyBudgets
 from voile.app.commands.explain import Explain
 from voile.app.commands.workspace import Start
 from voile.app.explain.released import NOT_ESTIMATED
+from voile.app.explain_rows import PreviewResult
 from voile.app.train import TOO_LITTLE, TrainedModelResult
 from voile.app.trained_model import FOLDER, TrainedModel, load_trained_model
 from voile.core.description import Uncertainty
@@ -517,15 +518,22 @@ def test_a_notebook_trains_on_a_table(trained: TrainedModel, tmp_path: Path) -> 
     price: dict[str, Any] = {"account": "more", "epsilon": 2.0, "delta": DELTA}
     with open_workspace(home) as workspace:
         rows = table(1200, seed=4)
+        previewed = workspace.train(
+            rows, schema=SCHEMA, output=tmp_path / "a", preview=True, **price
+        )
+        assert isinstance(previewed, PreviewResult)
         first, again = (
             workspace.train(rows, schema=SCHEMA, output=tmp_path / name, **price)
             for name in ("a", "b")
         )
+        assert isinstance(first, TrainedModelResult)
+        assert isinstance(again, TrainedModelResult)
         assert first.new == ("more#1", "more#2", "more#3")
         assert again.new == ()
         held_out = workspace.train(
             rows, schema=SCHEMA, output=tmp_path / "a", held_out=table(200, seed=5), **price
         )
+        assert isinstance(held_out, TrainedModelResult)
         assert held_out.trained.quality["held_out"]["figures"]["AUC"]["figure"] > 0.6
         with pytest.raises(InvalidInput, match="these are the protected rows"):
             workspace.train(rows, schema=SCHEMA, output=tmp_path / "a", held_out=rows, **price)
